@@ -17,13 +17,15 @@ import (
 	"toolhost.dev/host/admin"
 )
 
-// branchFiles is the number of files in the measured workspace, and branchChanges the number of changes that are applied.
+// branchFiles is the number of files in the measured workspace, and branchChanges is the number of changes that are
+// applied.
 const (
 	branchFiles   = 60_000
 	branchChanges = 10_000
 )
 
-// branched compares work in a branch with work in the workspace itself, and the branch with a worktree of git.
+// branched compares work in a branch with work in the workspace itself. It also compares the creation of a branch with
+// the creation of a git worktree.
 func branched(ctx context.Context, bin string) error {
 	dir, err := os.MkdirTemp("", "toolhost-bench")
 	if err != nil {
@@ -57,7 +59,8 @@ func branched(ctx context.Context, bin string) error {
 	return applyBranch(ctx, out, h, opts)
 }
 
-// alternate measures a command in the workspace and in a branch of the given name by turns, and prints the ratio.
+// alternate measures a command alternately in the workspace and in the branch with the given name, and prints the ratio
+// of the times.
 func alternate(out *tabwriter.Writer, name, what string, warmups, rounds int, most float64, run func(branch string, round int) error) error {
 	var times [2][]time.Duration
 	for round := range warmups + rounds {
@@ -76,7 +79,7 @@ func alternate(out *tabwriter.Writer, name, what string, warmups, rounds int, mo
 	return out.Flush()
 }
 
-// buildInBranch compares git status and builds of a program whose packages all changed.
+// buildInBranch measures git status and a full rebuild of a program, both in a branch and in the workspace.
 func buildInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, ws string) error {
 	if err := alternate(out, "built", "git status", 2, 10, 1.2, func(branch string, _ int) error { return branchCall(ctx, h, branch, "git status --short | wc -l") }); err != nil {
 		return err
@@ -96,7 +99,8 @@ func buildInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, ws 
 	})
 }
 
-// layersOfSizes measures the list, the diff and the checkpoints of layers of several sizes. None depends on the workspace.
+// layersOfSizes measures operations on branches whose layers have different sizes: the list, the diff and the
+// checkpoints. The time of these operations should not depend on the size of the workspace.
 func layersOfSizes(ctx context.Context, out *tabwriter.Writer, h *host.Host, opts host.Options) error {
 	b, err := admin.OpenBranches(opts)
 	if err != nil {
@@ -131,7 +135,7 @@ func layersOfSizes(ctx context.Context, out *tabwriter.Writer, h *host.Host, opt
 	return out.Flush()
 }
 
-// makeWorkspace makes a repository with small files, of which a third is not tracked.
+// makeWorkspace makes a git repository with many small files. A third of the files are untracked.
 func makeWorkspace(ctx context.Context, ws string) error {
 	for i := range branchFiles {
 		top := "src"
@@ -165,8 +169,10 @@ func branchCall(ctx context.Context, h *host.Host, branch, command string) error
 	return nil
 }
 
-// createBranches measures a branch up to its first command, and a worktree with a copy of the untracked files. The first
-// command needs a process of its own in both cases, so that of the workspace with another temporary directory is taken off.
+// createBranches measures the time from the creation of a branch to the end of its first command. It compares this time
+// with the time for creating a git worktree and copying the untracked files. The first command of a branch also starts
+// a process. Therefore, createBranches also prints the difference to the first command in a new session of the
+// workspace.
 func createBranches(ctx context.Context, out *tabwriter.Writer, h *host.Host, dir, ws string) error {
 	var made, base []time.Duration
 	for i := range 12 {
@@ -198,7 +204,8 @@ func createBranches(ctx context.Context, out *tabwriter.Writer, h *host.Host, di
 	return nil
 }
 
-// callsInBranch compares warm calls.
+// callsInBranch compares the time of calls in a branch whose process already runs with the time of calls in the
+// workspace.
 func callsInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host) error {
 	for _, m := range []struct {
 		name, command string
@@ -211,7 +218,7 @@ func callsInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host) err
 	} {
 		err := alternate(out, "work", m.name, 10, m.rounds, m.most, func(branch string, round int) error {
 			if round == 1 && m.name == "grep, warm" {
-				time.Sleep(2500 * time.Millisecond) // the index is built in the background
+				time.Sleep(2500 * time.Millisecond) // wait for the index, which is built in the background
 			}
 			return branchCall(ctx, h, branch, m.command)
 		})
@@ -222,7 +229,7 @@ func callsInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host) err
 	return nil
 }
 
-// applyBranch measures the list, the apply and the revert of many changes.
+// applyBranch measures how long it takes to list, apply and revert a branch with many changes.
 func applyBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, opts host.Options) error {
 	command := fmt.Sprintf("find src -type f | head -%d | while read -r f; do echo x >> $f; done", branchChanges)
 	if err := errors.Join(branchCall(ctx, h, "work", command), h.ReleaseBranch(host.Request{Branch: "work"})); err != nil {

@@ -18,8 +18,8 @@ import (
 
 const fileSize = 10 << 10
 
-// wholeCall measures a read of a 10 KB file through a host in the same process. It compares the read with an echo of the
-// same bytes by a bare plugin, and with an MCP file server.
+// wholeCall measures a read of a 10 KB file through a host in the same process. It compares this read with an echo of
+// the same bytes by a bare plugin, and with a read by an MCP file server.
 func wholeCall(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -92,7 +92,7 @@ func wholeCall(ctx context.Context, bin string) error {
 		fmt.Fprintf(out, "read 10 KB, %d callers\thost %.0f/s\tserver-filesystem %.0f/s\tratio %.2f\tat least 2.00\t%s\n", callers, r[0], r[1], r[0]/r[1], verdict(r[0]/r[1] >= 2))
 	}
 	for _, command := range []string{"edit sample.txt --old_string nothing-like-it --new_string x", "glob '*.txt'", "true"} {
-		h.Run(ctx, host.Request{Command: command}, nil) // start the plugin now, because all four plugins must be running
+		h.Run(ctx, host.Request{Command: command}, nil) // start the plugin of the command, because all four plugins must be running
 	}
 	running := 0
 	for _, p := range h.Status().Plugins {
@@ -122,7 +122,8 @@ func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done
 // sampleFile is the name of the file in a sample workspace.
 const sampleFile = "sample.txt"
 
-// stateOf returns the state directory for a workspace from sample. It is outside of the workspace, where tools can write.
+// stateOf returns the state directory for a workspace that sample created. It is outside of the workspace, because
+// tools can write in the workspace.
 func stateOf(dir string) string { return filepath.Join(filepath.Dir(dir), "state") }
 
 // sample creates a workspace with one text file of 10 KB.

@@ -21,11 +21,11 @@ const (
 	watchedRate    = 5000 // calls a second
 	watchedCallers = 8
 	watchedBurst   = 500 * time.Millisecond
-	watchedBursts  = 24 // of each kind
+	watchedBursts  = 24 // number of bursts with a viewer, and also of bursts without one
 )
 
-// consoles measures what a person who watches the page Now costs the calls. One host serves bursts of calls at a fixed rate, in
-// turn with a viewer and without.
+// consoles measures how much slower calls are while a person watches the page "Now" of the web console. A host serves
+// bursts of calls at a fixed rate. Bursts with a viewer alternate with bursts without a viewer.
 func consoles(ctx context.Context, bin string) error {
 	l, err := newSwapLoad(ctx, bin)
 	if err != nil {
@@ -93,7 +93,7 @@ func consoles(ctx context.Context, bin string) error {
 	return out.Flush()
 }
 
-// watch opens the event stream of the page Now while load runs, and returns the number of updates.
+// watch receives the event stream of the page "Now" while load runs, and returns the number of updates.
 func watch(ctx context.Context, browser *http.Client, url string, load func()) (updates int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

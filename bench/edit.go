@@ -19,7 +19,8 @@ import (
 // package corpus.
 const editCases = "TOOLHOST_EDIT_CORPUS"
 
-// edit runs each case on a file that the session has read. It also measures the time of an easy and of a difficult edit.
+// edit runs each edit case on a file that the session has read. It also measures the time of an easy and of a difficult
+// edit.
 func edit(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -88,7 +89,7 @@ func editCase(ctx context.Context, h *host.Host, dir string, c *corpus.Case) (st
 func invoke(ctx context.Context, h *host.Host, name string, args map[string]any) *host.Result {
 	raw, err := json.Marshal(args)
 	if err != nil {
-		panic(err) // cannot happen: the values are strings and booleans
+		panic(err) // cannot happen, because the values are strings and booleans
 	}
 	return h.Run(ctx, host.Request{Name: name, Arguments: raw}, nil)
 }
@@ -134,7 +135,7 @@ func editSpeed(ctx context.Context, h *host.Host, dir string) error {
 				return res.Error
 			}
 			if m.fails && (res.Success() || !strings.Contains(res.Error.Message, "was not found")) {
-				return fmt.Errorf("%s: it does not fail, or otherwise", m.what)
+				return fmt.Errorf("%s: the edit does not fail, or fails for another reason", m.what)
 			}
 			inside = append(inside, res.Run.ExecutionTime)
 		}

@@ -16,8 +16,8 @@ import (
 // gatePackages is the number of packages that each build compiles.
 const gatePackages = 60
 
-// gated compares two ways of running commands that execute many programs: behind the exec gate, and in a plugin without
-// a sandbox. It alternates between them. The difference therefore includes the other costs of the sandbox.
+// gated measures commands that execute many programs. It alternates between a plugin behind the exec gate and a plugin
+// without a sandbox. The difference between the two therefore also includes the other costs of the sandbox.
 func gated(ctx context.Context, bin string) error {
 	goBinary, err := exec.LookPath("go")
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *gateSide) stop() {
 // clockTick is the unit of the times in /proc.
 const clockTick = time.Second / 100
 
-// work returns the processor time of the host, of the plugin, and of the plugin's commands that have ended.
+// work returns the processor time that the host, the plugin and the ended commands of the plugin have used together.
 func (s *gateSide) work() (sum time.Duration, err error) {
 	for _, pid := range []int{s.host.pid, s.plugin} {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -138,7 +138,8 @@ func (s *gateSide) work() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// writePackages writes a program with many packages. Their content is new, so the build cache cannot contain them.
+// writePackages writes a program with many packages. The content of the packages is new, so the build cache cannot
+// contain them.
 func writePackages(dir string, round int) error {
 	main := "package main\n\nimport (\n"
 	for i := range gatePackages {

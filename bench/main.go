@@ -1,4 +1,4 @@
-// Command bench measures toolhost and its competitors in one run. It prints ratios, because they depend less on the
+// Command bench measures toolhost and its competitors in one run. It prints ratios, because ratios depend less on the
 // machine than absolute times.
 //
 //	bench wire      compares three ways of sending calls over a go-plugin connection
@@ -9,13 +9,14 @@
 //	bench sandbox   compares the start of plugins under each sandbox backend
 //	bench gate      compares spawns and go build behind the exec gate with those of a plugin without a sandbox
 //	bench swap      measures calls while a plugin is replaced 100 times, and while plugins are killed
-//	bench rollout   measures what shadow calls of a rollout cost the calls that are served
-//	bench console   measures what a viewer of the web console costs the calls
+//	bench rollout   measures how much shadow calls of a rollout slow down the calls that are served
+//	bench console   measures how much a viewer of the web console slows down calls
 //	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
 //	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
 //	bench mounts    measures the first list of tools with 70 mounted servers
 //	bench scheduler measures the scheduler's overhead per call
 //	bench sessions  measures reads beside a running command, and in 1000 sessions
+//	bench fleet     compares calls that a node forwards with calls at the owner of the session, and measures takeovers
 //	bench search    compares grep and glob on a warm index with ripgrep, and measures code_query
 package main
 
@@ -23,18 +24,20 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
-// suite is a group of measurements. Its function gets bin, the directory of the binaries.
+// suite is a group of measurements. The argument "bin" of the function "run" is the directory of the binaries.
 type suite struct {
 	name string
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"console", consoles}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"console", consoles}, {"scheduler", scheduling}, {"sessions", sessionLoad}, {"fleet", fleets}}
 
 func main() {
 	bin, err := filepath.Abs("bin")
@@ -51,12 +54,14 @@ func main() {
 			fatal(fmt.Errorf("unknown suite %q; use one of %s", name, strings.Join(names, ", ")))
 		}
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM) // after a signal, suites must end their processes
+	context.AfterFunc(ctx, stop)                                                             // a second signal ends the program at once
 	for _, s := range suites {
 		if len(chosen) > 0 && !slices.Contains(chosen, s.name) {
 			continue
 		}
 		fmt.Printf("== %s\n", s.name)
-		if err := s.run(context.Background(), bin); err != nil {
+		if err := s.run(ctx, bin); err != nil {
 			fatal(fmt.Errorf("%s: %w", s.name, err))
 		}
 		fmt.Println()

@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/bench/internal/mcpstdio"
 )
 
-// beforeVariable is the environment variable for the directory with the binaries of an earlier build. overMCP measures them
-// in turn with the current ones.
+// beforeVariable is an environment variable with the directory of the binaries of an earlier build. If it is set,
+// overMCP alternately measures these binaries and the current ones.
 const beforeVariable = "TOOLHOST_BENCH_BEFORE"
 
 // fileServer is an MCP server that reads the sample file.
@@ -28,14 +28,15 @@ type fileServer struct {
 	command func() (*exec.Cmd, error)
 	tool    string
 	args    map[string]string
-	mounted bool // whether a host relays the calls to another server
+	mounted bool // whether the server is a host that passes the calls on to a mounted file server
 	pid     int
 	read    call // calls the tool of the started server
 	reads   atomic.Int64
 }
 
-// overMCP compares toolhost as an MCP server with a file server, using the same client for both. It measures a read of a
-// 10 KB file, the same read through the host by the mounted file server, and the time from the start to the list of tools.
+// overMCP compares toolhost as an MCP server with a file server, using the same client for both. It measures a read of
+// a 10 KB file, and the same read by a file server that is mounted in a host. It also measures the time from the start
+// of a server until the client has the server's list of tools.
 func overMCP(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *fileServer) start(ctx context.Context) (*mcpstdio.Client, error) {
 	return client, nil
 }
 
-// compareLatencies compares the time of reads with that of the first server.
+// compareLatencies compares the latency of reads from each server with the latency of reads from the first server.
 func compareLatencies(out io.Writer, servers []*fileServer) error {
 	var reads []call
 	for _, s := range servers {
@@ -130,8 +131,9 @@ func compareLatencies(out io.Writer, servers []*fileServer) error {
 	return nil
 }
 
-// compareRates compares the reads a second of concurrent callers with those of the first server. It also prints the
-// processor time of a read, which depends less on other programs of the machine.
+// compareRates measures how many reads per second each server performs for concurrent callers, and compares this rate
+// with the rate of the first server. It also prints the processor time of a read, because this time depends less on
+// other programs that run on the machine.
 func compareRates(out io.Writer, callers int, servers []*fileServer) error {
 	const rounds = 5
 	all := make([][]float64, len(servers))
@@ -176,7 +178,7 @@ func compareRates(out io.Writer, callers int, servers []*fileServer) error {
 	return nil
 }
 
-// compareLists compares the time from the start of the second server to its list of tools with that of the first one.
+// compareLists compares the times from the start of a server to the receipt of its list of tools.
 func compareLists(ctx context.Context, out io.Writer, servers []*fileServer) error {
 	var lists [2][]time.Duration
 	for range 15 {

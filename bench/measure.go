@@ -10,8 +10,8 @@ import (
 // call is an operation to measure.
 type call func() error
 
-// contest measures several calls alternately. If the speed of the machine changes, the change affects all calls
-// equally. It returns the latencies of each call.
+// contest measures several calls alternately, so that a change in the speed of the machine affects all calls equally.
+// It returns the latencies of each call.
 func contest(rounds, perRound int, calls ...call) ([][]time.Duration, error) {
 	out := make([][]time.Duration, len(calls))
 	for _, c := range calls {
@@ -93,7 +93,7 @@ func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d.N
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Nanoseconds())/1e6) }
 
-// verdict returns the word that reports whether a ratio is within its limit.
+// verdict returns a word for the result of a comparison with a limit.
 func verdict(ok bool) string {
 	if ok {
 		return "ok"

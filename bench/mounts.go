@@ -16,8 +16,10 @@ import (
 // manyMounts is the number of mounted servers of a large configuration.
 const manyMounts = 70
 
-// mountedServers measures the time until the first list of tools with many mounted servers: at the first start, which starts
-// all of them, and with the kept descriptions. It compares both with the time without mounted servers.
+// mountedServers measures the time from the start of a host with many mounted servers to the first list of tools. It
+// compares this time with the time of a host without mounted servers. At its first start, the host must start all
+// servers. At later starts, it uses the saved descriptions of their tools. The later starts are measured both with all
+// tools and with a lazy endpoint.
 func mountedServers(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -36,16 +38,18 @@ func mountedServers(ctx context.Context, bin string) error {
 		return err
 	}
 	block := strings.TrimPrefix(string(field), "bundled = false\n")
-	configs := map[string]string{"none": "", "many": ""} // both have the bundled tools
+	const endpoint = "endpoint \"lazy\" {\n  mode = \"lazy\"\n}\n"
+	configs := map[string]string{"none": endpoint, "many": endpoint} // both configurations also contain the bundled tools
+	// Use different settings, so that the host keeps a separate description of each server.
 	for i := range manyMounts {
-		configs["many"] += strings.Replace(block, `"files"`, fmt.Sprintf(`"files%d"`, i), 1)
+		configs["many"] += strings.NewReplacer(`"files"`, fmt.Sprintf(`"files%d"`, i), "mcp { command", fmt.Sprintf("mcp {\n    env = { NUMBER = \"%d\" }\n    command", i), "] }\n}", "]\n  }\n}").Replace(block)
 	}
-	list := func(name, state string) (time.Duration, error) {
+	list := func(name, state string, args ...string) (time.Duration, error) {
 		if err := os.WriteFile(config, []byte(configs[name]), 0o600); err != nil {
 			return 0, err
 		}
 		return firstList(ctx, func() (*exec.Cmd, error) {
-			return exec.Command(filepath.Join(bin, "toolhost"), "--config", config, "--workspace", dir, "--state", state, "mcp"), nil //nolint:gosec // built here
+			return exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", config, "--workspace", dir, "--state", state, "mcp"}, args...)...), nil //nolint:gosec // built here
 		})
 	}
 	state := stateOf(dir) + "-mounts"
@@ -53,28 +57,45 @@ func mountedServers(ctx context.Context, bin string) error {
 	if err != nil {
 		return err
 	}
-	var kept, none []time.Duration
+	var all, lazy comparison
 	for range 7 {
-		k, err := list("many", state)
-		if err != nil {
-			return err
+		for _, c := range []struct {
+			*comparison
+			args []string
+		}{{&all, nil}, {&lazy, []string{"--endpoint", "lazy"}}} {
+			many, err := list("many", state, c.args...)
+			if err != nil {
+				return err
+			}
+			none, err := list("none", state, c.args...)
+			if err != nil {
+				return err
+			}
+			c.many, c.none = append(c.many, many), append(c.none, none)
 		}
-		n, err := list("none", state)
-		if err != nil {
-			return err
-		}
-		kept, none = append(kept, k), append(none, n)
 	}
 	single, err := oneStart(ctx, dir)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "first list, %d servers started\t%s\tone server directly %s\tratio %.1f for each server\n", manyMounts, millis(first), millis(single), ratio(first, single)/manyMounts)
-	fmt.Fprintf(out, "list of all tools with kept descriptions\t%s\twithout servers %s\tratio %.1f\n", millis(median(kept)), millis(median(none)), ratio(median(kept), median(none)))
+	for _, row := range []struct {
+		name string
+		comparison
+		limit string
+	}{{"all tools", all, ""}, {"a lazy endpoint", lazy, "at most 1.20\t" + verdict(lazy.ratio() <= 1.2)}} {
+		fmt.Fprintf(out, "list of %s with kept descriptions\t%s\twithout servers %s\tratio %.2f\t%s\n", row.name, millis(median(row.many)), millis(median(row.none)), row.ratio(), row.limit)
+	}
 	return nil
 }
 
-// oneStart returns the median time until the first list of the file server itself.
+// comparison contains the times until the first list of tools, with many mounted servers and without mounted servers.
+type comparison struct{ many, none []time.Duration }
+
+func (c comparison) ratio() float64 { return ratio(median(c.many), median(c.none)) }
+
+// oneStart returns the median time from the start of a file server to its list of tools. The file server runs without a
+// host.
 func oneStart(ctx context.Context, dir string) (time.Duration, error) {
 	var all []time.Duration
 	for range 7 {

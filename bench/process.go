@@ -21,7 +21,7 @@ type hostProcess struct {
 	replies *bufio.Reader
 }
 
-// startHost starts a host process with the workspace dir. Further arguments are options of toolhost.
+// startHost starts a host process with the workspace dir. The arguments in options are flags of toolhost.
 func startHost(ctx context.Context, bin, dir string, options ...string) (*hostProcess, error) {
 	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), append([]string{"--workspace", dir, "--state", stateOf(dir)}, append(options, "batch")...)...) //nolint:gosec // built here
 	in, err := c.StdinPipe()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tick is the unit of the times in /proc. Linux uses it on all of its architectures.
+// tick is the unit of the times in /proc. It is the same on all architectures of Linux.
 const tick = time.Second / 100
 
 // processorTime is the processor time that a process and its descendants have used.
@@ -36,7 +36,8 @@ func usedBy(pid int) (processorTime, error) {
 		if err != nil {
 			return processorTime{}, err
 		}
-		// The name of the program is in parentheses and can contain spaces. After it come the state and the parent.
+		// The name of the program is in parentheses and can contain spaces. The name is followed by the state and the
+		// parent.
 		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 		var n [3]int
 		for i, field := range []int{1, 11, 12} { // parent, user time, system time

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// confined compares plugins under each sandbox backend. It measures the start of a plugin and the first call. Each
-// measurement is a complete run.
+// confined compares plugins under each sandbox backend. It measures the start of a plugin together with its first call.
+// Each measurement is a complete run of toolhost.
 func confined(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -26,8 +26,7 @@ func confined(ctx context.Context, bin string) error {
 	configs := make([]string, len(backends))
 	for i, b := range backends {
 		configs[i] = filepath.Join(dir, b+".hcl")
-		// With "require", the run fails if the backend is not available. Otherwise another backend would be measured
-		// instead.
+		// With "require", the run fails if the backend is not available, so that no other backend is measured instead.
 		enforce := map[bool]string{true: "off", false: "require"}[b == "none"]
 		text := fmt.Sprintf("bundled = false\nsandbox {\n  backend = %q\n  enforce = %q\n}\nplugin \"read\" {}\nplugin \"bash\" {}\n", b, enforce)
 		if err := os.WriteFile(configs[i], []byte(text), 0o600); err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// benchmarkLine matches the name and the time in the output of Go benchmarks. The time is in ns/call if the benchmark
-// reports this unit, and otherwise in ns/op.
+// benchmarkLine matches the name and the time in the output of Go benchmarks. If the benchmark reports a time in
+// ns/call, it also matches this time.
 var benchmarkLine = regexp.MustCompile(`(?m)^BenchmarkCall/(\w+)\S*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) ns/call)?`)
 
 // scheduling measures the scheduler's overhead per call. It runs a Go benchmark of the host, because the scheduler is

@@ -22,8 +22,8 @@ import (
 	"toolhost.dev/bench/internal/tree"
 )
 
-// question is a typical search of an agent, as arguments for toolhost and ripgrep. A search for files also has arguments
-// for fd.
+// question is a typical search of an agent, as arguments for toolhost and ripgrep. A search for files also contains
+// arguments for fd.
 type question struct {
 	tool string // "" means grep
 	args map[string]any
@@ -65,10 +65,10 @@ func q(pattern string, options ...option) question {
 	return out
 }
 
-// This function returns a search for files by name.
+// This function returns a question that searches for files whose names match a pattern.
 func files(pattern string) question {
 	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}, fd: func(dir string) []string {
-		// The option --full-path is necessary because patterns of fd otherwise match only file names.
+		// The option --full-path is necessary because without it, fd matches a pattern only against file names.
 		return []string{"--glob", "--full-path", "--case-sensitive", "--type=f", "--type=l", dir + "/" + pattern}
 	}}
 }
@@ -215,7 +215,7 @@ func (s *searched) all(ctx context.Context, name string, questions []question) e
 
 const budgetMB = 512
 
-// host starts a host on the tree. The plugin is running, but its index is empty.
+// host returns a host whose workspace is the tree. The plugin is running, but its index is empty.
 func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func(), error) {
 	state, err := os.MkdirTemp("", "toolhost-bench")
 	if err != nil {
@@ -318,7 +318,8 @@ func (s *searched) first(ctx context.Context, name string, question question) er
 	return nil
 }
 
-// contest checks that toolhost and the other program return the same results. Then it measures them alternately.
+// contest checks that toolhost and the other program return the same results. Then it measures both programs
+// alternately.
 func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title string, questions []question, least float64) error {
 	for _, q := range questions {
 		if err := s.equal(ctx, h, other, q); err != nil {
@@ -360,8 +361,8 @@ func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title
 	return nil
 }
 
-// equal compares the results of toolhost and the other program. It compares the number of matches per file. It also
-// compares the matching lines unless there are too many.
+// equal compares the results of toolhost and the other program. It compares the number of matches in each file. If
+// there are not too many matches, it also compares the matching lines.
 func (s *searched) equal(ctx context.Context, h *host.Host, other rival, question question) error {
 	if question.tool == "glob" {
 		return s.equalFiles(ctx, h, other, question)
@@ -386,7 +387,7 @@ func (s *searched) equal(ctx context.Context, h *host.Host, other rival, questio
 	if strings.HasPrefix(got, "[note: ") {
 		got = ""
 	}
-	if slices.Contains(question.rg, "-l") { // the flag that comes last takes precedence
+	if slices.Contains(question.rg, "-l") { // -l comes after -c, so ripgrep prints paths and no counts
 		got = pathsOf(got)
 	}
 	if err := sameLines(got, string(want)); err != nil {

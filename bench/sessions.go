@@ -14,11 +14,12 @@ import (
 	"toolhost.dev/host"
 )
 
-// manySessions is the number of sessions, and sessionCallers the number of concurrent callers that use them.
+// manySessions is the number of sessions, and sessionCallers is the number of concurrent callers that use these
+// sessions.
 const manySessions, sessionCallers = 1000, 16
 
-// sessionLoad measures reads beside a running command of the same session. It also measures reads in 1 and in 1000
-// sessions at the same total load, and the cost of 1000 idle shells.
+// sessionLoad measures reads while a command runs in the same session. It also measures reads in 1 session and in 1000
+// sessions with the same number of callers, and the cost of 1000 idle shells.
 func sessionLoad(ctx context.Context, bin string) error {
 	h, _, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *spread) load(ctx context.Context, h *host.Host, during time.Duration) e
 		start := time.Now()
 		err := runIn(ctx, h, session, "read sample.txt --limit 2000")
 		took := time.Since(start)
-		if time.Since(began) > during/4 { // ignore earlier calls, because some of them start sessions
+		if time.Since(began) > during/4 { // calls before this time are ignored, because some of them start sessions
 			s.mu.Lock()
 			s.times = append(s.times, took)
 			s.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 	"toolhost.dev/bench/internal/bare"
 )
 
-// shellPause is the pause between two calls. It simulates the time in which a model thinks.
+// shellPause is the pause between two calls. It simulates the time that a model needs between two calls.
 const shellPause = 100 * time.Millisecond
 
-// shell compares a native command through a host in the same process with a bash -c that Go starts. It also compares
-// 1 GiB of output through the host with reading directly from a pipe.
+// shell compares a native command through a host in this process with a "bash -c" that this process starts itself. It
+// also compares 1 GiB of output through the host with reading directly from a pipe.
 func shell(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -57,8 +57,8 @@ func shell(ctx context.Context, bin string) error {
 	return gigabyte(ctx, bin, dir, out, row)
 }
 
-// This function measures the two parts of a call that toolhost cannot influence. The first is an empty gRPC call of a
-// plugin. The second is a prestarted bash that continues and exits.
+// This function measures the two parts of a call that toolhost cannot influence. The first part is an empty gRPC call
+// of a plugin. The second part is the end of a bash process that was started earlier and only has to continue and exit.
 func parts(ctx context.Context, bin string, out io.Writer) error {
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
 	if err != nil {
@@ -205,7 +205,7 @@ func drain(ctx context.Context, command string) error {
 	return nil
 }
 
-// child returns the child process that runs a program with the given name.
+// child returns the id of the child process of parent that runs a program with the given name.
 func child(parent int, name string) (int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host"
 )
 
-// shimScript is a shell script that alternately measures /bin/true and tools used as programs. It prints the median
-// time of each program in microseconds.
+// shimScript is a shell script that alternately measures /bin/true and tools that it runs as programs. It prints the
+// median time of each program in microseconds.
 const shimScript = `
 median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 for ((i = 0; i < 500; i++)); do
@@ -23,7 +23,7 @@ for ((i = 0; i < 500; i++)); do
 done
 printf '{"nothing":%d,"read":%d,"help":%d}' "$(median "${nothing[@]}")" "$(median "${read[@]}")" "$(median "${help[@]}")"`
 
-// shims compares tools used as programs in a shell with /bin/true in the same shell.
+// shims compares tools that a shell runs as programs with /bin/true in the same shell.
 func shims(ctx context.Context, bin string) error {
 	h, _, done, err := sampleHost(ctx, bin)
 	if err != nil {

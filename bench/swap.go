@@ -34,7 +34,7 @@ func swaps(ctx context.Context, bin string) error {
 		return err
 	}
 	l.one(ctx, new(measured), 1, 0)
-	l.close() // the process now holds all resources that it creates only once
+	l.close() // after this first load, the process already holds the resources that it creates only once
 	before := countProcess()
 	if l, err = newSwapLoad(ctx, bin); err != nil {
 		return err
@@ -93,12 +93,12 @@ func swaps(ctx context.Context, bin string) error {
 	}
 	fmt.Fprintf(out, "failed under swaps\t%d\tof them lost\t%d\tmust be 0\t%s\n", swapped.failed, swapped.lost, verdict(swapped.failed == 0 && swapped.lost == 0))
 	fmt.Fprintf(out, "worst under swaps / p99 without\t%.1f\t\t\tat most 10\t%s\n", worst, verdict(worst < 10))
-	fmt.Fprintf(out, "reads that failed under kills\t%d\twrites, as unavailable\t%d\tmust be 0\t%s\n", killed.failed-killed.unavailable, killed.unavailable, verdict(killed.failed == killed.unavailable && killed.lost == 0))
+	fmt.Fprintf(out, "reads that failed under kills (must be 0)\t%d\twrites that were refused as unavailable\t%d\t\t%s\n", killed.failed-killed.unavailable, killed.unavailable, verdict(killed.failed == killed.unavailable && killed.lost == 0))
 	fmt.Fprintf(out, "left behind\tbefore: %s\tafter: %s\t\t\t%s\n", before, after, verdict(before == after))
 	return out.Flush()
 }
 
-// swapLoad is a host with replaceable plugins and continuous calls.
+// swapLoad is a host whose plugins can be replaced, together with the calls that are made to it.
 type swapLoad struct {
 	host    *host.Host
 	dir     string
@@ -187,13 +187,13 @@ func (l *swapLoad) swap(ctx context.Context, n int) error {
 // measured contains the results of a measurement.
 type measured struct {
 	took []time.Duration
-	// failed counts failed calls. unavailable counts failed writes of kind Unavailable. lost counts calls with a
-	// wrong result.
+	// failed counts failed calls. unavailable counts failed writes with an error of the kind Unavailable. lost counts
+	// calls with a wrong result.
 	failed, unavailable, lost int
 }
 
-// This method makes calls without pauses while the function f runs. Seven of eight calls read a file, and the eighth
-// call writes a file.
+// This method makes calls without pauses while the function f runs. Seven of eight calls read a file, and one writes a
+// file.
 func (l *swapLoad) during(ctx context.Context, f func() error) (all measured, err error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -248,13 +248,13 @@ func (l *swapLoad) one(ctx context.Context, m *measured, caller, n int) {
 	}
 }
 
-// countProcess returns a text with the numbers of resources that this process holds.
+// countProcess returns a text with the number of resources of each kind that this process holds.
 func countProcess() string {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	children := 0
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, f := range tasks {
-		b, _ := os.ReadFile(f) // ignore the error: the thread has ended in the meantime
+		b, _ := os.ReadFile(f) // ignore the error: it means that the thread has ended in the meantime
 		children += len(strings.Fields(string(b)))
 	}
 	return fmt.Sprintf("%d processes, %d descriptors, %d goroutines", children, len(fds), runtime.NumGoroutine())

@@ -62,7 +62,7 @@ func (s *searched) symbols(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("code_query, %s: the first of all, with the index %s: %s, %d found, %d files not parsed\n", name, state, millis(time.Since(began)), first.Total, first.NotParsed)
+	fmt.Printf("code_query, %s: the very first query, with the index %s: %s, %d found, %d files not parsed\n", name, state, millis(time.Since(began)), first.Total, first.NotParsed)
 	if err := s.warm(ctx, h); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *searched) symbols(ctx context.Context, name string) error {
 	if _, _, err = lookUp(ctx, h, lookUps[0]); err != nil {
 		return err
 	}
-	fmt.Printf("the first with the index: %s\n", millis(time.Since(began)))
+	fmt.Printf("the first query with the index: %s\n", millis(time.Since(began)))
 	if err := s.complete(ctx, h); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *searched) complete(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries { // several queries, one per directory, are faster than one query with many pages
+	for _, e := range entries { // one query for each directory is faster than a single query with many pages
 		for offset := 0; e.IsDir() || strings.HasSuffix(e.Name(), ".go"); {
 			d, _, err := lookUp(ctx, h, map[string]any{"query": "*", "path": e.Name(), "language": "go", "head_limit": 10_000, "offset": offset})
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/bench/internal/bare"
 )
 
-// wire compares three ways of sending calls: a unary call, one stream per call, and one stream for all calls.
+// wire compares three ways of sending calls: one unary RPC per call, one stream per call, and one stream for all calls.
 func wire(ctx context.Context, bin string) error {
 	c, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
 	if err != nil {

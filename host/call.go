@@ -52,22 +52,23 @@ type Request struct {
 	// default session of the workspace. A session belongs to a principal and a workspace: the same id names different
 	// sessions for different principals and in different workspaces.
 	Session string
-	// InOrder makes the call run alone and after all earlier calls of the session, unless its tool is safe beside others.
-	// Without it, the call waits only for calls that can change what it depends on.
+	// InOrder makes the call run alone and after all earlier calls of the session, unless its tool is safe beside
+	// others. Without InOrder, the call waits only for calls that can change what this call depends on.
 	InOrder bool
 	// From is the id of a session. If Session does not exist yet, it begins as a copy of From. Empty means that a new
 	// session begins empty.
 	From string
 	// Workspace is the absolute path of the session's read-write root. Empty means the host's workspace.
 	Workspace string
-	// Branch is the name of the branch in which the session works: a layer over the workspace that receives all changes. A
-	// missing branch is created. Sessions with the same id in different branches are different sessions. Empty means what
-	// the configuration says in workspace { mode }, which is the workspace itself by default.
+	// Branch is the name of the branch in which the session works. A branch is a layer over the workspace that receives all
+	// changes. A missing branch is created. Sessions with the same id in different branches are different sessions. If
+	// Branch is empty, the setting "mode" of the workspace block applies. By default, the session then works in the
+	// workspace itself.
 	Branch string
-	// Preview makes the call run in a branch of its own, over the session's branch or workspace. The result has in its metadata,
-	// under "preview", what the call changed ("changes" and "diff") and a "token". [Host.ApplyBranch] with the token as branch
-	// makes exactly these changes, and [Host.DiscardBranch] drops them. The session stays as it was. A preview that nobody
-	// applied is dropped after a day.
+	// Preview makes the call run in a branch of its own, over the session's branch or workspace. The key "preview" in the
+	// metadata of the result contains what the call changed ("changes" and "diff") and a "token". [Host.ApplyBranch] with
+	// the token as branch makes exactly these changes, and [Host.DiscardBranch] drops them. The call does not change the
+	// session. A preview that nobody applied is dropped after a day.
 	Preview bool
 	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty or
 	// invalid, the call starts a new trace.
@@ -78,18 +79,27 @@ type Request struct {
 	// Endpoint is the name of an endpoint in the configuration. The call, and the calls of its commands, can only use the
 	// tools of this endpoint. Empty means no restriction.
 	Endpoint string
-	// Exchange is set for a request of an MCP client that is not a call of a tool. Name is then the name of its item, for
-	// the logs, and Arguments are the parameters of the method. The result of the method is in [Result.Data].
+	// Exchange is set if an MCP client requests something else than a call of a tool. Name then contains the name of the
+	// requested item, for the logs. Arguments contains the parameters of the MCP method. [Result.Data] contains the result
+	// of the method.
 	Exchange *Exchange
 	// Client describes the MCP client that makes the call. It is nil for other callers.
 	Client *tool.ClientInfo
-	// Continuable means that the client of this call can continue it in another process. The client's Ask then gets
-	// the [tool.Ask.Continuation] of the called plugin. It has no effect on commands.
+	// Continuable means that the client can continue this call in another process. The client's Ask then gets the field
+	// [tool.Ask.Continuation] from the called plugin. Continuable has no effect on commands.
 	Continuable bool
-	// Continuation continues a call of another process, whose [tool.Ask.Continuation] it is. The caller must have
-	// verified that the principal, the name and the arguments are the same; see [Host.Seal].
+	// Continuation continues a call that began in another process. It is the [tool.Ask.Continuation] of that call. The
+	// caller must have verified that both calls have the same principal, name and arguments; see [Host.Seal].
 	Continuation []byte
+	// Once is the caller's own id of the call. In a fleet, a second request of the session with the same id does not run
+	// the call again. It returns the result of the first request. An empty Once means that every request is a new call.
+	Once string
+	// Ledger records the call. Only package fleet sets it.
+	Ledger Ledger
 }
+
+// Ledger records a call in a fleet, in which another host can take over the session of the call. See package fleet.
+type Ledger = engine.Ledger
 
 // Exchange identifies the plugin, the method and the item of a request of an MCP client; see [Host.Items].
 type Exchange = engine.Exchange
@@ -103,11 +113,66 @@ func (h *Host) Run(ctx context.Context, req Request, client Client) *Result {
 // Begin resolves and queues a request without blocking. If requests of one session must run in order, they run in the
 // order of their Begin calls. The caller must call [Pending.Run] on the result.
 func (h *Host) Begin(req Request, client Client) *Pending {
+	if f := h.fleet.Load(); f != nil {
+		if q := (*f).Begin(req, client); q != nil {
+			return &Pending{q}
+		}
+	}
+	return h.BeginHere(req, client)
+}
+
+// BeginHere is like Begin, but the request never leaves this host. Package fleet uses it.
+func (h *Host) BeginHere(req Request, client Client) *Pending {
 	return &Pending{h.engine.Begin(engine.Request(req), client)}
 }
 
+// Fleet handles requests for sessions that another host can have. See package fleet.
+type Fleet interface {
+	// Begin queues a request like [Host.Begin]. It returns nil if the request is not for the fleet.
+	Begin(req Request, client Client) Queued
+	// Stats returns the counts of events between the hosts.
+	Stats() FleetStats
+}
+
+// FleetStats counts events between the hosts of a fleet. The counts begin when this host joins the fleet.
+type FleetStats struct {
+	// Forwarded is the number of calls that this host sent to other hosts. NotOwner is the number of calls that other hosts
+	// sent to this host although it does not have their session.
+	Forwarded, NotOwner uint64
+	// Takeovers is the number of sessions that this host took over because the earlier host of the session had ended.
+	Takeovers uint64
+	// Unknown is the number of calls without a known outcome. Their host was lost while the calls ran.
+	Unknown uint64
+	// Forward contains the durations of forwarded calls. Journal contains the times until the coordinators confirmed a
+	// record.
+	Forward, Journal Times
+	// Lease is the time until the lease of this host ends, in seconds.
+	Lease float64
+	// Sessions is the number of open sessions, and Nodes the number of hosts by state.
+	Sessions int
+	Nodes    map[string]int
+}
+
+// FleetStats returns the counts of the fleet. ok is false if the host is in no fleet.
+func (h *Host) FleetStats() (s FleetStats, ok bool) {
+	f := h.fleet.Load()
+	if f == nil {
+		return s, false
+	}
+	return (*f).Stats(), true
+}
+
+// Queued is a request that is queued in its session. See [Pending] for the methods.
+type Queued interface {
+	Native() bool
+	Run(ctx context.Context) *Result
+}
+
+// Join lets a fleet handle the requests of this host. It must be called before the first request.
+func (h *Host) Join(f Fleet) { h.fleet.Store(&f) }
+
 // Pending is a request that is queued in its session. See [Host.Begin].
-type Pending struct{ inner *engine.Pending }
+type Pending struct{ inner Queued }
 
 // Native reports whether the request is a native command. The output of a native command is streamed.
 func (p *Pending) Native() bool { return p.inner.Native() }
@@ -141,9 +206,10 @@ func (h *Host) History(req Request, limit int) ([]HistoryEntry, error) {
 // Cwd returns the working directory of a request's session.
 func (h *Host) Cwd(req Request) (string, error) { return h.engine.Cwd(engine.Request(req)) }
 
-// BranchSelection selects the changes of an apply. Paths are relative to the workspace. Paths limits the apply to these paths
-// and what is below them. For paths with conflicts, Ours lists those that get the content of the branch, and Theirs those
-// that keep the content of the workspace. StopJobs ends the jobs that run in the branch, which otherwise refuse the apply.
+// BranchSelection selects the changes of an apply. All its paths are relative to the workspace. The field Paths limits the
+// apply to these paths and everything below them. Ours and Theirs list paths with conflicts. Those in Ours get the content
+// of the branch, and those in Theirs keep the content of the workspace. StopJobs ends the jobs that run in the branch.
+// Without StopJobs, a running job makes the apply fail.
 type BranchSelection = engine.BranchSelection
 
 // BranchChange is what a branch changes at one path.
@@ -161,23 +227,24 @@ type BranchJobsError = engine.BranchJobsError
 // BranchNotFoundError means that a workspace has no branch of a name.
 type BranchNotFoundError = engine.BranchNotFoundError
 
-// BranchChangedError means that nothing was applied, because a preview is not what a person was shown.
+// BranchChangedError means that nothing was applied, because the preview, or the branch under it, changed after a person
+// saw the preview.
 type BranchChangedError = engine.BranchChangedError
 
-// ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes of the
-// branch. It returns an error if a call runs in the branch. Where the configuration keeps sessions in branches, a principal
-// needs the right to administer.
+// ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes of
+// the branch. It returns an error if a call runs in the branch. If the configuration keeps sessions in branches, the
+// principal needs the right to administer.
 func (h *Host) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
 	return h.engine.ApplyBranch(ctx, engine.Request(req), sel)
 }
 
-// DiscardBranch removes the branch of a request with all its changes. It has the conditions of ApplyBranch.
+// DiscardBranch removes the branch of a request with all its changes. The conditions of ApplyBranch apply.
 func (h *Host) DiscardBranch(ctx context.Context, req Request) error {
 	return h.engine.DiscardBranch(ctx, engine.Request(req))
 }
 
-// BranchChanges returns what the branch of a request changes, as a list and as a diff. The diff has about limit bytes, and it
-// names every deleted and every replaced path.
+// BranchChanges returns what the branch of a request changes, as a list and as a diff. The diff has about limit bytes. It
+// names every deleted or replaced path, even beyond the limit.
 func (h *Host) BranchChanges(req Request, limit int) (changes []BranchChange, diff string, err error) {
 	return h.engine.BranchChanges(engine.Request(req), limit)
 }

@@ -102,7 +102,8 @@ func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true
 // name.
 func (h *Host) Disable(name string) error { return h.engine.SetEnabled(name, false, "") }
 
-// SetEnabled is like [Host.Enable] or [Host.Disable]. The audit log names the principal by, which requested the change.
+// SetEnabled is like [Host.Enable] or [Host.Disable]. The argument "by" is the principal that requested the change, for the
+// audit log.
 func (h *Host) SetEnabled(name string, on bool, by *Principal) error {
 	return h.engine.SetEnabled(name, on, by.Name)
 }
@@ -123,15 +124,16 @@ func (h *Host) ConfigHistory() (*ConfigHistory, error) { return h.engine.ConfigH
 // ServedConfig returns a configuration of the history with its files. It returns an error for an unknown id.
 func (h *Host) ServedConfig(id int64) (*ServedConfig, error) { return h.engine.ServedConfig(id) }
 
-// Rollback restores the files of an earlier configuration and reloads it. Zero as id means the newest one that differs from
-// the files on disk. The privileges of that configuration need no approval, because a host used it before. The audit log
-// names the principal by. Rollback returns an error if the id is unknown or the files cannot be written. If the reload
-// refuses something, the result contains the reason, and the files stay restored.
+// Rollback restores the files of an earlier configuration and reloads it. If id is 0, it restores the newest configuration
+// that differs from the files on disk. The privileges of the restored configuration need no approval, because a host used
+// it before. The argument "by" is the principal for the audit log. Rollback returns an error if the id is unknown or the
+// files cannot be written. If the reload refuses a part of the restored configuration, the result contains the reason, and
+// the files stay restored.
 func (h *Host) Rollback(ctx context.Context, id int64, by *Principal) (*RolledBack, error) {
 	return h.engine.Rollback(ctx, id, by.Name)
 }
 
-// AddAlias adds an additional name for a tool until the host is closed. The map params contains additional names for the
+// AddAlias adds an additional name for a tool until the host is closed. The map "params" contains additional names for the
 // tool's parameters. AddAlias returns an error for an invalid alias.
 func (h *Host) AddAlias(name, tool string, params map[string]string) error {
 	return h.engine.AddAlias(name, tool, params)

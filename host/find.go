@@ -17,8 +17,9 @@ func (h *Host) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 	return h.engine.Search(ctx, q)
 }
 
-// Forget deletes what searches learned from calls in the host's workspace, for all principals: about the words of a query,
-// or about all words. It returns the number of deleted pairs of a word and a tool.
+// Forget deletes what searches learned from calls in the host's workspace, for all principals. It deletes what was learned
+// about the words of the query, or about all words if the argument "all" is true. It returns the number of deleted pairs of
+// a word and a tool.
 func (h *Host) Forget(ctx context.Context, query string, all bool) (int64, error) {
 	return h.engine.Forget(ctx, query, all)
 }
@@ -32,8 +33,8 @@ func DefaultCore() []string { return engine.DefaultCore() }
 // Endpoints returns the endpoints of the configuration.
 func (h *Host) Endpoints() []Endpoint { return h.engine.Endpoints() }
 
-// Endpoint returns the endpoint with the given name. An endpoint that the principal is not allowed to use does not exist
-// for the principal. A nil principal is the local user.
+// Endpoint returns the endpoint with the given name. If the principal is not allowed to use the endpoint, Endpoint treats
+// it as unknown. A nil principal is the local user.
 func (h *Host) Endpoint(name string, p *Principal) (*Endpoint, error) {
 	return h.engine.Endpoint(name, p)
 }

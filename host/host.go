@@ -18,6 +18,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/host/internal/engine"
@@ -78,7 +79,10 @@ type Options struct {
 }
 
 // Host runs calls on the configured tools.
-type Host struct{ engine *engine.Engine }
+type Host struct {
+	engine *engine.Engine
+	fleet  atomic.Pointer[Fleet] // nil if the host is in no fleet
+}
 
 // New reads the configuration and registers the tools. The first call that needs a plugin starts the plugin. If a plugin
 // has no saved description, New starts the plugin to get its description. A plugin that cannot be loaded does not affect
@@ -91,7 +95,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Host{e}, nil
+	return &Host{engine: e}, nil
 }
 
 // Close cancels all calls, stops every plugin and saves the sessions. It returns after all plugin processes exit. The
@@ -103,5 +107,66 @@ func (h *Host) Close() error { return h.engine.Close() }
 func (h *Host) Problems() []string { return h.engine.Problems() }
 
 // NewProblems is like Problems, but without the failures of plugins that an earlier run with this configuration already
-// returned. It is for programs that run one command and print the problems each time.
+// returned. It is for programs that run one command and exit. They would otherwise print the same problems at each run.
 func (h *Host) NewProblems() []string { return h.engine.NewProblems() }
+
+// CodeShutdown is the code of the error for calls that arrive while the host shuts down.
+const CodeShutdown = engine.CodeShutdown
+
+// Listening describes the socket of a server for [Host.OfferListener].
+type Listening = engine.Listening
+
+// Drain refuses new calls with the kind unavailable. It waits until all running calls end, but at most for the
+// shutdown_timeout of the configuration. Then the caller must close the host, which cancels the remaining calls.
+func (h *Host) Drain(ctx context.Context) { h.engine.Drain(ctx) }
+
+// Ready returns an error if the host no longer accepts calls.
+func (h *Host) Ready() error { return h.engine.Ready() }
+
+// Usable returns an error if no call can succeed. Reasons are that the host no longer accepts calls, that its audit log
+// cannot be written, or that no plugin is usable.
+func (h *Host) Usable(ctx context.Context) error { return h.engine.Usable(ctx) }
+
+// Yield waits until no more calls arrive after another host has taken over new connections. It refuses no calls. It waits
+// at most for the shutdown_timeout of the configuration.
+func (h *Host) Yield(ctx context.Context) { h.engine.Yield(ctx) }
+
+// Share makes the host write each change of a session before it answers the call, so that other hosts see the change. It
+// must be called before another host takes over the calls of this host.
+func (h *Host) Share() error { return h.engine.Share() }
+
+// OfferListener lets another process of the same user acquire the socket of a server.
+func (h *Host) OfferListener(l Listening) { h.engine.Siblings().OfferListener(l) }
+
+// OfferConsole lets other processes of the same user get links to the web console of this host, with admin.Remote. The
+// function link returns a new one-time link.
+func (h *Host) OfferConsole(link func() string) { h.engine.Siblings().OfferConsole(link) }
+
+// Taken is a socket that [Host.TakeListener] acquired from another host.
+type Taken = engine.Taken
+
+// TakeListener acquires the socket with the given address from another running host. That host listens on the address and
+// has the same state directory. The caller must first serve the listener and then call Serving, which ends the other host.
+// If it cannot serve the listener, it must call Return.
+func (h *Host) TakeListener(ctx context.Context, address string) (*Taken, error) {
+	return h.engine.Siblings().TakeListener(ctx, address)
+}
+
+// ErrStopped is the cause for canceling the contexts of calls when a program shuts down; see [context.Cause]. With this
+// cause, the results of the calls report that the program stopped. Otherwise they report that the caller canceled the
+// calls.
+var ErrStopped = engine.ErrStopped
+
+// ErrSealed is the error of [Host.Unseal] for a text that is not valid.
+var ErrSealed = engine.ErrSealed
+
+// Seal encrypts and authenticates a value that a client stores and sends back. Only [Host.Unseal] with the same purpose
+// decrypts it. This also works in another process with the same state directory. If the host has no state directory, Seal
+// returns an error.
+func (h *Host) Seal(value, purpose []byte) (string, error) { return h.engine.Seal(value, purpose) }
+
+// Unseal decrypts a text that [Host.Seal] returned. It returns [ErrSealed] if the text was changed, if it was sealed for
+// another purpose, or if its key was deleted.
+func (h *Host) Unseal(text string, purpose []byte) ([]byte, error) {
+	return h.engine.Unseal(text, purpose)
+}

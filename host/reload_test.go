@@ -52,6 +52,15 @@ func (s *swappable) configure(text string) {
 // put replaces the binary with another variant. It renames a new file, so that the change is atomic.
 func (s *swappable) put(variant string) {
 	s.t.Helper()
+	s.write(variant)
+	if err := os.Rename(s.path+".new", s.path); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write writes a variant of the binary beside the binary.
+func (s *swappable) write(variant string) {
+	s.t.Helper()
 	dir, err := plugins()
 	if err != nil {
 		s.t.Fatal(err)
@@ -62,9 +71,6 @@ func (s *swappable) put(variant string) {
 	}
 	b = fmt.Appendf(b, "\n!variant %s\n", variant)
 	if err := os.WriteFile(s.path+".new", b, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(s.path+".new", s.path); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -141,7 +147,7 @@ func TestSwap(t *testing.T) {
 // TestRefusedVersions checks that a reload rejects a bad version with a reason. The old version must continue to serve.
 func TestRefusedVersions(t *testing.T) {
 	s := swap(t, "")
-	s.configure(fmt.Sprintf("plugin \"p\" {\n  path = %q\n  start_timeout = \"1s\"\n}\n", s.path))
+	s.configure(fmt.Sprintf("plugin \"p\" {\n  path = %q\n  start_timeout = \"5s\"\n}\n", s.path))
 	h := open(t, s.opts)
 	pid := func() int { return h.Status().Plugins[0].PID }
 	if v := version(t, h); v != "1.0.0" {
@@ -150,9 +156,9 @@ func TestRefusedVersions(t *testing.T) {
 	first := pid()
 	for variant, want := range map[string]string{
 		"mode=exit":         "exit status 3",
-		"mode=hang":         "no handshake within 1s",
+		"mode=hang":         "no handshake within 5s",
 		"mode=future":       "uses version 9",
-		"mode=deaf":         "did not answer within 1s",
+		"mode=deaf":         "did not answer within 5s",
 		"mode=newer":        "needs host 99.0.0",
 		"mode=garbage":      "Welcome to my plugin!",
 		"drop=nap":          "nap: the tool was removed",
@@ -245,10 +251,14 @@ func TestTheNewestWinsUnwatched(t *testing.T) {
 	s := swap(t, "")
 	h := open(t, s.opts)
 	s.put("version=2.0.0 mode=slow")
-	timer := time.AfterFunc(300*time.Millisecond, func() { s.put("version=3.0.0") })
-	defer timer.Stop()
+	s.write("version=3.0.0")
+	renamed := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() { renamed <- os.Rename(s.path+".new", s.path) })
 	if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 1 || r.Plugins[0].To != "3.0.0" {
 		t.Errorf("%+v", r)
+	}
+	if err := <-renamed; err != nil {
+		t.Fatal(err)
 	}
 	if v := version(t, h); v != "3.0.0" {
 		t.Errorf("version %q", v)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"iter"
 
 	"toolhost.dev/sdk/tool"
 
@@ -11,8 +12,14 @@ import (
 // Tool describes one registered tool.
 type Tool = engine.Tool
 
+// Workspace returns the absolute path of the default workspace, with symbolic links resolved.
+func (h *Host) Workspace() string { return h.engine.Workspace() }
+
 // Tools returns the registered tools in the order of the configuration, including disabled ones.
 func (h *Host) Tools() []Tool { return h.engine.Tools() }
+
+// AllTools returns an iterator over the tools that Tools returns. It does not copy the list, which can be long.
+func (h *Host) AllTools() iter.Seq[Tool] { return h.engine.AllTools() }
 
 // Health asks a tool's plugin for the health of the tool. It starts the plugin if needed. For an empty or unknown name
 // it returns HealthNotFound. For the health of whole plugins, see [Host.Status].
@@ -30,8 +37,8 @@ func (h *Host) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total
 	return h.engine.ActiveCalls(who, limit)
 }
 
-// CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The audit log names the principal by. CancelCall reports
-// whether such a call runs.
+// CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The argument "by" is the principal for the audit log.
+// CancelCall returns false if no call with this id runs.
 func (h *Host) CancelCall(id int64, by *Principal) bool { return h.engine.CancelCall(id, by.Name) }
 
 // Status describes the state of a host for its operator.
@@ -68,7 +75,7 @@ type PluginSignals = engine.PluginSignals
 // Alarm is a problem that an operator must know.
 type Alarm = engine.Alarm
 
-// AlarmConfig is the kind of the alarm that the host does not use the configuration on disk.
+// AlarmConfig is the kind of the alarm for a host that does not use the configuration on disk.
 const AlarmConfig = engine.AlarmConfig
 
 // Signals returns the current signals. It asks running plugins for their health and waits at most two seconds. The result

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestDiscover checks a plugin that discovers its tools. Before the plugin is configured, its description has a
-// capability but no tools. Afterwards, the description has the tools of the last discovery.
+// TestDiscover checks a plugin that discovers its tools. Before the configuration, its description contains the
+// capability for discovery, but no tools. Afterwards, its description contains the tools of the last discovery.
 func TestDiscover(t *testing.T) {
 	names, failure := []string{"one", "two"}, error(nil)
 	asked := 0

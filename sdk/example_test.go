@@ -77,6 +77,9 @@ func TestMain(m *testing.M) {
 		ExampleServe()
 		return
 	}
+	if os.Getenv(serveStuck) != "" {
+		stuckPlugin()
+	}
 	os.Exit(m.Run())
 }
 

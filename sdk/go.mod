@@ -2,6 +2,9 @@ module toolhost.dev/sdk
 
 go 1.26.0
 
+// The Makefile installs programs in this directory, also while a go command looks for packages.
+ignore ./node/node_modules
+
 require (
 	github.com/google/jsonschema-go v0.4.3
 	github.com/hashicorp/go-hclog v1.6.3

@@ -25,8 +25,8 @@ import (
 //	rare:"true"          a parameter that few calls need; help shows it, but the definitions for models omit it
 //	deprecated:"text"    a parameter that will be removed; the text names the replacement
 //
-// A default can also be in a nested struct. To apply the defaults of a nested struct that is missing as a whole, give its
-// field the tag default:"{}".
+// A field of a nested struct can also have a default. If a call omits the whole nested struct, this default applies only if
+// the field of the nested struct has the tag default:"{}".
 func SchemaFor[T any]() (json.RawMessage, error) { return schemaFor(reflect.TypeFor[T]()) }
 
 func schemaFor(t reflect.Type) (json.RawMessage, error) {

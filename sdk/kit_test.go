@@ -33,7 +33,7 @@ type place struct {
 	Unit string `json:"unit,omitempty" deprecated:"degrees are Celsius"`
 }
 
-// kit is a plugin that uses each ability of the kit once.
+// kit returns a plugin that uses each feature of package sdk once.
 func kit() sdk.Plugin {
 	type seen struct{ Cities []string }
 	type config struct {

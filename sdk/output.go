@@ -47,13 +47,13 @@ func outputSchema[Out any]() (json.RawMessage, error) {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
-		return nil, fmt.Errorf("the data has the type %s; return a struct, a map, an sdk.Reply of one, or *sdk.Result", t)
+		return nil, fmt.Errorf("the data has the type %s; return a struct, a map, an sdk.Reply that holds a struct or a map, or *sdk.Result", t)
 	}
 	return schemaFor(t)
 }
 
-// resultOf returns the result for the return values of a handler. Beside an error, only a *Result and the result of a
-// Reply are kept.
+// resultOf returns the result for the return values of a handler. If err is set, the result contains no data from a
+// Value. It is then the returned *Result, or consists of the other fields of the Reply.
 func resultOf(out any, err error) (*Result, error) {
 	if r, ok := out.(*Result); ok {
 		return r, err

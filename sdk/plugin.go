@@ -46,7 +46,8 @@ func Errorf(kind tool.Kind, format string, a ...any) *tool.Error {
 // Text returns a result with a text for the model.
 func Text(output string) *Result { return &Result{Output: output} }
 
-// Plugin describes a plugin. Required are the fields Name and Version, and one of Tools and Discover.
+// Plugin describes a plugin. The fields Name and Version are required. One of the fields Tools and Discover is also
+// required.
 type Plugin struct {
 	// Name is the name of the plugin; see [tool.ValidName] for its form.
 	Name string
@@ -78,17 +79,17 @@ type Plugin struct {
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Invalidate receives reports of changed files in roots with [tool.Root.Reported]; see [tool.Invalidator]. A plugin
-	// that caches what it knows of files needs it. A nil Invalidate means that the plugin receives no reports.
+	// Invalidate receives reports of changed files in roots with [tool.Root.Reported]; see [tool.Invalidator]. A plugin that
+	// caches information about files must set Invalidate. A nil Invalidate means that the plugin receives no reports.
 	Invalidate func(ctx context.Context, i tool.Invalidation) error
 	// Prompts and Resources are offered to MCP clients.
 	Prompts   []Prompt
 	Resources []Resource
-	// Relay replaces Prompts and Resources for a plugin whose lists change, or which offers subscriptions and logs. A nil
-	// Relay means that the plugin offers only its tools, prompts and resources.
+	// Relay replaces Prompts and Resources if the plugin changes its prompts or resources at run time, or if it offers
+	// subscriptions or logs. A nil Relay means that the plugin offers only its tools, prompts and resources.
 	Relay *Relay
-	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close
-	// can be nil.
+	// Close is called once before the process ends. If the host still exists, no call is running at that time. Close can be
+	// nil.
 	Close func()
 	// OneProcessor limits the plugin's Go code to one processor at a time. It suits plugins whose calls are short
 	// and mostly wait for the system. The Go scheduler then does not need to wake another thread at each step of a
@@ -106,9 +107,9 @@ type Tool struct {
 // NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters. If def.Input is nil,
 // NewTool infers the input schema from In; see [SchemaFor].
 //
-// If Out is *Result, the handler builds the result itself. Any other Out is the structured data of the result. It must be
-// a struct or a map, or a [Reply] of one. If def.Output is nil, NewTool infers the output schema from it. The text of the
-// result is the String method of the data, or its JSON.
+// If Out is *Result, the handler builds the result itself. Any other Out is the structured data of the result. It must
+// be a struct, a map, or a [Reply] that holds a struct or a map. If def.Output is nil, NewTool infers the output schema
+// from Out. The text of the result is the String method of the data, or its JSON.
 //
 // Each call of the handler runs in its own goroutine. Several calls can run at the same time. The context of a call
 // ends when the call is canceled or exceeds its time limit. The handler should return soon after the end of the
@@ -182,8 +183,8 @@ func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Confi
 	}}
 }
 
-// complete checks a configuration against its schema and fills in the defaults. Hosts do the same, but old ones omit the
-// defaults.
+// complete checks a configuration against its schema and fills in the defaults. Current hosts do the same. Old hosts do not
+// fill in the defaults.
 func complete(schema, raw json.RawMessage) (json.RawMessage, error) {
 	values := make(map[string]json.RawMessage)
 	if len(raw) > 0 {
@@ -218,10 +219,10 @@ type ConfigError struct {
 // Error returns the summary.
 func (e *ConfigError) Error() string { return e.Summary }
 
-// description returns the description of the plugin. It includes tools with an invalid definition: the host refuses
-// these tools and can still use the others. The result toolErr contains only the errors in tools that the host
-// cannot detect. The host and [New] validate everything else, because validation at the start of a process takes
-// longer than most calls.
+// description returns the description of the plugin. It includes tools with an invalid definition: the host refuses these
+// tools and can still use the others. The result "toolErr" joins problems of tools. It contains only problems that the host
+// cannot detect. The host and [New] validate everything else, because validation at the start of a process takes longer than
+// most calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs []error
 	if !tool.ValidName(p.Name) {
@@ -249,7 +250,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	}
 	if p.Relay != nil {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityRelay)
-		if (p.Discover == nil || p.offers()) && p.Relay.Items != nil { // otherwise the items are known after Discover
+		if (p.Discover == nil || p.offers()) && p.Relay.Items != nil { // otherwise the items are known only after Discover has run
 			d.Items = p.Relay.Items()
 		}
 	}

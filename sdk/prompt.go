@@ -65,14 +65,14 @@ type Document struct {
 	Text string
 	// Data replaces Text if it is not nil.
 	Data []byte
-	// MediaType replaces that of the resource if it is not empty.
+	// MediaType is the media type of the content. Empty means the media type of the resource.
 	MediaType string
 }
 
 // offers reports whether the plugin has prompts or resources.
 func (p *Plugin) offers() bool { return len(p.Prompts) > 0 || len(p.Resources) > 0 }
 
-// relay returns the relay of the plugin, or nil. Prompts and resources make one.
+// relay returns the relay of the plugin, or nil. If the plugin has prompts or resources, relay creates a relay for them.
 func (p *Plugin) relay() (*Relay, error) {
 	if !p.offers() {
 		return p.Relay, nil

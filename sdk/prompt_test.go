@@ -41,7 +41,7 @@ func TestResourceTemplates(t *testing.T) {
 	}
 }
 
-// TestInvalidPrompts checks that New names what is wrong with prompts and resources.
+// TestInvalidPrompts checks that the error of New describes each mistake in prompts and resources.
 func TestInvalidPrompts(t *testing.T) {
 	p := Plugin{
 		Name: "p", Version: "1.0.0", Prompts: []Prompt{{Name: "a"}, {Name: "a"}},

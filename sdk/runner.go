@@ -188,11 +188,11 @@ func (r *runner) stateDir() string {
 	return r.dir
 }
 
-// maxStack limits the stack of a panic in an error, in bytes.
+// maxStack is the maximum size of the stack trace in the error of a panic, in bytes.
 const maxStack = 8 << 10
 
-// panicked adds the stack of a panic to an error and writes it to the log. It must be called by the deferred function that
-// recovered the panic.
+// panicked adds the stack of a panic to an error and also writes the stack to the log. It must be called by the
+// deferred function that recovered the panic.
 func panicked(e *tool.Error, where string, value any) *tool.Error {
 	stack := string(debug.Stack())
 	if i := strings.Index(stack, "\npanic("); i >= 0 { // omit the frames of this function and of the recovery

@@ -25,8 +25,8 @@ func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
 	if os.Getenv("GOGC") == "" {
-		// The heap of most plugins is small. By default, Go collects garbage each time the heap doubles. For a small
-		// heap, the saved memory is not worth this time.
+		// The heap of most plugins is small. By default, Go collects garbage each time the heap doubles. In a small heap,
+		// this saves little memory and costs more time than it is worth.
 		debug.SetGCPercent(400)
 	}
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
@@ -65,16 +65,19 @@ func waitForDebugger() {
 	}
 }
 
-// watchHost ends the plugin when the host has exited. It detects the exit of the host by the end of file on the
-// lifeline. The kernel also sends the signal SIGTERM when the host dies.
+// watchHost ends the plugin when the host has exited, even if the plugin's Close does not return. When the host
+// exits, a read from the lifeline returns the end of file. The kernel also sends the signal SIGTERM.
 func watchHost(r *runner) {
 	end := func(answers time.Duration) {
-		time.AfterFunc(3*time.Second, func() { os.Exit(1) })
+		exit := func(status int) {
+			removeSocketDir()
+			os.Exit(status)
+		}
+		time.AfterFunc(3*time.Second, func() { exit(1) })
 		if r.shutdown(errHostGone) > 0 {
 			time.Sleep(answers)
 		}
-		removeSocketDir()
-		os.Exit(0)
+		exit(0)
 	}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
@@ -94,8 +97,8 @@ func watchHost(r *runner) {
 	}()
 }
 
-// sendAnswers is the time in which the answers of canceled calls are sent to a host that still runs. The library for the
-// wire cannot tell when it has sent them.
+// sendAnswers is the time in which the answers of canceled calls are sent to a host that still runs. It is a fixed time,
+// because the gRPC library does not report when the answers were sent.
 const sendAnswers = 100 * time.Millisecond
 
 // removeSocketDir removes the directory of the socket. It is necessary if the host is killed during the handshake

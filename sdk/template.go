@@ -10,8 +10,8 @@ import (
 
 var variable = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// variables compares a URI with the URI of the resource. It returns the values of the variables of a template, and nil if
-// the URI is another one. The error is one of the template.
+// variables matches a URI against the URI of the resource, which can be a template. If the URI matches, variables returns
+// the values of the template's variables. Otherwise it returns nil. An error means that the template is invalid.
 func (r *Resource) variables(uri string) (map[string]string, error) {
 	var pattern strings.Builder
 	var names []string
@@ -35,12 +35,12 @@ func (r *Resource) variables(uri string) (map[string]string, error) {
 	}
 	m := re.FindStringSubmatch(uri)
 	if m == nil {
-		return nil, nil //nolint:nilnil // the URI is another one
+		return nil, nil //nolint:nilnil // the URI does not match
 	}
 	out := make(map[string]string, len(names))
 	for i, name := range names {
 		if out[name], err = url.PathUnescape(m[i+1]); err != nil {
-			return nil, nil //nolint:nilnil,nilerr // such a URI names nothing
+			return nil, nil //nolint:nilnil,nilerr // an invalid escape, so the URI names no resource
 		}
 	}
 	return out, nil

@@ -25,8 +25,8 @@ type config struct {
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request."`
 }
 
-// api is a client for an HTTP API. Calls can run concurrently, because the client does not change after its
-// configuration.
+// api is a client for an HTTP API. Its methods can be called concurrently, because the client does not change after it
+// was configured.
 type api struct {
 	base    *url.URL // nil until the plugin is configured
 	headers map[string]string
@@ -36,7 +36,7 @@ type api struct {
 func newAPI() *api {
 	return &api{client: &http.Client{
 		Timeout: time.Minute,
-		// The headers can contain a secret. The secret must be sent only to the configured server.
+		// The headers can contain a secret, so they must be sent only to the configured server.
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme {
 				return fmt.Errorf("it leads to another server, %s", r.URL.Host)
@@ -51,7 +51,7 @@ func newAPI() *api {
 
 func (a *api) configure(_ context.Context, c config, _ sdk.Setup) error {
 	if c.BaseURL == "" {
-		return nil // without settings, tools can still be listed, and calls report the missing setting
+		return nil // this is no error: the tools can still be listed, and calls report the missing setting
 	}
 	base, err := url.Parse(strings.TrimSuffix(c.BaseURL, "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -124,7 +124,7 @@ func (a *api) do(ctx context.Context, call *sdk.Call, method, endpoint, data str
 	return result(method+" "+endpoint, resp, body)
 }
 
-// resolve returns the URL of an endpoint. It rejects an endpoint outside of the API.
+// resolve returns the URL of an endpoint. It returns an error if the endpoint is outside of the API.
 func (a *api) resolve(endpoint string) (*url.URL, error) {
 	if a.base == nil {
 		return nil, sdk.Errorf(tool.Unavailable, `No API is configured: add config { base_url = "https://…" } to the plugin's block.`)

@@ -1,5 +1,5 @@
-// Command legacy is a plugin without toolhost's SDK. It uses go-plugin and the protocol's schema directly, in the
-// style of version 1 of the protocol. For new plugins, see docs/plugin-authors.md.
+// Command legacy is a plugin without toolhost's SDK. It uses go-plugin directly, with code that was generated from the
+// schema of version 1 of the protocol. For new plugins, see docs/plugin-authors.md.
 package main
 
 import (

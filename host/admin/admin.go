@@ -2,11 +2,14 @@
 // configurations. [InspectTrust] compares plugins with their pins. [OpenRecords] reads saved state. [Running] returns
 // running hosts in other processes for their control.
 //
-// All functions take the same options as a host. They do not need a running host in the same process.
+// All functions take the same options as a host. None of them needs a running host in the same process.
 package admin
 
 import (
+	"path/filepath"
+
 	"toolhost.dev/host"
+	"toolhost.dev/host/agent"
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/engine"
@@ -14,15 +17,6 @@ import (
 
 // Options contains the options that select the host or configuration. See [host.Options].
 type Options = host.Options
-
-// load reads the configuration in the options.
-func load(opts Options) (*config.Config, error) {
-	source, err := engine.Options(opts).Source()
-	if err != nil {
-		return nil, err
-	}
-	return source.Open()
-}
 
 // BuildInfo describes a build of the program.
 type BuildInfo = build.Info
@@ -37,3 +31,9 @@ func BundledDir() string { return engine.BundledDir() }
 // ./toolhost.hcl, and the file in the user's configuration directory, in this order. It returns the first path that
 // exists, or "" for the built-in configuration.
 func FindConfig(path string) string { return config.Find(path) }
+
+// AgentStore returns the store with the backups of the agents' settings.
+func AgentStore(opts Options) (agent.Store, error) {
+	_, dir, err := stateDirectory(opts)
+	return agent.Store{Dir: filepath.Join(dir, "setup")}, err
+}

@@ -41,14 +41,14 @@ func TestFakeBackend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Backends) == 0 || d.Backends[0].Name != "fake" || !strings.Contains(d.Backends[0].Unusable, "not real") {
+	if len(d.Backends) == 0 || d.Backends[0].Name != "fake" || !strings.Contains(d.Backends[0].Unusable, "only for tests") {
 		t.Errorf("doctor: %+v", d.Backends)
 	}
 	if d.Plugins[0].Backend == "fake" {
 		t.Error("a backend that cannot be used is chosen")
 	}
 	kernel := &sandbox.Kernel{Launcher: "/l", ABI: 7, Seccomp: true, Namespaces: true}
-	if wanted, why := kernel.Fallback(sandbox.Auto); wanted.Name() != "fake" || why == nil || !strings.Contains(why.Error(), "not real") {
+	if wanted, why := kernel.Fallback(sandbox.Auto); wanted.Name() != "fake" || why == nil || !strings.Contains(why.Error(), "only for tests") {
 		t.Errorf("the fallback from the strongest backend: %v, %v", wanted, why)
 	}
 	if _, why := kernel.Fallback("ns"); why != nil {

@@ -2,35 +2,40 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Branches provides access to the branches of a workspace. The caller must call Close.
 type Branches struct {
 	workspace string
 	cfg       *config.Config
-	home      state.Home
+	home      statedir.Home
 	store     *branch.Store
 	db        *state.DB
 	log       *slog.Logger
 }
 
-// PreviewPrefix begins the names of branches for previews. They are removed a day after they were made.
+// PreviewPrefix is the prefix of the names of branches for previews. A preview is removed a day after it was made.
 const PreviewPrefix = branch.PreviewPrefix
 
 // BranchChange is what a branch changes at one path.
-type BranchChange = branch.Change
+type BranchChange = change.Change
 
 // BranchOutcome describes an apply or a revert.
 type BranchOutcome = branch.Outcome
@@ -64,7 +69,7 @@ func OpenBranches(opts Options) (*Branches, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	home := state.Home{Root: root}
+	home := statedir.Home{Root: root}
 	store := &branch.Store{Dir: home.Branches(), Guard: changeset.Guard(func() *config.Config { return cfg }, home, db.AddAudit, opts.Log)}
 	return &Branches{workspace: workspace, cfg: cfg, home: home, store: store, db: db, log: opts.Log}, nil
 }
@@ -88,12 +93,15 @@ func (b *Branches) List(all bool) ([]BranchInfo, error) {
 	return out, nil
 }
 
-// Orphans lists the directories of the state directory that are not complete branches, but have files.
+// Orphans lists directories with files that are not complete branches. It searches the part of the state directory for
+// branches. The error also contains the reason for each branch that cannot be read.
 func (b *Branches) Orphans() ([]string, error) {
 	all, err := b.store.Orphans()
 	var out []string
 	for _, o := range all {
-		if !o.Empty {
+		if o.Problem != nil {
+			err = errors.Join(err, o.Problem)
+		} else if !o.Empty {
 			out = append(out, o.Dir)
 		}
 	}
@@ -120,10 +128,11 @@ func (b *Branches) Changes(name string, paths ...string) ([]BranchChange, error)
 			return nil, err
 		}
 	}
-	return branch.Select(changes, relative...), nil
+	return change.Select(changes, relative...), nil
 }
 
-// relative returns a path relative to the workspace. A relative path is relative to the workspace.
+// The method "relative" converts a path to one that is relative to the workspace. If the argument is a relative path, it
+// already is relative to the workspace.
 func (b *Branches) relative(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return filepath.Clean(path), nil
@@ -135,8 +144,8 @@ func (b *Branches) relative(path string) (string, error) {
 	return rel, nil
 }
 
-// Diff writes what a branch changes at the given paths as a unified diff. It shows changes that are not text in one line
-// each. It always shows every deleted and every replaced path.
+// Diff writes what a branch changes at the given paths as a unified diff. If a change is not a change of text, the diff
+// only has a line that describes it. Every deleted or replaced path has a line.
 func (b *Branches) Diff(w io.Writer, name string, paths ...string) error {
 	f, err := b.find(name)
 	if err != nil {
@@ -150,15 +159,16 @@ func (b *Branches) Diff(w io.Writer, name string, paths ...string) error {
 }
 
 // Describe describes a change in a few words, in one line.
-func Describe(c BranchChange) string { return branch.Describe(c) }
+func Describe(c BranchChange) string { return change.Describe(c) }
 
 // ApplyOptions selects the changes of an apply.
 type ApplyOptions struct {
-	// Paths limits the apply to these paths and what is below them.
+	// Paths limits the apply to these paths and everything below them.
 	Paths []string
-	// Ours lists paths with conflicts for which the branch decides, and Theirs those for which the workspace decides.
+	// Ours lists paths with conflicts that get the content of the branch. Theirs lists paths with conflicts that keep the
+	// content of the workspace.
 	Ours, Theirs []string
-	// StopJobs ends the jobs that run in the branch. Otherwise they refuse the apply.
+	// StopJobs ends the jobs that run in the branch. Without StopJobs, a running job makes the apply fail.
 	StopJobs bool
 }
 
@@ -188,7 +198,7 @@ func (b *Branches) set() *changeset.Set {
 	return &changeset.Set{Store: b.store, Config: b.cfg, Home: b.home, Workspace: b.workspace, Audit: b.db.AddAudit, Log: b.log}
 }
 
-// Revert takes back the last apply of a branch.
+// Revert undoes the last apply of a branch.
 func (b *Branches) Revert(ctx context.Context, name string) (*BranchOutcome, error) {
 	f, err := b.take(ctx, name, false)
 	if err != nil {
@@ -206,7 +216,8 @@ func (b *Branches) Discard(ctx context.Context, name string) error {
 	return b.set().Discard(f)
 }
 
-// Accept declares that a branch is complete although the machine stopped while it was in use.
+// Accept declares that a branch is complete although the machine stopped while the branch was in use. Until then, such a
+// branch cannot be used.
 func (b *Branches) Accept(name string) error {
 	f, err := b.find(name)
 	if err != nil {
@@ -227,8 +238,13 @@ func (b *Branches) Checkpoints(name string) ([]BranchCheckpoint, error) {
 	return f.Checkpoints()
 }
 
-// Checkpoint copies the changes of a branch, so that Restore can go back to them. It ends the processes of the branch.
+// Checkpoint copies the changes of a branch, so that Restore can go back to them. If a host has mounted the branch, the
+// jobs of the branch keep running.
 func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*BranchCheckpoint, error) {
+	var made *BranchCheckpoint
+	if b.inHost(ctx, name, control.OpCheckpoint, control.CheckpointArgs{Message: message}, &made) && made != nil {
+		return made, nil
+	}
 	f, err := b.take(ctx, name, false)
 	if err != nil {
 		return nil, err
@@ -236,24 +252,75 @@ func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*Branc
 	return b.store.Checkpoint(f, message, b.rules())
 }
 
-// Restore makes a branch what it was at a checkpoint. Number 0 means the last one. The second result is a checkpoint of the
-// branch before the restore.
-func (b *Branches) Restore(ctx context.Context, name string, number int) (restored, saved *BranchCheckpoint, err error) {
-	f, err := b.take(ctx, name, false)
+// BranchRestored describes a restore of a branch.
+type BranchRestored = branch.Restored
+
+// RestoreChanges returns the checkpoint to which Restore would reset a branch, and the changes that Restore would make in the
+// branch. Number 0 means the last checkpoint.
+func (b *Branches) RestoreChanges(name string, number int) (*BranchCheckpoint, []BranchChange, error) {
+	f, err := b.find(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	restored, saved, err = b.store.Restore(f, number, b.rules())
-	b.set().Record("(branch restore)", name, 0, err)
-	return restored, saved, err
+	all, err := f.Checkpoints()
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(all, func(c BranchCheckpoint) bool { return c.Number == number })
+	if number == 0 {
+		i = len(all) - 1
+	}
+	if i < 0 {
+		return nil, nil, fmt.Errorf("the branch %s has no checkpoint %d. See toolhost branch checkpoints %[1]s", name, number)
+	}
+	changes, _, err := f.Preview(all[i].Number, b.rules(), 0)
+	return &all[i], changes, err
 }
 
-// rules returns the rules of checkpoints that somebody asks for, which are always kept.
+// Restore resets a branch to a checkpoint. Number 0 means the last checkpoint. If a host has mounted the branch, the jobs
+// of the branch keep running.
+func (b *Branches) Restore(ctx context.Context, name string, number int) (*BranchRestored, error) {
+	var done *BranchRestored
+	if !b.inHost(ctx, name, control.OpRestore, control.CheckpointArgs{Number: number}, &done) || done == nil {
+		f, err := b.take(ctx, name, false)
+		if err != nil {
+			return nil, err
+		}
+		if done, err = b.store.Restore(f, number, b.rules()); err != nil {
+			b.set().Record("(branch restore)", name, 0, err)
+			return nil, err
+		}
+	}
+	b.set().Record("(branch restore)", name, 0, nil)
+	return done, nil
+}
+
+// inHost sends an operation to each running host. The host that has mounted the branch carries it out. If no host does,
+// inHost returns false. The caller then calls take. If a host cannot release the branch, the error of take contains the
+// reason.
+func (b *Branches) inHost(ctx context.Context, name, op string, args control.CheckpointArgs, result any) bool {
+	f, err := b.find(name)
+	if err != nil {
+		return false
+	}
+	args.ID, args.SkipIgnored = f.ID(), b.rules().SkipIgnored
+	for _, h := range control.Sockets(b.home.Control()) {
+		var answer json.RawMessage
+		if h.Ask(ctx, op, args, &answer) == nil && len(answer) > 0 && string(answer) != "null" {
+			return json.Unmarshal(answer, result) == nil
+		}
+	}
+	return false
+}
+
+// The method "rules" returns the rules for checkpoints that a person requests. The limits for automatic checkpoints do not
+// apply to them.
 func (b *Branches) rules() branch.CheckpointRules {
 	return branch.CheckpointRules{SkipIgnored: !b.cfg.Workspace.Checkpoints.Ignored}
 }
 
-// take finds a branch and makes the running hosts unmount it. If keepJobs is true, it returns an error if jobs run in it.
+// The method "take" finds a branch and makes the running hosts unmount it. If keepJobs is true and jobs run in the branch,
+// it returns an error instead.
 func (b *Branches) take(ctx context.Context, name string, keepJobs bool) (*branch.Branch, error) {
 	f, err := b.find(name)
 	if err != nil {

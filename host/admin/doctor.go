@@ -23,6 +23,7 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Diagnosis describes how the kernel confines the plugins of a configuration.
@@ -31,19 +32,22 @@ type Diagnosis struct {
 	Config string `json:"config"`
 	// Machine describes the confinement features that this machine supports for this user.
 	Machine sandbox.Kernel `json:"machine"`
-	// Container is the container in which toolhost runs. Nil means that it runs in none.
+	// Container is the container in which toolhost runs. Nil means that toolhost does not run in a container.
 	Container *sandbox.Container `json:"container,omitempty"`
 	// BundledBy describes how the host recognizes the programs of bundled plugins: "content" or "directory".
 	BundledBy string `json:"bundled_by"`
 	// Backends lists the sandbox backends, strongest first.
 	Backends []sandbox.BackendStatus `json:"backends"`
 	Plugins  []PluginDiagnosis       `json:"plugins"`
-	// Off lists the plugins that the configuration turns off.
+	// Off lists the plugins that the configuration disables.
 	Off []string `json:"off,omitempty"`
 	// Permissions describes how rules about programs and paths are enforced.
 	Permissions PermissionDiagnosis `json:"permissions"`
 	// NoBranches is the reason why sessions cannot work in branches of this workspace. Empty means that they can.
 	NoBranches string `json:"no_branches,omitempty"`
+	// Branches describes how branches are made: "overlay"; "copy" for copies without what git ignores; or "shared copy" for
+	// complete copies that share their data with the workspace. It is empty without branches.
+	Branches string `json:"branches,omitempty"`
 }
 
 // PermissionDiagnosis describes how rules about programs and paths are enforced.
@@ -91,8 +95,8 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 // PluginDiagnosis describes how the kernel confines one plugin.
 type PluginDiagnosis struct {
 	Name string `json:"name"`
-	// From is the position of the plugin's block. It is empty for a bundled plugin without a block. Relation describes
-	// the relation of the plugin to the bundled plugins.
+	// From is the position of the plugin's block in the configuration. It is empty for a bundled plugin without a block.
+	// Relation is the relation of the plugin to a bundled plugin, such as "replaces the bundled plugin".
 	From     string `json:"from,omitempty"`
 	Relation string `json:"relation,omitempty"`
 	// Enforce is the configured confinement: "auto", "require" or "off".
@@ -126,9 +130,9 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	all := roots.Configured(cfg, source.Workspace)
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled, Gate: new(execgate.Gate)})
 	launcher.List(settings.Listed(cfg))
-	branches := probeBranches(cfg, opts, launcher)
+	branches, noBranches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, NoBranches: branches}
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Branches: branches, NoBranches: noBranches}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}
@@ -141,23 +145,38 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// probeBranches returns the reason why sessions cannot work in branches, or "". It mounts a branch to find out.
-func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launcher) string {
-	if err := launcher.Branchable(); err != nil {
-		return err.Error()
-	}
+// probeBranches returns how branches are made, or the reason why sessions cannot work in branches. It mounts a branch to find
+// out.
+func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launcher) (how, reason string) {
 	workspace, err := roots.Workspace(opts.Workspace)
 	if err != nil {
-		return err.Error()
+		return "", err.Error()
 	}
-	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
-	if err == nil {
-		err = (&branch.Store{Dir: state.Home{Root: dir}.Branches()}).Probe(launcher.Kernel().Launcher, workspace)
-	}
+	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
-		return err.Error()
+		return "", err.Error()
 	}
-	return ""
+	store := &branch.Store{Dir: statedir.Home{Root: dir}.Branches()}
+	shared, noCopy := store.Probe("", workspace, branch.Backend{Copy: true})
+	if cfg.Workspace.Backend == "copy" {
+		switch {
+		case noCopy != nil:
+			return "", noCopy.Error()
+		case shared:
+			return "shared copy", ""
+		}
+		return "copy", ""
+	}
+	if err = launcher.Branchable(); err == nil {
+		_, err = store.Probe(launcher.Kernel().Launcher, workspace, branch.Backend{})
+	}
+	switch {
+	case err == nil:
+		return "overlay", ""
+	case noCopy == nil:
+		return "", err.Error() + ". Copies of the workspace are possible: workspace { backend = \"copy\" }"
+	}
+	return "", err.Error()
 }
 
 // diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is stored.
@@ -188,7 +207,7 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 // described returns the saved descriptions of plugins, by plugin name. It starts no plugins and creates no files. It
 // omits plugins without a saved description.
 func described(cfg *config.Config, opts Options) map[string]*tool.Description {
-	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil
 	}
@@ -204,8 +223,8 @@ func described(cfg *config.Config, opts Options) map[string]*tool.Description {
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
 		if b := generation.BinaryOf(db, p, p.Path); b.Keyed {
-			if desc, _, err := db.Description(b.Key); err == nil && desc != nil {
-				out[p.Name] = desc
+			if kept, err := db.Description(b.Key); err == nil && kept != nil {
+				out[p.Name] = kept.Description
 			}
 		}
 	}

@@ -25,11 +25,13 @@ type Login = login.Login
 type RemoteServer struct {
 	Field string
 	URL   string
-	// Header reports whether the configuration sends a header Authorization. A login is then not used.
+	// Header reports whether the configuration contains a header Authorization for the server. The host then ignores a
+	// login.
 	Header bool
-	// OAuth is the login as the configuration describes it.
+	// OAuth contains the settings of the configuration for the login.
 	OAuth config.OAuth
-	// Login is the login at the server. A nil Login means that nobody logged in. Err is the reason why it cannot be read.
+	// Login is the login at the server. A nil Login means that nobody logged in. Err is the reason why a saved login cannot
+	// be read.
 	Login *Login
 	Err   error
 }
@@ -53,7 +55,8 @@ func RemoteServers(opts Options) ([]RemoteServer, error) {
 	return out, nil
 }
 
-// FindRemoteServer returns a field that connects to a remote MCP server. Its errors name the fields that do.
+// FindRemoteServer returns a field that connects to a remote MCP server. If the given field does not, the error lists the
+// fields that do.
 func FindRemoteServer(opts Options, field string) (*RemoteServer, error) {
 	all, err := RemoteServers(opts)
 	if err != nil {
@@ -87,8 +90,8 @@ func SaveLogin(opts Options, l *Login) error {
 }
 
 // RemoveLogin deletes the login at the server of a field, and asks the authorization server to revoke its tokens. It
-// returns false if there was none. The error revoked is the reason why the tokens are not revoked. Running hosts stop using
-// the login within seconds.
+// returns false if there was no login. The error "revoked" is the reason why the server did not revoke the tokens. Running
+// hosts stop using the login within seconds.
 func RemoveLogin(ctx context.Context, opts Options, r *RemoteServer) (removed bool, revoked, err error) {
 	_, store, err := logins(opts)
 	if err != nil {
@@ -120,14 +123,14 @@ type Pinged struct {
 	URL string `json:"url,omitempty"`
 	// Server describes the server. It is nil if the server cannot be used.
 	Server *tool.Pong `json:"server,omitempty"`
-	// Error is the reason why the server cannot be used. Next is a command that helps.
+	// Error is the reason why the server cannot be used. Next is the command with which a person can correct the error.
 	Error *tool.Error `json:"error,omitempty"`
 	Next  string      `json:"next,omitempty"`
 }
 
-// PingServers starts the mounted servers of the given fields, or of all fields, with a host of its own. It asks all of them
-// at the same time and waits at most for the duration wait. It returns an error if the configuration is not valid, or if a
-// field has no mounted server.
+// PingServers starts a separate host with the mounted servers of the given fields, or of all fields. It pings all servers
+// at the same time and waits at most for the duration "wait". It returns an error if the configuration is not valid, or if
+// a field has no mounted server.
 func PingServers(ctx context.Context, opts Options, fields []string, wait time.Duration) (out []Pinged, err error) {
 	opts.RetryFailed = true
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{Unstarted: true})
@@ -182,7 +185,7 @@ func shownURL(server string) string {
 	return u.String()
 }
 
-// nextStep returns a command that helps with the error of a field.
+// nextStep returns the command with which a person can correct the error of a field.
 func nextStep(field, message string) string {
 	if command := login.Command(message); command != "" {
 		return command

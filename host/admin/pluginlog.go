@@ -9,7 +9,7 @@ import (
 // PluginLine is a line that a plugin printed or logged.
 type PluginLine = pluginlog.Entry
 
-// PluginLog reads what a plugin printed, in all hosts with the same state directory.
+// PluginLog reads the lines that a plugin printed. The log is common to all hosts with the same state directory.
 type PluginLog struct{ reader *pluginlog.Reader }
 
 // OpenPluginLog opens the log of a plugin. The log exists even if the plugin is no longer configured. The caller must call

@@ -6,8 +6,10 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Records provides access to a state directory without a running host. It is safe for concurrent use.
@@ -27,14 +29,15 @@ func OpenRecords(opts Options) (*Records, error) {
 }
 
 // OpenHistory is like OpenRecords, but also works if the configuration is invalid, so that a person can go back to an
-// earlier one. It then uses the directory of the options, or else the user's.
+// earlier configuration. In this case, it uses the state directory in the options, or else the state directory of the
+// user.
 func OpenHistory(opts Options) (*Records, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	_, dir, err := stateDirectory(opts)
 	if err != nil {
-		if dir, err = state.Dir(opts.StateDir); err != nil {
+		if dir, err = statedir.Find(opts.StateDir); err != nil {
 			return nil, err
 		}
 	}
@@ -49,13 +52,13 @@ func openRecords(opts Options, dir string) (*Records, error) {
 	return &Records{state: db}, nil
 }
 
-// stateDirectory returns the state directory that a host with these options would use, and the configuration of that host.
+// stateDirectory returns the state directory and the configuration that a host with these options would use.
 func stateDirectory(opts Options) (*config.Config, string, error) {
-	cfg, err := load(opts)
+	cfg, err := engine.Options(opts).Configuration()
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, "", fmt.Errorf("the state directory is not known: %w", err)
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Remote is a running host of the same user in another process. This host must have been started with the option Live.
@@ -27,19 +29,18 @@ type RemoteStatus = engine.RemoteStatus
 // RemoteStats holds the statistics of a running host.
 type RemoteStats = engine.RemoteStats
 
-// Running returns the running hosts that use the state directory of these options. It also works if the configuration is
-// invalid.
+// Running returns the running hosts that use the state directory of these options. An invalid configuration is no error.
 func Running(opts Options) ([]Remote, error) {
-	cfg, err := load(opts)
+	cfg, err := engine.Options(opts).Configuration()
 	if err != nil { // continue, because the caller can ask the hosts about the error
 		cfg = &config.Config{}
 	}
-	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	var out []Remote
-	for _, s := range control.Sockets(state.Home{Root: dir}.Control()) {
+	for _, s := range control.Sockets(statedir.Home{Root: dir}.Control()) {
 		if s.PID != os.Getpid() {
 			out = append(out, Remote{PID: s.PID, socket: s})
 		}
@@ -75,6 +76,15 @@ func (r Remote) Rollout(ctx context.Context, plugin, action string) error {
 	return err
 }
 
+// Fleet carries out an operation on the fleet of the host. Package fleet documents the operations.
+func (r Remote) Fleet(ctx context.Context, operation string, arguments any) (json.RawMessage, error) {
+	out, err := ask[json.RawMessage](ctx, r, control.OpFleet, map[string]any{"operation": operation, "arguments": arguments})
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
+}
+
 // Renew makes the host apply changed approvals.
 func (r Remote) Renew(ctx context.Context) (*host.Reload, error) {
 	return ask[host.Reload](ctx, r, control.OpRenew, nil)
@@ -90,7 +100,7 @@ func (r Remote) Stats(ctx context.Context) (*RemoteStats, error) {
 	return ask[RemoteStats](ctx, r, control.OpStats, nil)
 }
 
-// Console returns a one-time link to the web console of the host. It returns an error if the host has none.
+// Console returns a one-time link to the web console of the host. It returns an error if the host has no web console.
 func (r Remote) Console(ctx context.Context) (string, error) {
 	out, err := ask[engine.Console](ctx, r, control.OpConsole, nil)
 	if err != nil {
@@ -120,12 +130,13 @@ func Rollback(opts Options, id int64) (*host.RolledBack, error) {
 	return out, errors.Join(err, audited(opts, "(rollback)", map[string]any{"to": to.ID, "digest": to.Digest, "files": out.Changed}))
 }
 
-// audited adds the work of an operator to the audit log, when no host does it.
+// audited adds an action of an operator to the audit log. It is needed if no running host carries out and records the
+// action.
 func audited(opts Options, what string, arguments map[string]any) error {
 	cfg, dir, err := stateDirectory(opts)
-	if err != nil { // the configuration is invalid, which an operator can be about to change
+	if err != nil { // the configuration is invalid, and the operator may be about to correct it
 		cfg = &config.Config{Audit: config.DefaultAudit()}
-		if dir, err = state.Dir(opts.StateDir, ""); err != nil {
+		if dir, err = statedir.Find(opts.StateDir, ""); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ type Tree = settings.Tree
 // Show evaluates the configuration in the options. It starts no plugin. If defaults is true, the tree also contains
 // settings with default values.
 func Show(opts Options, defaults bool) (*Tree, error) {
-	cfg, err := load(opts)
+	cfg, err := engine.Options(opts).Configuration()
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func Show(opts Options, defaults bool) (*Tree, error) {
 
 // PluginNames returns the sorted names of the configured plugins, for command-line completion.
 func PluginNames(opts Options) ([]string, error) {
-	cfg, err := load(opts)
+	cfg, err := engine.Options(opts).Configuration()
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func PluginNames(opts Options) ([]string, error) {
 // host, or else with the pinned plugins. Without pinned plugins, the plan has no baseline.
 func Plan(ctx context.Context, opts Options, against string) (*host.Plan, error) {
 	target := opts
-	if cfg, err := load(opts); err == nil && opts.StateDir == "" {
+	if cfg, err := engine.Options(opts).Configuration(); err == nil && opts.StateDir == "" {
 		opts.StateDir = cfg.Host.StateDir // use the state directory of hosts with this configuration
 	}
 	opts.Config = against

@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Backup describes the archive of a state directory.
@@ -33,11 +34,11 @@ func anyStateDirectory(opts Options) (string, error) {
 	if opts.StateDir == "" {
 		return "", fmt.Errorf("%w. Name the state directory with --state to go on without the configuration", err)
 	}
-	return state.Dir(opts.StateDir)
+	return statedir.Find(opts.StateDir)
 }
 
-// BackUpState writes an archive of the state directory to a file, which must not exist. Hosts can use the directory
-// meanwhile. An empty path means a new file in the current directory.
+// BackUpState writes an archive of the state directory to a new file. It returns an error if the file exists. Hosts can
+// continue to use the directory. An empty path means a file with a generated name in the current directory.
 func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error) {
 	dir, err := anyStateDirectory(opts)
 	if err != nil {
@@ -59,8 +60,8 @@ func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error
 	return out, audited(opts, "(state backup)", map[string]any{"file": path, "files": out.Files})
 }
 
-// RestoreState replaces the state directory by the content of an archive. It returns an error if a process uses the
-// directory.
+// RestoreState replaces the content of the state directory with the content of an archive. It returns an error if a process
+// uses the directory.
 func RestoreState(ctx context.Context, opts Options, path string) (*RestoredState, error) {
 	dir, err := anyStateDirectory(opts)
 	if err != nil {
@@ -70,7 +71,7 @@ func RestoreState(ctx context.Context, opts Options, path string) (*RestoredStat
 		dir = resolved
 	}
 	var users []string
-	for _, s := range control.Sockets(state.Home{Root: dir}.Control()) {
+	for _, s := range control.Sockets(statedir.Home{Root: dir}.Control()) {
 		users = append(users, fmt.Sprintf("the host with process id %d", s.PID))
 	}
 	if n := state.Owners(dir); len(users) == 0 && n > 0 {
@@ -87,7 +88,7 @@ func RestoreState(ctx context.Context, opts Options, path string) (*RestoredStat
 	return out, audited(opts, "(state restore)", map[string]any{"file": path, "of": out.At, "before": out.Before})
 }
 
-// StateGarbage describes what exceeds the retention of the configuration.
+// StateGarbage describes the data in a state directory that exceeds the retention limits of the configuration.
 type StateGarbage struct {
 	// Dry reports that nothing was deleted.
 	Dry bool `json:"dry_run"`
@@ -98,21 +99,21 @@ type StateGarbage struct {
 	// Versions and VersionBytes are the number and the size of the copies of binaries that no rollout needs.
 	Versions     int64 `json:"versions"`
 	VersionBytes int64 `json:"version_bytes"`
-	// Sizes contains the sizes of the parts of the directory after that, in bytes.
+	// Sizes contains the sizes of the parts of the directory after the collection, in bytes.
 	Sizes map[string]int64 `json:"sizes"`
-	// Kept explains what was not collected.
+	// Kept lists the data that was not collected, with the reasons.
 	Kept []string `json:"kept"`
 }
 
-// defaultOutputAge is the default of the plugin bash for its setting output_age. No younger file is removed than
-// youngestOutput, because a call can still write it.
+// defaultOutputAge is the default of the setting output_age of the plugin bash. Files that are younger than youngestOutput
+// are never removed, because a call can still write to them.
 const (
 	defaultOutputAge = 7 * 24 * time.Hour
 	youngestOutput   = 10 * time.Minute
 )
 
-// CollectState deletes what exceeds the retention of the configuration. With dry, it only counts. Hosts can use the
-// directory meanwhile; without them, the database also becomes smaller.
+// CollectState deletes data that exceeds the retention limits of the configuration. If dry is true, it only counts this
+// data. Hosts can continue to use the directory. If no host uses it, CollectState also shrinks the database file.
 func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, error) {
 	cfg, dir, err := stateDirectory(opts)
 	if err != nil {
@@ -122,7 +123,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 		return nil, fmt.Errorf("%s has no state of toolhost; name the state directory with --state", dir)
 	}
 	out := &StateGarbage{Dry: dry, Kept: []string{}}
-	alone := len(control.Sockets(state.Home{Root: dir}.Control())) == 0 && state.Owners(dir) == 0
+	alone := len(control.Sockets(statedir.Home{Root: dir}.Control())) == 0 && state.Owners(dir) == 0
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	generation.Audit(cfg, db, nil)
 	out.Collected, err = db.Collect(ctx, dry, alone)
 	if err == nil {
-		out.Versions, out.VersionBytes, err = generation.CollectVersions(state.Home{Root: dir}, db, cfg, dry)
+		out.Versions, out.VersionBytes, err = generation.CollectVersions(statedir.Home{Root: dir}, db, cfg, dry)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	if age == 0 {
 		age = defaultOutputAge
 	}
-	home := state.Home{Root: dir}
+	home := statedir.Home{Root: dir}
 	home.EachOutput(func(path string, info fs.FileInfo) {
 		if time.Since(info.ModTime()) < max(age, youngestOutput) || !dry && os.Remove(path) != nil {
 			return

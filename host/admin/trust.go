@@ -32,8 +32,8 @@ type PluginTrust struct {
 	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
 	// Changes describes the differences between the tool definitions and the pinned definitions.
 	Changes []string `json:"changes,omitempty"`
-	// Unapproved lists the differences between the tool definitions and the approved definitions. It is empty for a
-	// pinned plugin. UnapprovedSince is the time when the operator was first notified of the differences.
+	// Unapproved lists the differences between the tool definitions and the approved definitions. It is empty for a pinned
+	// plugin. UnapprovedSince is the time of the operator's first notification about these differences.
 	Unapproved      []host.ToolChange `json:"unapproved,omitempty"`
 	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
 	Grants
@@ -154,7 +154,8 @@ func (t *Trust) names() []string {
 // actorKey is the key of the name of the principal in a context.
 type actorKey struct{}
 
-// For returns a context in which the audit log names a principal for what [PinPlugins] and [ApprovePlugins] do.
+// For returns a context with the name of a principal. The audit log then names this principal for actions of [PinPlugins]
+// and [ApprovePlugins] with this context.
 func For(ctx context.Context, principal string) context.Context {
 	return context.WithValue(ctx, actorKey{}, principal)
 }
@@ -231,7 +232,7 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 		if p.Pinned && p.PinnedSHA256 != p.SHA256 {
 			old = append(old, p.PinnedSHA256)
 		}
-		if old := t.lock.Plugins[p.Name]; old.Source != "" { // only install and upgrade write it
+		if old := t.lock.Plugins[p.Name]; old.Source != "" { // only the commands install and upgrade set Source
 			continue
 		}
 		t.lock.Plugins[p.Name] = trust.Pin{Path: trust.Relative(t.Lock, p.Path), SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Defined())}

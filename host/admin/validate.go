@@ -60,15 +60,15 @@ func Validate(opts Options) (Summary, error) {
 	return sum, checkNames(opts)
 }
 
-// checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration, as far as the
-// plugins are known from earlier starts. It starts no plugin.
+// checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration. It starts no
+// plugin. It skips plugins without a saved description from an earlier start.
 func checkNames(opts Options) error {
 	opts.Live, opts.OnConfig = false, nil
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{IgnorePins: true, Unstarted: true})
 	if wrong := (*config.Error)(nil); errors.As(err, &wrong) { // rules about unknown tools
 		return err
 	} else if err != nil {
-		return nil //nolint:nilerr // what only a start needs, such as a sandbox, is not a mistake in the file
+		return nil //nolint:nilerr // a missing condition for a start, such as a sandbox, is not a mistake in the file
 	}
 	var errs []error
 	g := e.Current()
@@ -144,7 +144,7 @@ func Problems(err error) []Problem {
 	return out
 }
 
-// Files returns the configuration files that [Format] can format, which are the files in the native syntax of HCL.
+// Files returns the configuration files that [Format] can format. These are all files in the native syntax of HCL.
 func Files(path string) ([]string, error) {
 	if path == "" {
 		return nil, errors.New("no configuration file was found, only the built-in configuration: name a file")

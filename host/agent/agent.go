@@ -1,8 +1,8 @@
 // Package agent changes the settings of coding agents so that they use toolhost as their MCP server. Most callers want
 // [Find], [Agent.Plan], [Store.Write] and [Plan.Launch]. [Store.Undo] undoes the changes.
 //
-// A plan changes only the required settings and keeps comments and unknown keys. It writes through symbolic links. It
-// refuses a file that changed after it was read.
+// A plan changes only the required settings and keeps comments and unknown keys. If a settings file is a symbolic link, the
+// target of the link changes. A file that changed after the plan was made is refused.
 package agent
 
 import (
@@ -60,12 +60,14 @@ type settings struct {
 	path string
 	// servers is the path of the object that contains the servers. It is nil for a file without servers.
 	servers []string
-	// entry returns the settings entry of a server that runs the command. The field "list" reports whether the entry
+	// The function "entry" returns the settings entry of a server that runs the command. If "list" is true, the entry
 	// contains the command and its arguments as one list.
 	entry func(command []string) map[string]any
 	list  bool
-	sets  []assignment
-	adds  []addition
+	// The field "remote" describes the form of entries for servers over HTTP.
+	remote remote
+	sets   []assignment
+	adds   []addition
 }
 
 // assignment sets a key to a value. A soft assignment does not replace an existing value.
@@ -118,8 +120,8 @@ var agents = map[string]Agent{
 	}},
 }
 
-// claude returns settings that deny the built-in tools of Claude Code. An allow rule for the server alone would keep
-// both sets of tools.
+// The function "claude" returns settings that deny the built-in tools of Claude Code. If they only allowed the server, the
+// agent would keep its built-in tools beside those of the server.
 func claude(p *Place) []settings {
 	own := settings{
 		path: filepath.Join(p.base(), ".claude", "settings.json"),
@@ -128,7 +130,7 @@ func claude(p *Place) []settings {
 			{[]string{"permissions", "deny"}, []string{"Bash", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep"}},
 		},
 	}
-	servers := settings{path: filepath.Join(p.base(), ".claude.json"), servers: []string{"mcpServers"}, entry: stdio(map[string]any{"type": "stdio"})}
+	servers := settings{path: filepath.Join(p.base(), ".claude.json"), servers: []string{"mcpServers"}, entry: stdio(map[string]any{"type": "stdio"}), remote: remote{kind: "http", variable: "${%s}"}}
 	if p.Project {
 		servers.path = filepath.Join(p.base(), ".mcp.json")
 		own.adds = append(own.adds, addition{[]string{"enabledMcpjsonServers"}, []string{p.Server}})
@@ -147,6 +149,7 @@ func codex(p *Place) []settings {
 	}
 	return []settings{{
 		path: filepath.Join(dir, "config.toml"), servers: []string{"mcp_servers"}, entry: stdio(nil),
+		remote: remote{headers: "http_headers", variableKey: "bearer_token_env_var"},
 		sets: []assignment{
 			{[]string{"mcp_servers", p.Server, "default_tools_approval_mode"}, "approve", true},
 			{[]string{"features", "shell_tool"}, false, false},
@@ -158,7 +161,8 @@ func codex(p *Place) []settings {
 func gemini(p *Place) []settings {
 	return []settings{{
 		path: filepath.Join(p.base(), ".gemini", "settings.json"), servers: []string{"mcpServers"}, entry: stdio(nil),
-		sets: []assignment{{[]string{"mcpServers", p.Server, "trust"}, true, true}},
+		remote: remote{kind: "http", variable: "${%s}"},
+		sets:   []assignment{{[]string{"mcpServers", p.Server, "trust"}, true, true}},
 		adds: []addition{{[]string{"tools", "exclude"}, []string{
 			"run_shell_command", "read_file", "read_many_files", "write_file", "replace", "glob", "search_file_content", "grep_search", "list_directory",
 		}}},
@@ -175,7 +179,7 @@ func opencode(p *Place) []settings {
 	}
 	out := settings{path: filepath.Join(dir, "opencode.json"), servers: []string{"mcp"}, list: true, entry: func(command []string) map[string]any {
 		return map[string]any{"type": "local", "command": command, "enabled": true}
-	}}
+	}, remote: remote{kind: "remote", variable: "{env:%s}", more: map[string]any{"enabled": true}}}
 	if path := filepath.Join(dir, "opencode.jsonc"); !exists(out.path) && exists(path) {
 		out.path = path
 	}
@@ -198,13 +202,13 @@ func vscode(p *Place) []settings {
 		}
 		path = filepath.Join(dir, "Code", "User", "mcp.json")
 	}
-	return []settings{{path: path, servers: []string{"servers"}, entry: stdio(map[string]any{"type": "stdio"})}}
+	return []settings{{path: path, servers: []string{"servers"}, entry: stdio(map[string]any{"type": "stdio"}), remote: remote{kind: "http", variable: "${env:%s}"}}}
 }
 
 func cursor(p *Place) []settings {
 	dir := filepath.Join(p.base(), ".cursor")
 	return []settings{
-		{path: filepath.Join(dir, "mcp.json"), servers: []string{"mcpServers"}, entry: stdio(map[string]any{"type": "stdio"})},
+		{path: filepath.Join(dir, "mcp.json"), servers: []string{"mcpServers"}, entry: stdio(map[string]any{"type": "stdio"}), remote: remote{variable: "${env:%s}"}},
 		{path: filepath.Join(dir, "permissions.json"), adds: []addition{{[]string{"mcpAllowlist"}, []string{p.Server + ":*"}}}},
 	}
 }

@@ -20,12 +20,15 @@ const maxSettings = 64 << 20
 
 // Plan is a set of changes to the settings of an agent.
 type Plan struct {
-	Agent *Agent
-	Place *Place
+	Agent  *Agent
+	Place  *Place
+	Target *Target
 	// Changes lists the files that must change. It is empty if the settings are already correct.
 	Changes []*Change
 	// Notes lists facts and steps that a person must know.
 	Notes []string
+
+	token *string // the id of a new token
 }
 
 // Change is a change of one file.
@@ -41,7 +44,7 @@ type Change struct {
 	ops    []operation
 }
 
-// operation describes one edit of a file with the data that is needed to undo the edit.
+// operation describes one edit of a file. It contains the data that is needed to undo the edit.
 type operation struct {
 	// Path is the path of the key. Item is the item that was added to the list at this key. An empty Item means that the
 	// key itself was set.
@@ -53,12 +56,12 @@ type operation struct {
 	Had    bool `json:"had,omitempty"`
 }
 
-// Plan returns the changes that make the agent use the program self as its server.
-func (a *Agent) Plan(p *Place, self string) (*Plan, error) {
+// Plan returns the changes that make the agent use the target as its server.
+func (a *Agent) Plan(p *Place, t *Target) (*Plan, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	out := &Plan{Agent: a, Place: p, Notes: slices.Clone(a.Notes)}
+	out := &Plan{Target: t, Agent: a, Place: p, Notes: slices.Clone(a.Notes)}
 	for _, s := range a.files(p) {
 		c, err := readChange(s.path)
 		if err != nil {
@@ -67,7 +70,7 @@ func (a *Agent) Plan(p *Place, self string) (*Plan, error) {
 		if p.Project && !inside(p.Dir, c.target) { // a link in a cloned repository can lead to another directory
 			return nil, fmt.Errorf("%s is a link out of the project, to %s; remove the link, or set up that directory", c.Path, c.target)
 		}
-		if err := out.edit(c, s, self); err != nil {
+		if err := out.edit(c, s); err != nil {
 			return nil, err
 		}
 		out.add(c)
@@ -160,13 +163,13 @@ func inside(dir, path string) bool {
 }
 
 // edit changes the content of a file according to the required settings.
-func (p *Plan) edit(c *Change, s settings, self string) error {
+func (p *Plan) edit(c *Change, s settings) error {
 	d, err := agentfile.Parse(c.Path, c.Before)
 	if err != nil {
 		return err
 	}
 	if s.servers != nil {
-		if err := p.server(c, d, s, self); err != nil {
+		if err := p.server(c, d, s); err != nil {
 			return err
 		}
 	}
@@ -201,45 +204,6 @@ func (p *Plan) edit(c *Change, s settings, self string) error {
 	return nil
 }
 
-// server adds the server, or corrects the path of the server's program. It returns an error if a different server has
-// the same name.
-func (p *Plan) server(c *Change, d agentfile.Document, s settings, self string) error {
-	path := slices.Concat(s.servers, []string{p.Place.Server})
-	was, had := d.Get(path...)
-	if !had {
-		entry := s.entry([]string{self, "mcp"})
-		if err := d.Set(entry, path...); err != nil {
-			return err
-		}
-		c.ops = append(c.ops, operation{Path: path, Value: entry})
-		return nil
-	}
-	entry, _ := was.(map[string]any)
-	command := commandOf(entry)
-	other := len(command) == 0 || filepath.Base(command[0]) != "toolhost" || !slices.Contains(command, "mcp")
-	if p.Place.Project && !other { // refuse further settings, with which the repository's author could run any program
-		_, env := entry["env"]
-		_, environment := entry["environment"]
-		_, dir := entry["cwd"]
-		other = env || environment || dir || !slices.Equal(command[1:], []string{"mcp"})
-	}
-	if other {
-		return fmt.Errorf("%s already has another server with the name %q; remove it, or choose a name with --name", c.Path, p.Place.Server)
-	}
-	if sameProgram(command[0], self) {
-		return nil
-	}
-	key, value := slices.Concat(path, []string{"command"}), any(self)
-	if s.list {
-		value = append([]string{self}, command[1:]...)
-	}
-	if err := d.Set(value, key...); err != nil {
-		return err
-	}
-	c.ops = append(c.ops, operation{Path: key, Value: value, Before: entry["command"], Had: true})
-	return nil
-}
-
 // commandOf returns the command of a server together with the arguments. It returns nil for a server without a command.
 func commandOf(entry map[string]any) []string {
 	var out []string
@@ -269,49 +233,4 @@ func sameProgram(command, self string) bool {
 	a, errA := os.Stat(found)
 	b, errB := os.Stat(self)
 	return errA == nil && errB == nil && os.SameFile(a, b)
-}
-
-// Launch describes how an agent starts its server.
-type Launch struct {
-	Command []string
-	Env     []string
-	Dir     string
-}
-
-// Launch reads the settings again. It returns the command, environment and directory with which the agent starts the
-// server.
-func (p *Plan) Launch(environ []string) (*Launch, error) {
-	for _, s := range p.Agent.files(p.Place) {
-		if s.servers == nil {
-			continue
-		}
-		c, err := readChange(s.path)
-		if err != nil {
-			return nil, err
-		}
-		d, err := agentfile.Parse(s.path, c.Before)
-		if err != nil {
-			return nil, err
-		}
-		was, _ := d.Get(slices.Concat(s.servers, []string{p.Place.Server})...)
-		entry, _ := was.(map[string]any)
-		out := &Launch{Command: commandOf(entry), Dir: p.Place.Dir, Env: slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-			name, _, _ := strings.Cut(v, "=")
-			return p.Agent.environment != nil && !slices.Contains(p.Agent.environment, name)
-		})}
-		if len(out.Command) == 0 {
-			return nil, fmt.Errorf("%s has no server %q", s.path, p.Place.Server)
-		}
-		if dir, ok := entry["cwd"].(string); ok && filepath.IsAbs(dir) {
-			out.Dir = dir
-		}
-		for _, key := range []string{"env", "environment"} {
-			env, _ := entry[key].(map[string]any)
-			for name, value := range env {
-				out.Env = append(out.Env, fmt.Sprintf("%s=%v", name, value))
-			}
-		}
-		return out, nil
-	}
-	return nil, fmt.Errorf("%s has no file for servers", p.Agent.Title)
 }

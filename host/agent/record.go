@@ -18,13 +18,16 @@ import (
 // record describes the changes of a setup. It is also the backup of the changed files.
 type record struct {
 	Files []recorded `json:"files"`
+	// Tokens lists the ids of the tokens that were created for the agent.
+	Tokens []string `json:"tokens,omitempty"`
 }
 
 // recorded describes one changed file.
 type recorded struct {
 	Path string `json:"path"`
-	// Before is the content before the first change. It is nil if another program edited the file between two changes.
-	// Existed reports whether the file existed before. After is the SHA-256 of the written content.
+	// Before is the content before the first setup. It is nil if another program edited the file between two setups.
+	// Existed reports whether the file existed before the first setup. After is the SHA-256 of the content that the last
+	// setup wrote.
 	Before  []byte      `json:"before"`
 	Whole   bool        `json:"whole"`
 	Existed bool        `json:"existed"`
@@ -69,6 +72,9 @@ func (s Store) Write(p *Plan) error {
 		for _, c := range p.Changes {
 			r.remember(c)
 		}
+		if r.Tokens = nil; p.token != nil && *p.token != "" {
+			r.Tokens = []string{*p.token}
+		}
 		return r, nil
 	})
 	if err != nil {
@@ -104,8 +110,8 @@ func (r *record) remember(c *Change) {
 	}
 }
 
-// unchanged returns an error if the file changed after the plan was created, or if the file is read-only. A read-only
-// file can be protected or generated, and a rename would nevertheless replace it.
+// unchanged returns an error if the file changed after the plan was created, or if the file is read-only. A read-only file
+// can be protected or generated. Without this check, the write would replace it, because it renames a new file.
 func (c *Change) unchanged() error {
 	if c.Existed && c.mode&0o200 == 0 {
 		return fmt.Errorf("%s is read-only; make it writable with chmod u+w, or change it where it is generated", c.Path)
@@ -145,6 +151,31 @@ func (c *Change) write(project bool) error {
 		return fmt.Errorf("%s was not written: %w", c.Path, err)
 	}
 	return nil
+}
+
+// Earlier describes what earlier setups of an agent wrote.
+type Earlier struct {
+	// URLs lists the addresses of the server in the settings. Tokens lists the ids of the tokens that were created.
+	URLs, Tokens []string
+}
+
+// Earlier returns what earlier setups wrote for a place. It returns a zero value if there was no earlier setup.
+func (s Store) Earlier(a *Agent, p *Place) (out Earlier, err error) {
+	r, f := new(record), s.file(a, p)
+	if err := f.Read(r); err != nil {
+		return out, fmt.Errorf("%s cannot be read: %w; remove it", f.Path, err)
+	}
+	for _, file := range r.Files {
+		for _, op := range file.Ops {
+			if entry, ok := op.Value.(map[string]any); ok {
+				if url, ok := entry["url"].(string); ok {
+					out.URLs = append(out.URLs, url)
+				}
+			}
+		}
+	}
+	out.Tokens = r.Tokens
+	return out, nil
 }
 
 // Undo returns a plan that undoes the setup of an agent. If nobody edited a file after the setup, the plan restores the
@@ -214,7 +245,7 @@ func (op *operation) undo(d agentfile.Document) error {
 	case !ok || !object && !agentfile.Same(now, op.Value):
 		return nil
 	case op.Had:
-		return d.Set(op.Before, op.Path...)
+		return replace(d, op.Before, op.Path...)
 	}
 	return d.Delete(op.Path...)
 }

@@ -44,7 +44,7 @@ func TestConcurrentWriter(t *testing.T) {
 		if before != "" {
 			write(t, path, before)
 		}
-		plan, err := a.Plan(p, "toolhost")
+		plan, err := a.Plan(p, &Target{Program: "toolhost"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestRepeatedSetUp(t *testing.T) {
 	const first = `{"tools": {"exclude": ["glob"]}}`
 	write(t, path, first)
 	for _, self := range []string{"/one/toolhost", "/two/toolhost"} {
-		plan, err := a.Plan(p, self)
+		plan, err := a.Plan(p, &Target{Program: self})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,9 +91,9 @@ func TestRepeatedSetUp(t *testing.T) {
 		t.Errorf("%s, want %s", got, first)
 	}
 
-	// Repeat the test with an edit between the two setups.
+	// Test again, now with an edit by another program between the two setups.
 	for _, self := range []string{"/one/toolhost", "/two/toolhost"} {
-		plan, err := a.Plan(p, self)
+		plan, err := a.Plan(p, &Target{Program: self})
 		if err == nil {
 			err = store.Write(plan)
 		}
@@ -116,9 +116,9 @@ func TestRepeatedSetUp(t *testing.T) {
 	}
 }
 
-// TestServersOfProjects checks an existing server in the settings of a project. Its program path must be corrected. But
-// an entry with additional settings must be refused, because environment variables could make the server run other
-// programs.
+// TestServersOfProjects checks the treatment of an existing server in the settings of a project. A setup must correct the
+// program path of the server. It must refuse an entry with additional settings, because environment variables could make
+// the server run other programs.
 func TestServersOfProjects(t *testing.T) {
 	a, p, _ := testPlace(t)
 	path := filepath.Join(p.Dir, ".gemini", "settings.json")
@@ -130,7 +130,7 @@ func TestServersOfProjects(t *testing.T) {
 		`"command": "./evil", "args": ["toolhost", "mcp"]`:                           true,
 	} {
 		write(t, path, `{"mcpServers": {"toolhost": {`+entry+`}}}`)
-		plan, err := a.Plan(p, "/this/toolhost")
+		plan, err := a.Plan(p, &Target{Program: "/this/toolhost"})
 		if (err != nil) != refused {
 			t.Errorf("%s: %v", entry, err)
 		}
@@ -140,15 +140,15 @@ func TestServersOfProjects(t *testing.T) {
 	}
 }
 
-// TestRefusedFiles checks that a setup does not write through a link that leads out of a project, and does not write to
-// a read-only file.
+// TestRefusedFiles checks which files a setup does not write: a file outside the project to which a link in the project
+// leads, and a read-only file.
 func TestRefusedFiles(t *testing.T) {
 	a, p, store := testPlace(t)
 	outside := t.TempDir()
 	if err := os.Symlink(outside, filepath.Join(p.Dir, ".gemini")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Plan(p, "toolhost"); err == nil || !strings.Contains(err.Error(), "is a link out of the project") {
+	if _, err := a.Plan(p, &Target{Program: "toolhost"}); err == nil || !strings.Contains(err.Error(), "is a link out of the project") {
 		t.Errorf("a link out of the project: %v", err)
 	}
 
@@ -158,7 +158,7 @@ func TestRefusedFiles(t *testing.T) {
 	if err := os.Chmod(path, 0o400); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := a.Plan(p, "toolhost")
+	plan, err := a.Plan(p, &Target{Program: "toolhost"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,11 @@
 //
 //	POST /v1/run     runs one request in the format of batch: {"command": "read main.go"}
 //	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1. With ?atomic=1,
-//	            the requests run in a branch, whose changes are made if all succeed; the last line says so
-//	GET  /v1/branches lists the branches of the principal, and of those that it supervises
+//	            the requests run in a branch. If all succeed, its changes are made in the workspace; the last line reports that
+//	GET  /v1/branches lists the branches of the principal, and those of the principals that it supervises
 //	GET  /v1/branches/NAME returns what a branch or a preview changes, also as a diff
-//	POST /v1/branches/NAME/apply makes the changes, exactly as shown for a preview; POST /v1/branches/NAME/discard drops them.
-//	            With an id of the list in place of NAME, this also works for branches of others, with the right to administer
+//	POST /v1/branches/NAME/apply makes the changes (for a preview, exactly those that it shows); POST /v1/branches/NAME/discard drops them.
+//	            With the right to administer, both also work for branches of others: NAME is then an id from the list
 //	GET  /v1/tools   lists the tools; ?format= and ?single=1 are as in the command "toolhost tools"
 //	GET  /v1/tools/NAME/health checks a tool: healthy, unhealthy, not_found or error, with details
 //	GET  /v1/status  returns the configuration, the plugins and the sessions
@@ -18,16 +18,19 @@
 //	GET  /v1/log     returns entries of the audit log, selected by session, tool, principal, kind, decision, layer, text,
 //	            since, until, after and limit; ?format= is json, jsonl or csv
 //	GET  /v1/plan    returns what a reload would change; POST /v1/reload reloads
-//	GET  /v1/config/history lists the configurations that hosts used; POST /v1/config/rollback {"id": N} goes back
+//	GET  /v1/config/history lists the configurations that hosts used; POST /v1/config/rollback {"id": N} restores one
 //	POST /v1/enable/NAME, /v1/disable/NAME turn a tool, or all tools of a plugin, on and off
 //	POST /v1/rollouts/PLUGIN/ACTION pauses, resumes, promotes or aborts a rollout
 //	POST /v1/plugins/PLUGIN/ACTION pins a plugin, or approves the definitions of its tools
+//	GET  /v1/fleet   returns the nodes of the fleet and the configuration on trial
+//	POST /v1/fleet/ACTION drains or undrains a node, moves a session, or promotes or aborts a configuration:
+//	            {"node": "east2"}, {"session": "s1", "to": "east2"}
 //	GET  /v1/doctor  returns what the machine enforces
 //	     /mcp        serves MCP over HTTP
 //	GET  /.well-known/oauth-protected-resource
-//	            says where to get a token, without a token
-//	GET  /healthz    returns "ok", and the kinds of the problems, without a token
-//	GET  /readyz     returns "ok", or the status 503 if calls cannot succeed, without a token
+//	            returns where clients get a token; needs no token
+//	GET  /healthz    returns "ok", and the kinds of the problems; needs no token
+//	GET  /readyz     returns "ok", or the status 503 if calls cannot succeed; needs no token
 package api
 
 import (
@@ -57,8 +60,8 @@ const MaxBody = 16 << 20
 
 // Options configures the HTTP interface.
 type Options struct {
-	// Clients authenticates each request. Nil means that all clients have the rights of the local user, which is only safe
-	// if nobody else can reach the handler.
+	// Clients authenticates each request. Nil means that all clients have the rights of the local user. This is only safe
+	// if no other user can connect to the handler.
 	Clients *host.Directory
 	// Token is the token of the only client.
 	//
@@ -71,9 +74,10 @@ type Options struct {
 	// Endpoints handles requests to /mcp/{endpoint}. Nil disables these paths.
 	Endpoints http.Handler
 	// Hosts lists the host names, without a port, that clients are allowed to use for the server. Nil means the names of
-	// this machine. The check stops web pages that reach the server under a host name of their own.
+	// this machine. Requests with other names are rejected, because a web page can make its own host name resolve to this
+	// server.
 	Hosts []string
-	// Asks holds the asks that wait for an answer. Nil means that only calls of /v1 use it.
+	// Asks is the queue of the asks that wait for an answer. Nil means a new queue for the calls over /v1 alone.
 	Asks *Asks
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
@@ -84,9 +88,9 @@ type Options struct {
 	Doctor func() (any, error)
 	// Trust pins and approves plugins, for /v1/plugins. Nil disables the paths.
 	Trust Trust
-	// Console serves the web console. It gets all requests for paths that the interface does not know, and it authenticates
-	// its clients itself. The argument is the interface without authentication, for requests with a principal in their
-	// context; see [WithPrincipal]. Nil means that there is no console.
+	// Console returns the handler of the web console. The handler gets the requests for [ConsolePaths], and must
+	// authenticate its clients itself. The argument "api" is the interface without authentication. Requests to it must have
+	// a principal in their context; see [WithPrincipal]. A nil Console means that there is no web console.
 	Console func(api http.Handler) http.Handler
 	// Log receives a warning for each rejected client. Nil discards them.
 	Log *slog.Logger
@@ -114,7 +118,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 	calls := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
-		needs        string // rights of which the principal needs one
+		needs        string // rights; the principal needs at least one of them
 		handler      http.HandlerFunc
 	}{
 		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/branches", "call log", s.branches},
@@ -130,6 +134,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		{"POST", "/v1/config/rollback", "administer", s.rollback}, {"POST", "/v1/enable/{name}", "administer", s.setEnabled(true)},
 		{"POST", "/v1/disable/{name}", "administer", s.setEnabled(false)}, {"GET", "/v1/doctor", "log", s.doctor},
 		{"POST", "/v1/rollouts/{plugin}/{action}", "administer", s.rollout}, {"POST", "/v1/plugins/{plugin}/{action}", "administer", s.pin},
+		{"GET", "/v1/fleet", "log", s.fleet}, {"POST", "/v1/fleet/{action}", "administer", s.steerFleet},
 	} {
 		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
@@ -144,13 +149,14 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp/{endpoint}", requires("call", http.MaxBytesHandler(opts.Endpoints, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/branches, /v1/branches/NAME, /v1/branches/NAME/apply, /v1/branches/NAME/discard, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /v1/rollouts/PLUGIN/ACTION, /v1/plugins/PLUGIN/ACTION, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/branches, /v1/branches/NAME, /v1/branches/NAME/apply, /v1/branches/NAME/discard, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /v1/rollouts/PLUGIN/ACTION, /v1/plugins/PLUGIN/ACTION, /v1/fleet, /v1/fleet/ACTION, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
 	})
 	all := s.outer(calls)
 	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
 }
 
-// outer returns the paths that need no token, the web console, and all others.
+// outer returns the handler for all paths: the paths that need no token, the web console, and the paths for authenticated
+// clients.
 func (s *server) outer(calls http.Handler) *http.ServeMux {
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", s.healthz)
@@ -167,7 +173,7 @@ func (s *server) outer(calls http.Handler) *http.ServeMux {
 	return all
 }
 
-// Trust pins and approves plugins for a principal, whom the audit log names.
+// Trust pins and approves plugins for a principal. The audit log names this principal.
 type Trust interface {
 	Pin(ctx context.Context, by *host.Principal, plugin string, acceptChanges bool) error
 	Approve(ctx context.Context, by *host.Principal, plugin string) error
@@ -177,12 +183,12 @@ type server struct {
 	host *host.Host
 	opts Options
 	asks *Asks
-	// others contains the asks of other hosts.
+	// The field "others" contains the asks of other hosts.
 	others otherAsks
 }
 
-// named rejects requests with an unknown host name in the Host header. A web page can send such a request if the page's
-// host name resolves to this server.
+// named rejects requests with an unknown name in the Host header. A web page can send such a request if its own host name
+// resolves to this server.
 func (s *server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host
@@ -203,9 +209,10 @@ func (s *server) named(next http.Handler) http.Handler {
 }
 
 // ConsolePaths lists the patterns of the paths of the web console.
-var ConsolePaths = []string{"/{$}", "/console/", "/login", "/login/", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/audit/", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/"}
+var ConsolePaths = []string{"/{$}", "/console/", "/login", "/login/", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/audit/", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/", "/fleet", "/fleet/"}
 
-// WithPrincipal returns a context for a request of a principal to the handler that [Options.Console] gets.
+// WithPrincipal returns a context with a principal. The web console uses it for requests to the handler that
+// [Options.Console] gets.
 func WithPrincipal(ctx context.Context, p *host.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
@@ -227,7 +234,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, err := s.opts.Clients.Authenticate(r)
 		if err != nil {
-			// Do not tell an unknown client more than it needs to know.
+			// Log the details here. The answer to an unknown client must not contain more than it needs.
 			s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", err)
 			status, challenge := s.opts.Clients.Refusal(r, err)
 			w.Header().Set("WWW-Authenticate", challenge)
@@ -279,7 +286,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(line) // a client that is gone has ended the call
+	_, _ = w.Write(line) // the error is ignored: the call was canceled when its client disconnected
 }
 
 func (s *server) requests(r *http.Request) batch.Batch {
@@ -292,7 +299,7 @@ func (s *server) requests(r *http.Request) batch.Batch {
 // batch runs a stream of requests and sends each result as soon as possible.
 func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Time{}) // ignore the error: then no deadline was set
+	_ = c.SetReadDeadline(time.Time{}) // ignore the error: if it occurs, no deadline was set
 	_ = c.EnableFullDuplex()           // ignore the error, because HTTP/2 is always full duplex
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	b := s.requests(r)
@@ -301,10 +308,10 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("atomic") == "1" {
 		end, err := b.RunAtomic(r.Context(), body, out)
 		if err == nil {
-			_, _ = out.Write(end.Line()) // a client that is gone can see the changes in the audit log
+			_, _ = out.Write(end.Line()) // error ignored: a disconnected client can find the changes in the audit log
 		}
 	} else {
-		_ = b.Run(r.Context(), body, out) // ignore the error: the client disconnected, or it notices that answers are missing
+		_ = b.Run(r.Context(), body, out) // ignore the error: either the client is gone, or it notices that answers are missing
 	}
 	if body.rejected != nil {
 		s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", body.rejected)
@@ -313,8 +320,8 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticating reads the body of a batch, which can take long. It authenticates the client again for each part, so that
-// a client whose token or rights end cannot run more calls.
+// authenticating reads the body of a batch, which can take long. It authenticates the client again with each part of the
+// body that arrives. If the token expires or the rights are withdrawn meanwhile, the client cannot run more calls.
 type authenticating struct {
 	io.Reader
 	clients  *host.Directory
@@ -377,7 +384,7 @@ func (s *server) tools(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, out.String())
 }
 
-// health checks a tool. A tool that the client is not allowed to use is unknown to it.
+// The method "health" checks a tool. If the client is not allowed to use the tool, it answers as for an unknown tool.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	namespace, short, field := strings.Cut(name, ":")

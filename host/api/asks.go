@@ -30,7 +30,8 @@ type asked struct {
 	ID string `json:"id"`
 	// Principal is the name of the caller.
 	Principal string `json:"principal"`
-	// Digest is a hash of the content of the ask. An answer can contain it, and then applies only to this content.
+	// Digest is a hash of the content of the ask. An answer with a digest applies only if the content still has this
+	// digest.
 	Digest string `json:"digest"`
 	// One of Permission and Question is set, depending on the kind of the ask.
 	Permission *tool.Permission `json:"permission,omitempty"`
@@ -107,7 +108,7 @@ func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 func digest(ask tool.Ask) string {
 	b, err := json.Marshal(ask)
 	if err != nil {
-		return "" // no answer can name it
+		return "" // if this is empty, an answer that has a digest never applies
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -201,7 +202,8 @@ func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"id": a.ID, "outcome": given.Outcome})
 }
 
-// forbids returns the HTTP status and the reason why a principal cannot give an answer. The status is 0 if it can.
+// forbids returns an HTTP status and the reason why a principal must not give an answer. The status is 0 if the
+// principal may give the answer.
 func (a *asked) forbids(p *host.Principal, given *answerBody) (code int, kind tool.Kind, why string) {
 	if given.Digest != "" && given.Digest != a.Digest {
 		return http.StatusConflict, tool.Conflict, "the answer is for another content of the ask; read GET /v1/asks again"

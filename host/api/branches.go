@@ -13,7 +13,8 @@ import (
 // branchDiff is the maximum size of a diff, in bytes. Deleted and replaced paths are always listed.
 const branchDiff = 256 << 10
 
-// branchRequest returns the branch that a request is about. The workspace of the query is the default of all calls.
+// branchRequest returns a request for the branch that the HTTP path names. The parameter "workspace" selects the workspace.
+// Without it, the default workspace of all calls applies.
 func (s *server) branchRequest(r *http.Request) host.Request {
 	req := s.opts.Request
 	req.Principal, req.Branch = Principal(r.Context()), r.PathValue("name")
@@ -38,11 +39,12 @@ type branchBody struct {
 	Paths  []string `json:"paths"`
 	Ours   []string `json:"ours"`
 	Theirs []string `json:"theirs"`
-	// StopJobs ends the jobs that run in the branch. Otherwise they refuse the apply.
+	// StopJobs ends the jobs that run in the branch. Without StopJobs, a running job makes the apply fail.
 	StopJobs bool `json:"stop_jobs"`
 }
 
-// readBranchBody reads the body of an apply, which can be missing. It answers an invalid one.
+// readBranchBody reads the body of an apply. A missing body is valid. If the body is invalid, readBranchBody answers the
+// request with an error.
 func readBranchBody(w http.ResponseWriter, r *http.Request) (body branchBody, ok bool) {
 	if r.ContentLength != 0 {
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -77,7 +79,7 @@ func (s *server) discardBranch(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"discarded": req.Branch})
 }
 
-// refuseBranch answers a request that failed. An apply that failed changed nothing.
+// refuseBranch answers a request that failed. A failed apply has changed nothing.
 func refuseBranch(w http.ResponseWriter, err error) {
 	var missing *host.BranchNotFoundError
 	var conflict *host.BranchConflictError

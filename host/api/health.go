@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// healthAnswer is the JSON answer of /healthz and /readyz. Clients need no token for them, so it contains no names and messages;
-// GET /v1/status has these.
+// healthAnswer is the JSON answer of /healthz and /readyz. Clients need no token for these paths, so the answer contains no
+// names and no messages. GET /v1/status returns them.
 type healthAnswer struct {
 	Status   string   `json:"status"`
 	Problems []string `json:"problems"`
 	Reason   string   `json:"reason,omitempty"`
 }
 
-// healthz answers as long as the process serves requests. Problems do not change the status 200, because a restart does
-// not solve them.
+// healthz answers with the status 200 as long as the process serves requests. Problems do not change the status: a
+// supervisor would restart the host, which does not solve them.
 func (s *server) healthz(w http.ResponseWriter, r *http.Request) {
 	writeHealth(w, r, http.StatusOK, &healthAnswer{Status: "ok", Problems: s.problemKinds()})
 }
@@ -58,7 +58,7 @@ func writeHealth(w http.ResponseWriter, r *http.Request, code int, h *healthAnsw
 	if h.Reason != "" {
 		text = h.Reason
 	}
-	_, _ = fmt.Fprintln(w, text) // as above
+	_, _ = fmt.Fprintln(w, text) // the error is ignored: the client is gone
 	for _, kind := range h.Problems {
 		_, _ = fmt.Fprintln(w, "problem:", kind)
 	}

@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// who returns the principal of a request, also for the local user.
+// The function "who" returns the principal of a request. Unlike [Principal], it also returns a principal for the local
+// user.
 func who(r *http.Request) *host.Principal {
 	if p := Principal(r.Context()); p != nil {
 		return p
@@ -22,7 +23,8 @@ func who(r *http.Request) *host.Principal {
 	return host.LocalUser()
 }
 
-// number returns a parameter of the query within limits. Without the parameter it returns the default def.
+// The function "number" returns a parameter of the query, which must be a number from 1 to most. If the parameter is
+// missing, it returns the default def.
 func number(r *http.Request, name string, def, most int) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -166,7 +168,7 @@ func logQuery(r *http.Request) (q host.LogQuery, err error) {
 	return q, err
 }
 
-// log returns entries of the audit log, oldest first, as a JSON array, as JSON Lines or as CSV.
+// The method "log" answers with entries of the audit log, oldest first. The format is a JSON array, JSON Lines or CSV.
 func (s *server) log(w http.ResponseWriter, r *http.Request) {
 	q, err := logQuery(r)
 	if err != nil {
@@ -201,7 +203,7 @@ func writeCSV(w http.ResponseWriter, entries []host.LogEntry) {
 	out := csv.NewWriter(w)
 	row := func(cells ...string) {
 		for i, c := range cells {
-			if c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) { // a spreadsheet would evaluate it
+			if c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) { // a spreadsheet would evaluate the cell as a formula
 				cells[i] = "'" + c
 			}
 		}

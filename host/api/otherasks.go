@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Supervised returns a client that queues permission asks while people can answer them through another host. Otherwise it
-// answers that there is nobody to ask. Pass the queue to [host.Host.OfferAsks]. The argument name is the caller for the
-// people who answer.
+// Supervised returns a client that queues permission asks as long as people can answer them through another host. Otherwise
+// the client answers that there is nobody to ask. The caller must pass the queue to [host.Host.OfferAsks]. The argument
+// "name" is the name of the caller that people see.
 func (q *Asks) Supervised(h *host.Host, name string) host.Client {
 	return &supervisedAsker{asker{q: q, principal: name}, h}
 }
@@ -42,7 +42,7 @@ func (q *Asks) Open() (json.RawMessage, error) {
 	return json.Marshal(append([]*asked{}, q.waiting...))
 }
 
-// otherAnswer is an answer that another host passes on.
+// otherAnswer is an answer that a person gave through another host.
 type otherAnswer struct {
 	answerBody
 	ID string `json:"id"`
@@ -66,7 +66,7 @@ func (q *Asks) Answer(body json.RawMessage) error {
 	return nil
 }
 
-// otherAsks keeps the open asks of other hosts for a moment, because each open page reads them often.
+// otherAsks caches the open asks of other hosts for a short time, because each open page of the console reads them often.
 type otherAsks struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -85,7 +85,7 @@ func (o *otherAsks) get(ctx context.Context, h *host.Host) []*asked {
 	o.list = nil
 	for pid, raw := range h.AsksOfOthers(ctx) {
 		var list []*asked
-		if json.Unmarshal(raw, &list) != nil { // another version of the host
+		if json.Unmarshal(raw, &list) != nil { // another version of the host can use a different format
 			continue
 		}
 		for _, a := range list {

@@ -27,7 +27,7 @@ func (s *server) rollout(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"plugin": plugin, "action": action})
 }
 
-// pin pins or approves a plugin, and applies that at once.
+// The method "pin" pins or approves a plugin, and applies the change at once.
 func (s *server) pin(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		AcceptChanges bool `json:"accept_changes"`
@@ -71,9 +71,10 @@ func (s *server) branches(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, list)
 }
 
-// supervised returns a handler that calls one of two handlers: byID if the path has the id of a branch, which contains "@",
-// and else byName. A principal can use its own branches by name with the right to call, and the branches of those that it
-// supervises by id. A change by id needs the right to administer.
+// supervised returns a handler that calls one of two handlers. If the path contains the id of a branch, it calls byID;
+// otherwise it calls byName. An id contains "@". With the right to call, a principal can use its own branches by name. By
+// id, a principal can also use the branches of the principals that it supervises. A change by id needs the right to
+// administer.
 func supervised(byName, byID http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		needs, handler := "call", byName

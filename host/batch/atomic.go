@@ -21,7 +21,8 @@ const (
 	Applied = "applied"
 	// Discarded means that a request failed, and that nothing was changed.
 	Discarded = "discarded"
-	// Kept means that all requests succeeded, but that their changes could not be made. They are in the branch.
+	// Kept means that all requests succeeded, but that their changes could not be made in the workspace. The changes remain
+	// in the branch.
 	Kept = "kept"
 )
 
@@ -29,7 +30,7 @@ const (
 type Atomic struct {
 	// Outcome is Applied, Discarded or Kept.
 	Outcome string `json:"outcome"`
-	// Branch is the branch of the batch. It does not exist if the batch was discarded.
+	// Branch is the name of the branch in which the batch ran. The branch only remains if the outcome is Kept.
 	Branch string `json:"branch"`
 	// Changes lists what was changed in the workspace.
 	Changes []host.BranchChange `json:"changes"`
@@ -37,14 +38,14 @@ type Atomic struct {
 	Notes []string `json:"notes,omitempty"`
 	// FailedLine is the number of the first line that failed, or 0.
 	FailedLine int `json:"failed_line,omitempty"`
-	// Error is the reason why the changes were not made. It is nil if they were.
+	// Error is the reason why the changes were not made. It is nil if they were made.
 	Error *tool.Error `json:"error,omitempty"`
 }
 
-// RunAtomic runs a stream of requests like Run, one after the other, in a new branch and a copy of the session. If all of
-// them succeed, their changes are made in the workspace as one. Otherwise the workspace stays as it was, and later
-// requests do not run. The error is not nil if the requests cannot be read, the results cannot be written, or ctx is
-// canceled; the changes are then discarded.
+// RunAtomic runs a stream of requests like Run, one after the other, in a new branch and a copy of the session. If all
+// requests succeed, their changes are made in the workspace in one step. If a request fails, the workspace does not change,
+// and later requests do not run. RunAtomic returns an error if the requests cannot be read, the results cannot be written,
+// or ctx is canceled. In these cases, the changes are discarded.
 func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Atomic, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds

@@ -27,6 +27,7 @@ type request struct {
 	Branch    string          `json:"branch"`
 	Preview   bool            `json:"preview"`
 	Trace     string          `json:"traceparent"`
+	Once      string          `json:"call_id"`
 }
 
 // Batch configures how a stream of requests is run. The field Host is required.
@@ -39,8 +40,8 @@ type Batch struct {
 	// Ordered requires results in the order of the requests. By default, each result is written as soon as its call
 	// ends.
 	Ordered bool
-	// UntilFailure makes the requests run one after the other, and none after one that failed. All of them belong to the
-	// session and the branch of Request.
+	// UntilFailure makes the requests run one after the other, until one fails. Later requests do not run. All requests use
+	// the session and the branch of the field Request.
 	UntilFailure bool
 	// MaxLine is the maximum length of a request line, in bytes. Zero means 64 MiB.
 	MaxLine int
@@ -56,7 +57,7 @@ type batch struct {
 	failed int
 }
 
-// FailedError reports that a line of a batch with UntilFailure failed, so that the later lines did not run.
+// FailedError reports that a line of a batch with UntilFailure failed. The later lines did not run.
 type FailedError struct{ Line int }
 
 func (e *FailedError) Error() string { return fmt.Sprintf("line %d failed", e.Line) }
@@ -67,12 +68,13 @@ const defaultMaxLine = 64 << 20
 const maxInFlight = 1024
 
 // Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
-// {"id","name","arguments"}, with an optional "workspace", "session", "branch", "preview" and "traceparent". A call starts as soon as its
-// line is read, and at most 1024 calls are in flight. Calls of one session run alone and in order, unless their tools are
-// safe beside others. The result of an invalid line is an error.
+// {"id","name","arguments"}, with an optional "workspace", "session", "branch", "preview", "traceparent" and "call_id"
+// ([host.Request.Once]). A call starts as soon as its line is read, and at most 1024 calls are in flight. Calls of one
+// session run alone and in order, unless their tools can safely run at the same time as other tools. The result of an
+// invalid line is an error.
 //
-// Run returns after all requests are answered, if writing to out fails, or if ctx is canceled. A write error cancels the
-// running calls.
+// Run returns when all requests are answered, a write to out fails, or ctx is canceled. A write error cancels the running
+// calls.
 func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if p.MaxLine <= 0 {
 		p.MaxLine = defaultMaxLine
@@ -140,7 +142,8 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 	return ctx.Err()
 }
 
-// answer begins request number n. A batch that stops at the first failure also runs it.
+// The method "answer" begins request number n, and returns a function that runs it. In a batch that stops at the first
+// failure, the method itself runs the request.
 func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
 	if !b.UntilFailure {
 		return b.begin(n, line, tooLong)
@@ -149,7 +152,7 @@ func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) fu
 	return func(context.Context) []byte { return text }
 }
 
-// next runs request number n of a batch that stops at the first failure.
+// The method "next" runs request number n of a batch that stops at the first failure.
 func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []byte {
 	var r request
 	refuse := func(kind tool.Kind, format string, a ...any) []byte {
@@ -200,7 +203,7 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	if r.Branch != "" {
 		req.Branch = r.Branch
 	}
-	req.Preview = r.Preview
+	req.Preview, req.Once = r.Preview, r.Once
 	if r.Session != "" {
 		req.Session = r.Session
 	}

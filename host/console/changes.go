@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // change is a change of files in the history of a session.
@@ -23,14 +23,15 @@ type change struct {
 		Path      string `json:"path"`
 		Operation string `json:"operation"`
 	} `json:"files"`
-	// Redo is the number of steps that redo the change and all undone ones before it. It is zero for a change that counts.
+	// Redo is the number of redo steps that restore this undone change, including the undone changes before it. It is zero
+	// for a change that is not undone.
 	Redo int `json:"-"`
 }
 
 // changesData describes what a session changed in files.
 type changesData struct {
 	Changes []change
-	// Diffs contains what all changes that count did to each file.
+	// Diffs contains a diff for each file. It shows the total effect of all changes that are not undone.
 	Diffs []string
 	// Problem is the reason why the diffs are missing.
 	Problem string
@@ -67,7 +68,7 @@ func (c *Console) changes(ctx context.Context, s *session, row *sessionRow) *cha
 	}
 	out.Changes = listed.Changes
 	steps := 0
-	for i := range slices.Backward(out.Changes) { // redo begins with the oldest change that was undone
+	for i := range slices.Backward(out.Changes) { // count from the oldest undone change, because redo begins with it
 		if out.Changes[i].Undone {
 			steps++
 			out.Changes[i].Redo = steps
@@ -87,13 +88,13 @@ func (c *Console) changes(ctx context.Context, s *session, row *sessionRow) *cha
 }
 
 // hunk matches the line before a part of a unified diff.
-var hunk = regexp.MustCompile(`^@@ -(\S+) \+(\S+) @@`)
+var hunk = lazyregexp.New(`^@@ -(\S+) \+(\S+) @@`)
 
-// inverted returns the unified diff of the opposite change.
+// inverted returns the unified diff of the reverse change.
 func inverted(diff string) string {
 	var out, added []string
 	lines := strings.Split(diff, "\n")
-	left, right := 0, 0 // lines of the hunk that follow
+	left, right := 0, 0 // numbers of lines of the hunk that still follow
 	flush := func() {
 		out = append(out, added...)
 		added = nil
@@ -111,7 +112,7 @@ func inverted(diff string) string {
 			continue
 		case left+right > 0 && strings.HasPrefix(line, " "):
 			left, right = left-1, right-1
-		case strings.HasPrefix(line, `\`): // no newline at the end of the line before
+		case strings.HasPrefix(line, `\`): // this line means that the line before it has no newline
 			if len(added) > 0 && i > 0 && strings.HasPrefix(lines[i-1], "-") {
 				added = append(added, line)
 				continue
@@ -138,7 +139,7 @@ func inverted(diff string) string {
 	return strings.Join(out, "\n")
 }
 
-// other changes the prefix of a name in a diff.
+// The function "other" replaces the prefix of a file name in a diff, which is "a/" or "b/". It does not change "/dev/null".
 func other(name, prefix string) string {
 	if name == "/dev/null" {
 		return name
@@ -152,7 +153,7 @@ func size(part string) int {
 	if !counted {
 		return 1
 	}
-	n, _ := strconv.Atoi(lines) // what is no number counts as zero
+	n, _ := strconv.Atoi(lines) // a text that is not a number counts as zero
 	return n
 }
 
@@ -173,7 +174,8 @@ func files(diff string) []string {
 	return out
 }
 
-// undo runs the tool undo or redo in a session, for the last change or to a point.
+// The method "undo" runs the tool "undo" or "redo" in a session. It undoes or redoes one change, a number of changes, or
+// all changes back to a given one.
 func (c *Console) undo(r *http.Request, s *session) (string, error) {
 	id, name, arguments := r.PostFormValue("id"), "undo", map[string]any{}
 	next := "/sessions?id=" + url.QueryEscape(id)

@@ -29,7 +29,7 @@ func TestInverted(t *testing.T) {
 
 const hostile = "<img src=x onerror=alert(1)>\"'\x1b]0;t\x07\x1b[31m\u202e&"
 
-// poison sets all texts in a value to a hostile one.
+// poison replaces each text in a value with a hostile text.
 func poison(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -61,26 +61,31 @@ func poison(v reflect.Value) {
 	}
 }
 
-// TestHostileTexts checks that no text on the page of rollouts and quotas reaches the browser as markup, as a control
+// TestHostileTexts checks that no text on the pages of rollouts and of the fleet reaches the browser as markup, as a control
 // character or as a mark of text direction.
 func TestHostileTexts(t *testing.T) {
-	data := new(rolloutsData)
-	poison(reflect.ValueOf(data).Elem())
-	data.Rollouts = append(data.Rollouts, data.Rollouts[0])
-	data.Rollouts[1].State = "shadow" // with buttons
-	var b strings.Builder
+	rollouts, fleet := new(rolloutsData), new(fleetData)
+	poison(reflect.ValueOf(rollouts).Elem())
+	rollouts.Rollouts = append(rollouts.Rollouts, rollouts.Rollouts[0])
+	rollouts.Rollouts[1].State = "shadow" // a state for which the page shows buttons
+	poison(reflect.ValueOf(fleet).Elem())
+	fleet.Status.Nodes = append(fleet.Status.Nodes, fleet.Status.Nodes[0])
+	fleet.Status.Nodes[1].State = "ready" // a state for which the page shows a button
 	c := New(Options{})
-	v := &view{Title: "x", Page: "rollouts", MayAdminister: true, Data: *data, Alarms: []host.Alarm{{Kind: hostile, Subject: hostile, Message: hostile}}}
-	if err := c.views["rollouts"].Execute(&b, v); err != nil {
-		t.Fatal(err)
-	}
-	page := b.String()
-	if strings.Count(page, "&lt;img src=x onerror=alert(1)&gt;") < 20 {
-		t.Errorf("the texts are missing: %s", page)
-	}
-	for _, bad := range []string{"<img", "\x1b", "\u202e", "\x07"} {
-		if i := strings.Index(page, bad); i >= 0 {
-			t.Errorf("%q reaches the browser: %q", bad, page[max(0, i-200):i+50])
+	for name, data := range map[string]any{"rollouts": *rollouts, "fleet": *fleet} {
+		var b strings.Builder
+		v := &view{Title: "x", Page: name, MayAdminister: true, Data: data, Alarms: []host.Alarm{{Kind: hostile, Subject: hostile, Message: hostile}}}
+		if err := c.views[name].Execute(&b, v); err != nil {
+			t.Fatal(err)
+		}
+		page := b.String()
+		if strings.Count(page, "&lt;img src=x onerror=alert(1)&gt;") < 20 {
+			t.Errorf("%s: the texts are missing: %s", name, page)
+		}
+		for _, bad := range []string{"<img", "\x1b", "\u202e", "\x07"} {
+			if i := strings.Index(page, bad); i >= 0 {
+				t.Errorf("%s: %q reaches the browser: %q", name, bad, page[max(0, i-200):i+50])
+			}
 		}
 	}
 }

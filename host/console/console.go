@@ -33,13 +33,15 @@ var pages embed.FS
 
 // Options configures a console.
 type Options struct {
-	// Authenticate returns the principal of a request that shows a token.
+	// Authenticate returns the principal of a request with a token.
 	Authenticate func(*http.Request) (*host.Principal, error)
 	// Issuers logs people in at OpenID Connect providers. A nil Issuers has no providers.
 	Issuers Issuers
 	// Secure restricts the cookie to encrypted connections. Set it unless the server listens on a loopback address.
 	Secure bool
-	// Log receives logins and rejected ones. Nil discards them.
+	// Fleet shows the page of the fleet. Set it for a node of a fleet.
+	Fleet bool
+	// Log receives a message for each successful and each rejected login. A nil Log discards the messages.
 	Log *slog.Logger
 }
 
@@ -94,7 +96,7 @@ func (c *Console) Link() string {
 // policy is the content security policy of all pages. It permits no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// Handler returns the console. The argument api is the interface that the console uses; see [api.Options].
+// Handler returns the console. The argument "api" is the interface that the console uses; see [api.Options].
 func (c *Console) Handler(api http.Handler) http.Handler {
 	c.api = api
 	static, err := fs.Sub(assets, "assets")
@@ -116,14 +118,14 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 	mux.HandleFunc("GET /console/figures", c.loggedIn(c.series))
 	mux.HandleFunc("GET /audit/export", c.loggedIn(c.export))
 	for path, name := range map[string]string{
-		"/{$}": "now", "/asks": "asks", "/sessions": "sessions", "/tools": "tools", "/tools/{name}": "tool", "/config": "config", "/audit": "audit", "/figures": "figures", "/doctor": "doctor", "/rollouts": "rollouts", "/branches": "branches",
+		"/{$}": "now", "/asks": "asks", "/sessions": "sessions", "/tools": "tools", "/tools/{name}": "tool", "/config": "config", "/audit": "audit", "/figures": "figures", "/doctor": "doctor", "/rollouts": "rollouts", "/branches": "branches", "/fleet": "fleet",
 	} {
 		mux.HandleFunc("GET "+path, c.loggedIn(c.page(name)))
 	}
 	for path, handler := range map[string]action{
 		"/calls/{id}/cancel": c.cancelCall, "/asks/{id}": c.answerAsk, "/sessions/undo": c.undo, "/tools/{name}/switch": c.switchTool,
 		"/tools/reload": c.reloadPlugin, "/config/reload": c.reloadConfig, "/config/rollback": c.rollback,
-		"/rollouts/{plugin}": c.actOnRollout, "/branches/{id}": c.actOnBranch, "/tools/pin": c.pinPlugin, "/calls/background": c.background, "/sessions/end": c.endSession,
+		"/rollouts/{plugin}": c.actOnRollout, "/branches/{id}": c.actOnBranch, "/tools/pin": c.pinPlugin, "/calls/background": c.background, "/sessions/end": c.endSession, "/fleet/{action}": c.steerFleet,
 	} {
 		mux.HandleFunc("POST "+path, c.loggedIn(c.change(handler)))
 	}
@@ -162,7 +164,7 @@ func (c *Console) raw(ctx context.Context, p *host.Principal, method, path strin
 		}
 		in = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(api.WithPrincipal(ctx, p), method, path, in) //nolint:gosec // it stays in this process
+	req, err := http.NewRequestWithContext(api.WithPrincipal(ctx, p), method, path, in) //nolint:gosec // the request does not leave this process
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// fast and slow are the times between two updates of a page.
+// fast and slow are the intervals between two updates of a page.
 const (
 	fast = 100 * time.Millisecond
 	slow = 2 * time.Second
@@ -39,7 +39,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, s *session) {
 	defer tick.Stop()
 	last, silent := "", time.Now()
 	for {
-		if time.Since(silent) > 10*time.Second { // the login can have ended
+		if time.Since(silent) > 10*time.Second { // check the login again, because it can have ended
 			if c.of(r) == nil {
 				return
 			}
@@ -77,7 +77,7 @@ func (c *Console) live(ctx context.Context, name string, s *session, q url.Value
 	return b.String(), err
 }
 
-// figures keeps samples of the statistics, so that plots show the time before a page was opened.
+// figures keeps samples of the statistics. With them, a plot also shows the time before its page was opened.
 type figures struct {
 	begin sync.Once
 
@@ -113,7 +113,7 @@ const (
 	maxSamples  = 720 // an hour
 )
 
-// sampled begins to keep samples at the first use, and returns those until now.
+// sampled returns the samples so far. Its first call starts the sampling.
 func (c *Console) sampled() []sample {
 	f := &c.figure
 	f.begin.Do(func() {

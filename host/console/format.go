@@ -13,8 +13,8 @@ import (
 )
 
 // escapes matches the escape sequences of terminals (ECMA-48): control strings such as titles and links, control sequences
-// such as colours, and short ones. Each has a form that begins with ESC and a form of one character. A control string
-// without its end is no match, because it would hide the rest of the text.
+// such as colours, and short ones. Each kind has a form that begins with ESC and a form that begins with a single control
+// character. A control string without its terminator does not match, because the match would hide the rest of the text.
 var escapes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:\x1b[PX\]^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})` +
 		`|(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\\x60-~]`)
@@ -118,7 +118,8 @@ var functions = template.FuncMap{
 	"bytes": func(v any) string { return bytesText(toFloat(v)) },
 	"path":  url.PathEscape,
 	"join":  strings.Join,
-	// A session of the local user has no owner in its key.
+	// The function "own" reports whether a session belongs to the local user. The key of such a session contains no
+	// principal.
 	"own":  func(session string) bool { return !strings.HasPrefix(session, "principal:") },
 	"json": func(v any) string { b, _ := json.Marshal(v); return string(b) },
 	"percent": func(part, whole uint64) string {

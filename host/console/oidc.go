@@ -21,7 +21,7 @@ type Issuers interface {
 	BeginLogin(issuer, redirect, state string) (address string, exchange func(ctx context.Context, code string) (token string, err error), err error)
 }
 
-// visit is a login that has begun.
+// visit is a login that has begun at a provider but not ended.
 type visit struct {
 	issuer, to string
 	until      time.Time
@@ -32,8 +32,8 @@ const (
 	// visitLife is the time within which a person has to log in at the provider.
 	visitLife = 10 * time.Minute
 	maxVisits = 1000
-	// stateCookie binds a login to the browser in which it began. The provider sends the browser back from another site, so
-	// the cookie cannot be strict.
+	// stateCookie binds a login to the browser in which the login began. The browser comes back from the site of the
+	// provider. On this way back, it would not send a cookie with SameSite=Strict.
 	stateCookie = "toolhost_login"
 	callback    = "/login/callback"
 )
@@ -71,11 +71,12 @@ func (c *Console) beginOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: stateCookie, Value: state, Path: callback, MaxAge: int(visitLife.Seconds()), HttpOnly: true, Secure: c.opts.Secure, SameSite: http.SameSiteLaxMode}) //nolint:gosec // Secure is set off loopback
-	// The page refers to the provider. A redirect of a form would be restricted by the policy for forms.
+	// Send a page with a link to the provider instead of a redirect. The content security policy restricts the redirect of
+	// a form.
 	c.render(w, http.StatusOK, "continue", &view{Title: "Log in", To: address})
 }
 
-// endOIDC receives the browser from a provider.
+// endOIDC ends a login after the provider has sent the browser back.
 func (c *Console) endOIDC(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	state := q.Get("state")
@@ -110,7 +111,8 @@ func (c *Console) endOIDC(w http.ResponseWriter, r *http.Request) {
 	s := c.newSession(p, check.Header.Get("Authorization"))
 	c.setCookie(w, s.id)
 	c.opts.Log.Info("a person logged in to the console", "principal", p.Name, "issuer", v.issuer, "from", r.RemoteAddr)
-	// The browser sends the strict cookie only if a page of this server refers to the next one.
+	// Send a page with a link instead of a redirect. The browser sends a strict cookie only if the link is on a page of
+	// this server.
 	c.render(w, http.StatusOK, "continue", &view{Title: "Logged in", To: safePath(v.to)})
 }
 

@@ -24,6 +24,7 @@ type view struct {
 	CSRF                   string
 	MayAnswer, MayCall     bool
 	MayAdminister          bool
+	Fleet                  bool     // whether the host is a node of a fleet
 	Issuers                []string // providers at which people can log in
 	Asks                   []ask
 	Alarms                 []host.Alarm
@@ -32,7 +33,7 @@ type view struct {
 	Data                   any
 }
 
-// ask is an open ask, as the interface lists it.
+// ask is an open ask in the format of the HTTP interface.
 type ask struct {
 	ID         string           `json:"id"`
 	Principal  string           `json:"principal"`
@@ -43,7 +44,7 @@ type ask struct {
 	Until      time.Time        `json:"until"`
 }
 
-// Lasting reports whether a permission ask permits answers for all later calls of the workspace.
+// Lasting reports whether an answer to a permission ask can also apply to all later calls in the workspace.
 func (a ask) Lasting() bool {
 	if a.Permission == nil {
 		return false
@@ -65,13 +66,14 @@ var loaders = map[string]func(context.Context, *Console, *session, *view) error{
 	"doctor":   loadDoctor,
 	"rollouts": loadRollouts,
 	"branches": loadBranches,
+	"fleet":    loadFleet,
 }
 
-var titles = map[string]string{"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration", "audit": "Audit", "figures": "Figures", "doctor": "Doctor", "rollouts": "Rollouts and quotas", "branches": "Branches"}
+var titles = map[string]string{"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration", "audit": "Audit", "figures": "Figures", "doctor": "Doctor", "rollouts": "Rollouts and quotas", "branches": "Branches", "fleet": "Fleet"}
 
 // view loads a page for a person.
 func (c *Console) view(ctx context.Context, name string, s *session, q url.Values) (*view, error) {
-	v := &view{Title: titles[name], Page: name, Principal: s.principal.Name, CSRF: s.csrf, Query: q,
+	v := &view{Title: titles[name], Page: name, Principal: s.principal.Name, CSRF: s.csrf, Query: q, Fleet: c.opts.Fleet,
 		MayAnswer: s.principal.Has(host.RightAnswer), MayCall: s.principal.Has(host.RightCall), MayAdminister: s.principal.Has(host.RightAdminister)}
 	err := c.get(ctx, s.principal, "/v1/asks", &v.Asks)
 	if err != nil {
@@ -112,19 +114,19 @@ func (c *Console) render(w http.ResponseWriter, code int, name string, v *view) 
 	_, _ = w.Write(b.Bytes()) // the error is ignored: the client is gone
 }
 
-// fail shows an error.
+// fail answers a request with a page that shows an error.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, s *session, code int, err error) {
 	v := &view{Title: "Not done", Page: "error", Error: err.Error(), To: cmp.Or(r.Referer(), "/"), Query: url.Values{}}
 	if back, failed := url.Parse(v.To); failed == nil {
 		v.To = cmp.Or(back.RequestURI(), "/")
 	}
 	if s != nil {
-		v.Principal, v.CSRF = s.principal.Name, s.csrf
+		v.Principal, v.CSRF, v.Fleet = s.principal.Name, s.csrf, c.opts.Fleet
 	}
 	c.render(w, code, "error", v)
 }
 
-// loadNow loads the running calls. Without the right, it shows nothing.
+// loadNow loads the running calls. If the person has no right to see them, it returns an error.
 func loadNow(ctx context.Context, c *Console, s *session, v *view) error {
 	var data struct {
 		Calls []host.ActiveCall `json:"calls"`
@@ -142,13 +144,14 @@ func loadNow(ctx context.Context, c *Console, s *session, v *view) error {
 	return nil
 }
 
-// alarms returns the problems of the host. Without the right log, it returns none.
+// The method "alarms" returns the alarms of the host. If the person does not have the right to read the log, it returns
+// none.
 func (c *Console) alarms(ctx context.Context, s *session) []host.Alarm {
 	c.figure.mu.Lock()
 	defer c.figure.mu.Unlock()
 	if time.Since(c.figure.alarmsAt) > 3*time.Second {
 		var st host.Status
-		if c.get(ctx, s.principal, "/v1/status", &st) == nil { // the error means that the principal has no right to see them
+		if c.get(ctx, s.principal, "/v1/status", &st) == nil { // an error means that the principal has no right to the status
 			c.figure.alarms, c.figure.alarmsAt = st.Signals.Alarms, time.Now()
 		}
 	}
@@ -159,7 +162,7 @@ func (c *Console) alarms(ctx context.Context, s *session) []host.Alarm {
 }
 
 type sessionsData struct {
-	Changed  *changesData // nil unless it is requested
+	Changed  *changesData // nil unless the request asks for it
 	Sessions []sessionRow
 	ID       string
 	Entries  []host.LogEntry

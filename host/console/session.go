@@ -15,8 +15,8 @@ import (
 // session is a login in a browser.
 type session struct {
 	id, csrf string
-	// authorization is the header with the token that logged in. It is empty for a one-time link. It is checked again for
-	// each request, so that a session ends with its token.
+	// authorization is the header with the token of the login. It is empty after a login with a one-time link. Each request
+	// checks the token again, so the session ends when the token becomes invalid.
 	authorization string
 	principal     *host.Principal
 	used          time.Time
@@ -38,7 +38,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, p *host.Principa
 	http.Redirect(w, r, safePath(r.FormValue("to")), http.StatusSeeOther) //nolint:gosec // a path of this server
 }
 
-// safePath returns the path if it leads to a page of this server, and else the first page.
+// safePath returns the given path if it is a page of this server. Otherwise it returns the path of the first page.
 func safePath(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "\\") {
 		return "/"
@@ -70,7 +70,7 @@ func (c *Console) newSession(p *host.Principal, authorization string) *session {
 	return s
 }
 
-// of returns the login of a request, or nil.
+// The method "of" returns the login that belongs to a request, or nil.
 func (c *Console) of(r *http.Request) *session {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Console) loggedIn(next handler) http.HandlerFunc {
 	}
 }
 
-// action makes a change. It returns the path to show next.
+// action makes a change. It returns the path of the page to show next.
 type action func(r *http.Request, s *session) (next string, err error)
 
 // guarded refuses requests that a page of the console did not make.
@@ -138,7 +138,7 @@ func (c *Console) guarded(next handler) handler {
 	}
 }
 
-// change wraps an action.
+// The method "change" returns a handler that runs an action.
 func (c *Console) change(do action) handler {
 	return c.guarded(func(w http.ResponseWriter, r *http.Request, s *session) {
 		next, err := do(r, s)

@@ -32,7 +32,7 @@ func (c *Console) actOnRollout(r *http.Request, s *session) (string, error) {
 	return "/rollouts", c.send(r.Context(), s.principal, http.MethodPost, "/v1/rollouts/"+url.PathEscape(r.PathValue("plugin"))+"/"+url.PathEscape(r.PostFormValue("action")), nil, nil)
 }
 
-// branchView is a branch with its changes, as the interface shows it.
+// branchView is a branch with its changes, in the format of the HTTP interface.
 type branchView struct {
 	host.BranchInfo
 	Changes []host.BranchChange `json:"changes"`
@@ -81,7 +81,7 @@ func (c *Console) pinPlugin(r *http.Request, s *session) (string, error) {
 	return "/tools", refusals(&out)
 }
 
-// run calls a tool in a session of the person.
+// The method "run" calls a tool in a session of the person who is logged in.
 func (c *Console) run(ctx context.Context, s *session, id, workspace, name string, arguments map[string]any) (*tool.Result, error) {
 	request := map[string]any{"name": name, "arguments": arguments, "workspace": workspace}
 	if !strings.HasPrefix(id, "workspace:") {
@@ -116,7 +116,8 @@ func (c *Console) jobs(ctx context.Context, s *session, id, workspace string) ([
 	return data.Jobs, json.Unmarshal(res.Data, &data)
 }
 
-// background lets the calls of a session return whose commands still run. The commands continue as jobs.
+// The method "background" sends the running commands of a session to the background. Their calls return, and the commands
+// continue as jobs.
 func (c *Console) background(r *http.Request, s *session) (string, error) {
 	id, workspace := r.PostFormValue("session"), r.PostFormValue("workspace")
 	list, err := c.jobs(r.Context(), s, id, workspace)
@@ -138,7 +139,7 @@ func (c *Console) background(r *http.Request, s *session) (string, error) {
 	return back(r, "/"), nil
 }
 
-// endSession cancels the calls of a session and kills its jobs. What the session knows is kept.
+// endSession cancels the calls of a session and kills its jobs. It keeps the state of the session.
 func (c *Console) endSession(r *http.Request, s *session) (string, error) {
 	id, workspace := r.PostFormValue("id"), r.PostFormValue("workspace")
 	var active struct {

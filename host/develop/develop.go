@@ -77,7 +77,7 @@ func (s *Sources) Build(ctx context.Context) error {
 }
 
 // Watch calls changed after each change of the sources, until ctx is canceled. The sources are all files in the
-// directory, and the file Settings. Watch ignores names that begin with a dot, the directory of the binary, and the
+// directory, and the settings file. Watch ignores names that begin with a dot, the directory of the binary, and the
 // directories in madeDirs.
 func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) error {
 	wake := make(chan struct{}, 1)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ func Functions(tools []host.Tool) ([]Function, error) {
 	return out, errors.Join(errs...)
 }
 
-// described returns the description of a tool with its limits.
+// The function "described" returns the description of a tool, followed by its limits.
 func described(t host.Tool) string {
 	if t.Limits == "" {
 		return t.Description
@@ -73,9 +74,9 @@ func described(t host.Tool) string {
 	return t.Description + "\n" + t.Limits
 }
 
-// Limits returns the limits of the commands that bash runs, or "".
-func Limits(tools []host.Tool) string {
-	for _, t := range tools {
+// Limits returns a description of the limits for commands of the tool "bash". It returns "" if the tool is not enabled.
+func Limits(tools iter.Seq[host.Tool]) string {
+	for t := range tools {
 		if t.FullName == SingleName && t.Enabled {
 			return t.Limits
 		}
@@ -110,10 +111,10 @@ func singleDescription(tools []host.Tool) string {
 	if len(field) > 0 {
 		text += " Field tools (" + strings.Join(field, ", ") + "): `" + field[0] + " --help` lists the commands of one; they work in pipelines too."
 	}
-	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read." + after(Limits(tools))
+	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read." + after(Limits(slices.Values(tools)))
 }
 
-// after returns a sentence with a space in front of it, or "".
+// The function "after" returns a sentence with a space in front of it. It returns "" for an empty sentence.
 func after(sentence string) string {
 	if sentence == "" {
 		return ""

@@ -11,9 +11,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// plain returns a schema without the keywords that only the host uses. If short is true, it also leaves out what the host
-// checks and a model need not know, because each request to a model contains the schemas of all tools: limits of numbers,
-// defaults that are false or zero, parameters that few calls need, and that an object is closed.
+// plain returns a schema without the keywords that only the host uses. If short is true, it makes the schema shorter,
+// because each request to a model contains the schemas of all tools. It then also omits limits of numbers, defaults that
+// are false or zero, parameters that few calls need, and the mark that an object is closed. The host checks these, and a
+// model need not know them.
 func plain(raw json.RawMessage, short bool) (json.RawMessage, error) {
 	s, err := parse(raw)
 	if err != nil {
@@ -67,7 +68,7 @@ func order(s *jsonschema.Schema, raw json.RawMessage) error {
 		Defs       map[string]json.RawMessage `json:"$defs"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
-		return nil //nolint:nilerr // a schema that is true or false
+		return nil //nolint:nilerr // the schema is true or false, not an object
 	}
 	if len(parts.Properties) > 0 {
 		var props map[string]json.RawMessage
@@ -138,7 +139,7 @@ func walk(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// children returns the subschemas that the function strict converts.
+// The function "children" returns the direct subschemas that the function strict must convert too.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := slices.Concat(s.AnyOf, s.OneOf, s.AllOf)
 	for _, sub := range s.Properties {
@@ -192,7 +193,7 @@ func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 	return out, err == nil
 }
 
-// canBeStrict reports whether a schema without its subschemas has a strict equivalent.
+// canBeStrict reports whether a schema has a strict equivalent. It does not check the subschemas.
 func canBeStrict(s *jsonschema.Schema) bool {
 	switch {
 	case len(s.AllOf) > 0 || len(s.OneOf) > 0 || s.Not != nil || s.If != nil || s.Then != nil || s.Else != nil,

@@ -4,6 +4,7 @@ package exposition
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -70,7 +71,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	} {
 		out <- d
 	}
-	for _, d := range signalDescs {
+	for _, d := range slices.Concat(signalDescs, fleetDescs) {
 		out <- d
 	}
 }
@@ -79,6 +80,9 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	count, gauge := senders(out)
 	collectSignals(out, c.host.Signals())
+	if f, ok := c.host.FleetStats(); ok {
+		collectFleet(out, f)
+	}
 	times := func(d *prometheus.Desc, t host.Times, labels ...string) {
 		out <- prometheus.MustNewConstHistogram(d, t.Count, t.Sum/1000, t.Buckets, labels...)
 	}

@@ -85,7 +85,8 @@ func collectSignals(out chan<- prometheus.Metric, s host.Signals) {
 	collectAlarms(gauge, s.Alarms)
 }
 
-// collectAlarms sends each pair of a kind and a subject once, because several problems of a plugin can have one kind.
+// collectAlarms sends a metric for each alarm. It sends each pair of kind and subject only once, because a plugin can have
+// several problems of one kind.
 func collectAlarms(gauge sender, all []host.Alarm) {
 	isRefused := false
 	seen := make(map[[2]string]bool)

@@ -13,7 +13,7 @@ func TestAnnotations(t *testing.T) {
 		traits      tool.Traits
 		destructive bool
 	}{{tool.Traits{}, true}, {tool.Traits{Idempotent: true}, true}, {tool.Traits{ReadOnly: true}, false}, {tool.Traits{AutoExecute: true}, false}} {
-		a := annotations(host.Tool{Definition: tool.Definition{Traits: c.traits}})
+		a := annotations(&host.Tool{Definition: tool.Definition{Traits: c.traits}})
 		if *a.DestructiveHint != c.destructive || a.ReadOnlyHint != c.traits.ReadOnly || a.IdempotentHint != c.traits.Idempotent {
 			t.Errorf("%+v: %+v", c.traits, a)
 		}

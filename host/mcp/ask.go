@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// ReachesPerson reports whether the client can ask its user. An ask in the queue of the HTTP interface can wait for minutes,
-// so it does not count.
+// ReachesPerson reports whether the client can ask its user. The queue of the HTTP interface does not count, because an
+// ask can wait there for minutes.
 func (f *front) ReachesPerson() bool {
 	f.mu.Lock()
 	r := f.run
@@ -25,7 +25,7 @@ func (f *front) ReachesPerson() bool {
 	return f.approver == nil && r.reachesPerson()
 }
 
-// Decided reports that nobody answers permission asks: neither the client's user nor an approver.
+// Decided reports whether nobody answers permission asks: neither the client's user nor an approver.
 func (f *front) Decided() bool { return f.approver == nil && !f.ReachesPerson() }
 
 // Ask implements [host.Client]. It sends the ask to the client, which asks its user. The answer is empty if the client
@@ -40,8 +40,8 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return f.askClient(ctx, ask)
 }
 
-// firstAnswer asks several clients at once. It returns the first answer. Clients that cannot ask anybody do not count, unless
-// none of them can.
+// firstAnswer asks several clients at once. It returns the first answer. It ignores clients that cannot ask anybody,
+// unless this applies to all clients.
 func firstAnswer(ctx context.Context, ask tool.Ask, clients ...func(context.Context, tool.Ask) (tool.Answer, error)) (tool.Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func firstAnswer(ctx context.Context, ask tool.Ask, clients ...func(context.Cont
 			answers <- answered{i, a, err}
 		}()
 	}
-	var nobody answered // the reason of the first client, if nobody can be asked
+	var nobody answered // why the first client could not be asked, if nobody can be asked
 	for range clients {
 		a := <-answers
 		if a.err != nil || a.answer.Outcome != tool.NobodyToAsk {
@@ -149,7 +149,7 @@ func answerRequests(answers mcp.InputResponseMap, err error) (tool.Answer, error
 // form converts an ask to the flat form that MCP clients can display.
 func form(ask tool.Ask) *mcp.ElicitParams {
 	if p := ask.Permission; p != nil {
-		text := p.Title
+		text := oneLine(p.Title)
 		for _, pattern := range p.Patterns {
 			text += "\n  " + clean(pattern)
 		}
@@ -187,7 +187,7 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 	if q.Optional {
 		delete(schema, "required")
 	}
-	return &mcp.ElicitParams{Mode: "form", Message: q.Text, RequestedSchema: schema}
+	return &mcp.ElicitParams{Mode: "form", Message: visible(q.Text), RequestedSchema: schema}
 }
 
 func object(name string, field map[string]any) map[string]any {
@@ -249,8 +249,8 @@ var (
 // aliveEvery is the time between two notifications of a call that waits for a login.
 const aliveEvery = 10 * time.Second
 
-// runCall runs a call. If the call fails because a remote server needs a login, and the client can open pages, it lets the user
-// log in and runs the call once more. The remote server has refused the first one, so nothing runs twice.
+// runCall runs a call. If the call fails because a remote server needs a login, and the client can open pages, it lets
+// the user log in and runs the call once more. The remote server refused the first call, so nothing runs twice.
 func (s *Server) runCall(ctx context.Context, call host.Request, f *front, pending *host.Pending) *tool.Result {
 	res := pending.Run(ctx)
 	field, scopes := host.NeededLogin(res)
@@ -266,7 +266,8 @@ func (s *Server) runCall(ctx context.Context, call host.Request, f *front, pendi
 	return res
 }
 
-// login lets the user of a client log in at the server of a field. If a login there has begun, login waits for its end.
+// login lets the user of a client log in at the server of a field. If another call has begun a login there, login waits
+// for the end of that login.
 func (s *Server) login(ctx context.Context, f *front, field string, scopes []string) error {
 	for {
 		s.mu.Lock()

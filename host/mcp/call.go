@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 func (s *Server) handler(f function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		in, f := toolCall(req), called(ctx, f)
-		in.place = s.place(s.pluginOf(f.Tool))
+		in.about[1] = f.Name // the request can have the name of the search; see foundKey
+		in.place = s.place(f.plugin)
 		out, bad, err := s.serve(ctx, in, func() (host.Request, *tool.Error) { return s.request(f, in, req.Params.Arguments) })
 		switch {
 		case err != nil:
@@ -47,7 +49,7 @@ func protocolError(res *tool.Result, f function) error {
 	return nil
 }
 
-// serve carries out a request of a client: it begins a call, or continues a parked one. The function build returns the
+// serve carries out a request of a client: it begins a call, or continues a parked one. The function "build" returns the
 // request for the host.
 func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Request, *tool.Error)) (out outcome, bad *tool.Error, err error) {
 	silent := s.silent()
@@ -65,8 +67,9 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 	if bad != nil {
 		return out, bad, nil
 	}
-	call.Workspace = workspace
-	// A command can have effects before its question, so it is not repeated.
+	call.Workspace = cmp.Or(in.header(workspaceHeader), workspace)
+	call.Once, _ = in.meta[keyCallID].(string)
+	// Commands are not continuable: a command can have effects before its question, so it must not run again.
 	call.Continuable = call.Name != "" && in.version >= stateless
 	if earlier != nil {
 		call.Continuation = earlier.continuation
@@ -88,19 +91,6 @@ func (s *Server) place(plugin string) []string {
 	return []string{s.roots.start, s.opts.Endpoint, plugin}
 }
 
-// pluginOf returns the plugin of a tool, or "".
-func (s *Server) pluginOf(tool string) string {
-	if tool == "" {
-		return ""
-	}
-	for _, t := range s.host.Tools() {
-		if t.FullName == tool {
-			return t.Plugin
-		}
-	}
-	return ""
-}
-
 // silent reports whether the operator turned off the signs of life of silent calls.
 func (s *Server) silent() bool {
 	if s.opts.Endpoint == "" {
@@ -110,8 +100,8 @@ func (s *Server) silent() bool {
 	return err == nil && e.Silent
 }
 
-// approver returns the client that answers the permission asks of a principal's calls. It returns nil if the client that
-// calls answers them.
+// approver returns the client that answers the permission asks of a principal's calls. It returns nil if the calling
+// client answers them itself.
 func (s *Server) approver(p *host.Principal) host.Client {
 	if p == nil || p.Interactive || s.opts.Approver == nil {
 		return nil
@@ -119,7 +109,7 @@ func (s *Server) approver(p *host.Principal) host.Client {
 	return s.opts.Approver(p)
 }
 
-// beside returns the client that answers permission asks as well as the client that calls, or nil.
+// beside returns the client that answers permission asks in addition to the calling client, or nil.
 func (s *Server) beside(p *host.Principal) host.Client {
 	if p != nil && !p.Interactive {
 		return nil
@@ -143,7 +133,7 @@ func (s *Server) request(f function, in *incoming, arguments json.RawMessage) (h
 }
 
 // sessionOf returns the host session for a request. If the session does not exist yet, it begins as a copy of the
-// session from.
+// session "from".
 func (s *Server) sessionOf(in *incoming) (session, from string) {
 	switch {
 	case s.opts.Session != "":
@@ -204,9 +194,9 @@ func (f *front) Progress(title string, metadata map[string]any) {
 	f.notify(title, metadata, 0)
 }
 
-// amount sets the numbers of the next notification. They are those of the tool, as far as they increase, which MCP demands.
-// Between them, for example for output, the number increases only a little. Without numbers of the tool, the notifications
-// are counted.
+// amount sets the numbers of the next notification. It uses the numbers of the tool if they increase, because MCP
+// requires increasing numbers. For other notifications, such as for output, the number increases only a little. If the
+// tool reports no numbers, the notifications are counted.
 func (f *front) amount(metadata map[string]any) {
 	const little = 1e-6
 	done, ok := metadata[tool.ProgressDone].(float64)
@@ -231,8 +221,8 @@ func (f *front) Output(_ tool.Stream, chunk []byte) {
 	}
 }
 
-// notify sends a progress notification if the client requested notifications. It does nothing if less than pause has
-// passed since the last notification.
+// notify sends a progress notification if the client requested notifications. It does nothing if less time than the
+// duration "pause" has passed since the last notification.
 func (f *front) notify(message string, metadata map[string]any, pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,7 +267,14 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 // clean removes control characters, because the output of commands and plugins could control a terminal.
 func clean(s string) string { return mapHidden(s, func(rune) string { return "" }) }
 
-// visible returns a text of several lines in which hidden characters and those that a terminal obeys are numbers.
+// oneLine returns a text as one line. It replaces hidden characters, and characters that control a terminal, by their
+// numbers, so that the text cannot pretend to be another part of a dialog.
+func oneLine(text string) string {
+	return visible(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(text))
+}
+
+// visible returns a text of several lines. It replaces hidden characters, and characters that control a terminal, by
+// their numbers.
 func visible(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
@@ -286,7 +283,7 @@ func visible(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mapHidden replaces the characters of a text that a terminal obeys, and those that make a text look like another one.
+// mapHidden replaces characters that control a terminal, and characters that make a text look like a different text.
 func mapHidden(s string, by func(rune) string) string {
 	var out strings.Builder
 	for _, r := range s {

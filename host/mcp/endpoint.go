@@ -76,6 +76,9 @@ func (s *Server) offer() offer {
 func (s *Server) mode() string {
 	switch {
 	case s.opts.Endpoint != "":
+		if e, err := s.host.Endpoint(s.opts.Endpoint, nil); err == nil && e.Mode != modeAuto {
+			return e.Mode
+		}
 		return s.offer().mode
 	case s.opts.Single:
 		return modeSingle
@@ -111,11 +114,11 @@ func findFunction() export.Function {
 }
 
 // commandFunction returns the function that runs a command line of a lazy endpoint. Its description lists the namespaces
-// of the tools for which the function allowed returns true. The most used namespaces are first.
+// of the tools for which the function "allowed" returns true. The most used namespaces are first.
 func commandFunction(tools []host.Tool, uses map[string]int, allowed func(host.Tool) bool) export.Function {
 	out := export.Single(nil)
 	var agents []string
-	shell := false
+	shell, limits := false, ""
 	names, order := make(map[string][]string), []string{}
 	used := make(map[string]int)
 	for _, t := range tools {
@@ -123,6 +126,7 @@ func commandFunction(tools []host.Tool, uses map[string]int, allowed func(host.T
 		case !allowed(t):
 		case t.FullName == export.SingleName:
 			shell = true
+			limits = export.Limits(slices.Values([]host.Tool{t}))
 		case t.Namespace == "":
 			agents = append(agents, t.Name)
 		default:
@@ -140,7 +144,7 @@ func commandFunction(tools []host.Tool, uses map[string]int, allowed func(host.T
 	if shell {
 		text.WriteString(" Anything else is bash: pipelines, redirects, git, build tools.")
 	}
-	if limits := export.Limits(slices.DeleteFunc(slices.Clone(tools), func(t host.Tool) bool { return !allowed(t) })); limits != "" {
+	if limits != "" {
 		text.WriteString(" " + limits)
 	}
 	out.Description = text.String() + namespaceList(order, names)
@@ -249,7 +253,7 @@ func NewEndpoints(h *host.Host, opts Options) *Endpoints {
 	return &Endpoints{host: h, opts: opts, by: make(map[string]*endpointServer)}
 }
 
-// Handler returns a handler for /mcp/{endpoint}. The function principal returns nil for the local user. For the other
+// Handler returns a handler for /mcp/{endpoint}. The function "principal" returns nil for the local user. For the other
 // requirements see [Server.Handler].
 func (e *Endpoints) Handler(principal func(*http.Request) *host.Principal) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

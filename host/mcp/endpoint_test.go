@@ -34,8 +34,8 @@ func manyTools(namespaces, each int) []host.Tool {
 	return out
 }
 
-// TestLazySize checks that the definitions of a lazy endpoint fit into 3000 tokens, and that its list of namespaces has
-// the most used ones.
+// TestLazySize checks that the definitions of a lazy endpoint fit into 3000 tokens, and that their list of namespaces
+// contains the most used ones.
 func TestLazySize(t *testing.T) {
 	o := offer{tools: manyTools(125, 4), mode: modeLazy, core: host.DefaultCore()}
 	functions, tools, err := o.lazyFunctions(map[string]int{"namespace-99:do_something_useful_1": 5, "namespace-7:do_something_useful_0": 4})
@@ -68,7 +68,8 @@ func TestLazySize(t *testing.T) {
 	}
 }
 
-// TestFound checks the limit of the tools that a session found, and which sessions are notified.
+// TestFound checks that the number of tools that a session can find is limited. It also checks which sessions are
+// notified of found tools.
 func TestFound(t *testing.T) {
 	l := lazy{sessions: map[*mcp.ServerSession]*lazySession{}}
 	one, other := new(mcp.ServerSession), new(mcp.ServerSession)

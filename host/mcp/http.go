@@ -17,7 +17,10 @@ const sessionTimeout = 30 * time.Minute
 // Host and Origin, and limit the size of requests.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.mcp }
-	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
+	var sessions http.Handler = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
+	if s.keeper != nil {
+		sessions = s.keeper.Handler(sessions)
+	}
 	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
@@ -42,7 +45,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// postHeader is the header with which a call finds its HTTP request. Handler replaces what a client sends.
+// postHeader is the header that connects a call with its HTTP request. Handler overwrites a value that a client sends.
 const postHeader = "Toolhost-Request"
 
 // post is an HTTP request with its response.

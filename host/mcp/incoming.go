@@ -19,7 +19,7 @@ type incoming struct {
 	version string
 	caps    *mcp.ClientCapabilities
 	meta    mcp.Meta
-	token   any // of progress notifications; nil if the client wants none
+	token   any // token of progress notifications; nil if the client wants none
 	// about names the request: its method, the name of the tool or item, and the arguments.
 	about []string
 	// place is where the request runs: the workspace, the endpoint and the plugin.
@@ -138,6 +138,12 @@ func (s *Server) base(in *incoming) host.Request {
 // keyBranch is the key of the name of a branch in the metadata of a call, or of the request "initialize" for all calls of
 // a connection.
 const keyBranch = metaPrefix + "branch"
+
+// keyCallID is the key of the client's own id of a call in the metadata of the call; see [host.Request.Once].
+const keyCallID = metaPrefix + "call-id"
+
+// workspaceHeader is the header with the name of a workspace of a fleet.
+const workspaceHeader = "Toolhost-Workspace"
 
 // branch returns the name of the branch that the client chose, or "".
 func (in *incoming) branch() string {

@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestComments checks that the response to a silent call gets comments before its result. A response that must have another
-// HTTP status is an event if a comment began the response.
+// TestComments checks that the response to a call without output contains comments before the result. If a comment has
+// already begun the response, a result that needs another HTTP status must be sent as an event.
 func TestComments(t *testing.T) {
 	s := &Server{mcp: mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil), opts: Options{Log: slog.New(slog.DiscardHandler)}, comments: time.Millisecond}
 	heard := make(chan struct{})
@@ -40,7 +40,7 @@ func TestComments(t *testing.T) {
 		for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "wait"} {
 			req.Header.Set(k, v)
 		}
-		res, err := http.DefaultClient.Do(req) // returns with the first comment
+		res, err := http.DefaultClient.Do(req) // returns when the first comment arrives
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,6 +52,13 @@ func (l *lazy) of(session *mcp.ServerSession) *lazySession {
 	return out
 }
 
+// enter begins to follow the changes of the list for a session. The session is notified of later changes.
+func (l *lazy) enter(session *mcp.ServerSession) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(session)
+}
+
 // changed must be called after each change of the list for all sessions.
 func (l *lazy) changed() {
 	l.mu.Lock()
@@ -126,15 +133,15 @@ func (s *Server) lazily(next mcp.MethodHandler) mcp.MethodHandler {
 			return res, err
 		case method == "tools/list":
 			if remembers(session) {
-				s.lazy.mu.Lock()
-				s.lazy.of(session)
-				s.lazy.mu.Unlock()
+				s.lazy.enter(session)
 			}
 			res, err := next(ctx, method, req)
 			if list, ok := res.(*mcp.ListToolsResult); ok && err == nil {
 				return s.personal(list, session, principalOf(req.GetExtra())), nil
 			}
 			return res, err
+		case method == "subscriptions/listen" && session != nil:
+			s.lazy.enter(session)
 		}
 		return next(ctx, method, req)
 	}
@@ -236,10 +243,17 @@ func (s *Server) onlyNeeded(next mcp.MethodHandler) mcp.MethodHandler {
 
 // personal returns the list of tools for a session and a principal.
 func (s *Server) personal(list *mcp.ListToolsResult, session *mcp.ServerSession, p *host.Principal) *mcp.ListToolsResult {
-	o := s.offer()
-	if o.mode != modeLazy {
+	if s.mode() != modeLazy {
 		return list
 	}
+	var names []string
+	if list.NextCursor == "" && session != nil {
+		names = s.lazy.found(session)
+	}
+	if p == nil && len(names) == 0 {
+		return list
+	}
+	o := s.offer()
 	out := *list
 	out.Tools = slices.Clone(list.Tools)
 	for i, t := range out.Tools {
@@ -249,11 +263,8 @@ func (s *Server) personal(list *mcp.ListToolsResult, session *mcp.ServerSession,
 			out.Tools[i] = &mine
 		}
 	}
-	if list.NextCursor != "" || session == nil {
-		return &out
-	}
 	var found []host.Tool
-	for _, name := range s.lazy.found(session) {
+	for _, name := range names {
 		if i := slices.IndexFunc(o.tools, func(t host.Tool) bool { return t.FullName == name }); i >= 0 && (p == nil || p.ToolAllowed(o.tools[i].Namespace, o.tools[i].Name)) {
 			found = append(found, o.tools[i])
 		}

@@ -56,7 +56,7 @@ type run struct {
 	// call with a different request.
 	bound [sha256.Size]byte
 	owner string // the name of the principal
-	// earlier is not nil if the call continues one of another process, whose question is not asked again.
+	// earlier is not nil if the call continues a call of another process. The question of that call is not asked again.
 	earlier *continued
 	asks    chan *question
 	done    chan struct{}
@@ -72,7 +72,7 @@ type run struct {
 type question struct {
 	requests mcp.InputRequestMap
 	answer   chan mcp.InputResponseMap
-	// continuation is what another process needs to continue the call; nil if only this process can.
+	// continuation is what another process needs to continue the call; nil if only this process can continue it.
 	continuation []byte
 }
 
@@ -174,7 +174,7 @@ func askSession(ctx context.Context, session *mcp.ServerSession, requests mcp.In
 	return answers, errors.Join(errs...)
 }
 
-// begin starts a call in a new goroutine. If the call continues one of another process, earlier is not nil.
+// begin starts a call in a new goroutine. If the call continues a call of another process, earlier is not nil.
 func (l *parkedCalls) begin(ctx context.Context, in *incoming, earlier *continued, call func(*run) *tool.Result) *run {
 	// A client without a session continues the call in another request, so the call must outlive the current request.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -319,8 +319,8 @@ type sealer interface {
 	Unseal(text string, purpose []byte) ([]byte, error)
 }
 
-// states wraps the states of parked calls that another process can continue. Such a state contains all that this process
-// needs. The state of any other parked call is its random name.
+// states wraps the states of parked calls that another process can continue. Such a state contains all that the other
+// process needs. The state of any other parked call is its random name.
 type states struct {
 	key      sealer
 	log      *slog.Logger
@@ -352,7 +352,7 @@ type continued struct {
 	answers      mcp.InputResponseMap
 }
 
-// answer returns the answers that the client sent, if the question is the one that they answer. Otherwise it returns nil.
+// answer returns the answers that the client sent, if they belong to the given question. Otherwise it returns nil.
 func (c *continued) answer(requests mcp.InputRequestMap, continuation []byte) mcp.InputResponseMap {
 	if c == nil || continuation == nil || !bytes.Equal(continuation, c.continuation) {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestParkedCallsOfOthers checks that the parked calls of a principal do not displace those of another one.
+// TestParkedCallsOfOthers checks that the parked calls of one principal do not displace the parked calls of another
+// principal.
 func TestParkedCallsOfOthers(t *testing.T) {
 	l := newParkedCalls(time.Hour, nil, nil)
 	park := func(owner string) error {
@@ -74,8 +75,8 @@ func parkOne(t *testing.T, l *parkedCalls, in *incoming, continuation []byte) st
 	return out.state
 }
 
-// TestForeignState checks that a request can neither continue nor end the parked call of another request, even if it knows
-// its state.
+// TestForeignState checks that a request cannot continue or end a call that another request parked, even if it contains
+// the state of that call.
 func TestForeignState(t *testing.T) {
 	l := newParkedCalls(time.Hour, plainKey{}, slog.New(slog.DiscardHandler))
 	defer l.close()
@@ -98,7 +99,7 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
-// TestExpiredState checks that a state is valid for as long as a call waits for an answer, in each process.
+// TestExpiredState checks how long a state is valid: in each process, for as long as a call waits for an answer.
 func TestExpiredState(t *testing.T) {
 	one, two := newParkedCalls(time.Minute, plainKey{}, slog.New(slog.DiscardHandler)), newParkedCalls(time.Minute, plainKey{}, slog.New(slog.DiscardHandler))
 	defer one.close()
@@ -116,7 +117,8 @@ func TestExpiredState(t *testing.T) {
 	}
 }
 
-// TestUnwrappedStates checks that a call that cannot be continued elsewhere has a state for this process.
+// TestUnwrappedStates checks that a call gets a state that is valid only in this process if another process could not
+// continue the call.
 func TestUnwrappedStates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key          sealer
@@ -135,7 +137,7 @@ func TestUnwrappedStates(t *testing.T) {
 	}
 }
 
-// TestContinued checks that the answers of a client only answer the question for which they were given.
+// TestContinued checks that a client's answers are used only for the question to which they belong.
 func TestContinued(t *testing.T) {
 	c := &continued{continuation: []byte("1"), answers: mcp.InputResponseMap{"q": &mcp.ElicitResult{Action: "accept"}}}
 	ask := mcp.InputRequestMap{"q": &mcp.ElicitParams{}}

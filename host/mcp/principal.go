@@ -16,7 +16,7 @@ import (
 // extraPrincipal is the key of the principal in the token information of a request.
 const extraPrincipal = "toolhost.dev/principal"
 
-// Authenticated returns a handler that passes the principal of each request to [Server.Handler]. The function principal
+// Authenticated returns a handler that passes the principal of each request to [Server.Handler]. The function "principal"
 // returns nil for the local user. A connection belongs to the principal that opened it: requests of other principals in
 // the same connection are rejected.
 func Authenticated(next http.Handler, principal func(*http.Request) *host.Principal) http.Handler {
@@ -36,8 +36,8 @@ func Authenticated(next http.Handler, principal func(*http.Request) *host.Princi
 	})
 }
 
-// hiding is a response writer that answers requests in a connection of another principal like requests in an unknown
-// connection. The SDK answers them with a status of their own.
+// hiding is a response writer. It answers requests in a connection of another principal like requests in an unknown
+// connection. The SDK would answer such requests with a different status.
 type hiding struct {
 	http.ResponseWriter
 	hidden bool
@@ -80,8 +80,8 @@ func (s *Server) onlyAllowed(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch list := res.(type) {
 		case *mcp.ListToolsResult:
-			out := *list
-			out.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return !s.allowed(p, t.Name) })
+			out, denied := *list, s.denied(p)
+			out.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return denied[t.Name] })
 			return &out, nil
 		case *mcp.ListPromptsResult:
 			out := *list
@@ -102,25 +102,20 @@ func (s *Server) onlyAllowed(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// allowed reports whether a principal may call the tool of an offered function.
-func (s *Server) allowed(p *host.Principal, function string) bool {
-	s.mu.Lock()
-	full := ""
-	for _, f := range s.offered {
-		if f.Name == function {
-			full = f.Tool
-		}
-	}
-	s.mu.Unlock()
-	if full == "" || full == searchTool { // the commands of the single tool are checked when they run
-		return true
-	}
+// denied returns the names of the offered functions whose tools a principal must not call. The method "personal" checks the
+// found tools of a session.
+func (s *Server) denied(p *host.Principal) map[string]bool {
+	allowed := map[string]bool{"": true, searchTool: true} // the commands of the single tool are checked when they run
 	for _, t := range s.host.Tools() {
-		if t.FullName == full {
-			return p.ToolAllowed(t.Namespace, t.Name)
-		}
+		allowed[t.FullName] = p.ToolAllowed(t.Namespace, t.Name)
 	}
-	return false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]bool)
+	for _, f := range s.offered {
+		out[f.Name] = !allowed[f.Tool]
+	}
+	return out
 }
 
 // keySession is the key of a client's handle in the metadata of requests and results.

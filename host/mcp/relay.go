@@ -120,7 +120,7 @@ func (r *relay) add(i *host.Item) error {
 	return nil
 }
 
-// find returns the item that has a name for clients.
+// find returns the item that clients know by the given name.
 func (r *relay) find(kind tool.ItemKind, offered string) *host.Item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,17 +191,20 @@ func (s *Server) onlyOffered(next mcp.MethodHandler) mcp.MethodHandler {
 			s.setLevels(ctx, req, p)
 		}
 		res, err := next(ctx, method, req)
+		if err != nil {
+			return res, err // the result can be a nil pointer
+		}
 		switch r := res.(type) {
 		case *mcp.InitializeResult:
 			out := *r
 			out.Capabilities = announced(r.Capabilities, has)
-			return &out, err
+			return &out, nil
 		case *mcp.DiscoverResult:
 			out := *r
 			out.Capabilities = announced(r.Capabilities, has)
-			return &out, err
+			return &out, nil
 		}
-		return res, err
+		return res, nil
 	}
 }
 
@@ -265,7 +268,7 @@ func rpcError(e *tool.Error) error {
 	return out
 }
 
-// from returns a request besides calls of tools as an incoming request.
+// from converts a request that is not a tool call to an incoming request.
 func from[P mcp.Params](req *mcp.ServerRequest[P], method, name string, args any) *incoming {
 	raw, _ := json.Marshal(args) // the SDK decoded the arguments from JSON
 	return &incoming{

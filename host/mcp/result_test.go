@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOrderedParts checks that a result keeps its parts in their order, and that parts which no longer match the text are
-// not used.
+// TestOrderedParts checks that the parts of a result keep their order, and that parts that do not fit the text are
+// ignored.
 func TestOrderedParts(t *testing.T) {
 	parts := []tool.Content{
 		{Text: 5}, {Attachment: 1, Block: json.RawMessage(`{"annotations":{"priority":1}}`)},
@@ -42,7 +42,7 @@ func TestOrderedParts(t *testing.T) {
 	}
 }
 
-// TestStructured checks that structured data is sent only for a function that declares its schema.
+// TestStructured checks that structured data is sent only for a function that declares an output schema.
 func TestStructured(t *testing.T) {
 	res := &tool.Result{Output: "21 degrees", Data: json.RawMessage(`{"degrees":21}`)}
 	if out := toResult(res, function{}); out.StructuredContent != nil {
@@ -53,7 +53,7 @@ func TestStructured(t *testing.T) {
 	}
 }
 
-// TestBadDefinition checks that a definition for which the SDK panics is an error.
+// TestBadDefinition checks that a definition for which the SDK would panic causes an error.
 func TestBadDefinition(t *testing.T) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil)
 	r := &relay{server: &Server{mcp: s}}

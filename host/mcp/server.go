@@ -18,15 +18,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/export"
+	"toolhost.dev/host/mcp/internal/handover"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -44,12 +46,12 @@ type Options struct {
 	Session string
 	// Branch is the branch of calls whose client chooses none. Empty means the workspace itself.
 	Branch string
-	// Approver returns the client that answers the permission asks of a principal's calls, in place of the principal's own
-	// client. Nil means that every client answers the asks of its calls. Approver is not called for the local user and for
+	// Approver returns the client that answers permission requests for a principal's calls, in place of the principal's own
+	// client. Nil means that every client answers the requests for its calls. Approver is not called for the local user and for
 	// interactive principals.
 	Approver func(*host.Principal) host.Client
-	// Beside answers permission asks as well as the client that calls, for the local user and for interactive principals. The
-	// first answer counts. Nil means that only the client answers them.
+	// Beside answers permission asks in addition to the calling client, for the local user and for interactive
+	// principals. The first answer counts. Nil means that only the client answers them.
 	Beside host.Client
 	// Login logs in at the remote server of a field, with scopes that its login lacks. It calls show with the page on which
 	// the user logs in, and returns when the login is saved or has failed. If a call needs a login and its client can open
@@ -60,11 +62,17 @@ type Options struct {
 	// contains the host's workspace, calls run in the host's workspace. Set Roots only for clients on the same machine
 	// that are allowed to choose the workspace.
 	Roots bool
+	// Sessions keeps the sessions of clients over HTTP for other hosts, which then continue them. Nil means that a session ends
+	// with its host.
+	Sessions SessionStore
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
 	// Log receives protocol errors of clients. Nil discards them.
 	Log *slog.Logger
 }
+
+// SessionStore keeps descriptions of MCP sessions for several hosts.
+type SessionStore = handover.Store
 
 // Server offers a host's tools to MCP clients. It is safe for concurrent use. The caller must close the server before
 // the host.
@@ -86,12 +94,14 @@ type Server struct {
 	lazy    lazy
 	relay   *relay
 
+	keeper   *handover.Keeper // nil without Options.Sessions
 	unfollow func()
 }
 
 // function is an offered tool.
 type function struct {
 	export.Function
+	plugin     string // the plugin of the tool, or ""
 	definition []byte // the definition for clients, as JSON
 	mounted    bool   // whether the tool belongs to a mounted server
 	structured bool   // whether the definition has a schema for structured results
@@ -111,10 +121,10 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		s.session = newSession()
 	}
 	s.lazy.uses = sync.OnceValue(h.Uses)
-	s.roots = &workspaces{use: opts.Roots, start: h.Status().Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
+	s.roots = &workspaces{use: opts.Roots, start: h.Workspace(), by: make(map[*mcp.ServerSession]*clientRoots)}
 	s.logins = make(map[string]*loginAttempt)
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
-		Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.Tools())), Logger: opts.Log, PageSize: 500,
+		Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.AllTools())), Logger: opts.Log, PageSize: 500,
 		//nolint:staticcheck // see workspaces.of
 		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
 		Capabilities:            capabilities,
@@ -123,7 +133,10 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		UnsubscribeHandler:      s.unsubscribe,
 	})
 	s.relay = newRelay(s)
-	s.mcp.AddReceivingMiddleware(s.onlyOffered, s.onlyAllowed, s.lazily)
+	s.mcp.AddReceivingMiddleware(survives(opts.Log), s.onlyOffered, s.onlyAllowed, s.lazily)
+	if opts.Sessions != nil {
+		s.keeper = handover.New(s.mcp, opts.Sessions, opts.Endpoint, sessionTimeout, opts.Log)
+	}
 	s.mcp.AddSendingMiddleware(s.onlyNeeded, s.onlySubscribed)
 	s.follow()
 	return s, s.refresh()
@@ -167,8 +180,13 @@ func (s *Server) refresh() error {
 	defer s.mu.Unlock()
 	functions, tools, err := s.wanted()
 	var gone []string
-	for _, old := range s.offered {
-		if !slices.ContainsFunc(functions, func(f function) bool { return f.Name == old.Name }) {
+	before, names := make(map[string]*function, len(s.offered)), make(map[string]bool, len(functions))
+	for i := range functions {
+		names[functions[i].Name] = true
+	}
+	for i := range s.offered {
+		old := &s.offered[i]
+		if before[old.Name] = old; !names[old.Name] {
 			gone = append(gone, old.Name)
 		}
 	}
@@ -177,9 +195,7 @@ func (s *Server) refresh() error {
 		s.mcp.RemoveTools(gone...)
 	}
 	for i, f := range functions {
-		if slices.ContainsFunc(s.offered, func(old function) bool {
-			return f.Name == old.Name && f.Tool == old.Tool && bytes.Equal(f.definition, old.definition)
-		}) {
+		if old := before[f.Name]; old != nil && f.Tool == old.Tool && f.plugin == old.plugin && bytes.Equal(f.definition, old.definition) {
 			continue
 		}
 		if bad := safely(func() { s.mcp.AddTool(tools[i], s.handler(f)) }); bad != nil {
@@ -206,6 +222,21 @@ func safely(add func()) (err error) {
 	return nil
 }
 
+// survives turns a panic into the error of the request. A defect that one client finds must not end the calls of others.
+func survives(log *slog.Logger) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					log.Error("a request of an MCP client failed because of a defect in toolhost. Please report it", "method", method, "panic", p, "stack", string(debug.Stack()))
+					res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "toolhost has a defect that this request shows. Its log has the details"}
+				}
+			}()
+			return next(ctx, method, req)
+		}
+	}
+}
+
 // wanted returns the functions to offer, with their definitions for clients.
 func (s *Server) wanted() ([]function, []*mcp.Tool, error) {
 	o := s.offer()
@@ -225,8 +256,12 @@ func (s *Server) wanted() ([]function, []*mcp.Tool, error) {
 // definitions returns the functions to offer, with their definitions for clients.
 func definitions(functions []export.Function, of []host.Tool) ([]function, []*mcp.Tool) {
 	offered, tools := make([]function, len(functions)), make([]*mcp.Tool, len(functions))
+	at := make(map[string]int, len(of))
+	for i := range of {
+		at[of[i].FullName] = i
+	}
 	for i, f := range functions {
-		t := of[slices.IndexFunc(of, func(t host.Tool) bool { return t.FullName == f.Tool })]
+		t := &of[at[f.Tool]]
 		tools[i] = &mcp.Tool{Name: f.Name, Title: t.Title, Description: f.Description, InputSchema: f.Schema, Annotations: annotations(t)}
 		// Without a schema, an SDK accepts any result. With a schema, it refuses a result without data.
 		structured := len(t.Output) > 0 && t.Category != tool.CategoryBuiltin
@@ -234,7 +269,7 @@ func definitions(functions []export.Function, of []host.Tool) ([]function, []*mc
 			tools[i].OutputSchema = t.Output
 		}
 		_ = json.Unmarshal(t.Icons, &tools[i].Icons) // without valid icons, the tool has none
-		offered[i] = function{Function: f, definition: definition(tools[i]), mounted: t.Category == tool.CategoryMCP, structured: structured}
+		offered[i] = function{Function: f, plugin: t.Plugin, definition: definition(tools[i]), mounted: t.Category == tool.CategoryMCP, structured: structured}
 	}
 	return offered, tools
 }
@@ -248,7 +283,7 @@ func definition(t *mcp.Tool) []byte {
 	return b
 }
 
-func annotations(t host.Tool) *mcp.ToolAnnotations {
+func annotations(t *host.Tool) *mcp.ToolAnnotations {
 	destructive, open := !t.Traits.ReadOnly && !t.Traits.AutoExecute, t.Category != "builtin" || t.FullName == "bash"
 	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/mcp/internal/outbox"
 	"toolhost.dev/sdk/crew"
 	"toolhost.dev/sdk/lines"
@@ -205,7 +205,7 @@ func scan(line []byte, at func(i, depth int) bool) {
 	}
 }
 
-var idKey = regexp.MustCompile(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
+var idKey = lazyregexp.New(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
 
 // idOf returns the id of a request that cannot be decoded. It returns "null" if it finds no id.
 func idOf(line []byte) []byte {

@@ -15,8 +15,8 @@ import (
 // replayPlugin is the bundled plugin that answers calls from a tape.
 const replayPlugin = "replay"
 
-// ConfigFromTape writes a configuration whose tools are those of a tape and whose calls are answered from it. The caller
-// must call remove after the host was closed.
+// ConfigFromTape writes a configuration for a host that replays a tape: it has the tools of the tape, and answers calls
+// from the tape. The caller must call the function "remove" after it has closed the host.
 func ConfigFromTape(path string) (file string, remove func(), err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
-	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Limits for the files of a workspace on a tape.
@@ -28,7 +28,7 @@ type Settings struct {
 	Session string
 	// Path is the tape. The file must not exist.
 	Path string
-	// Exclude contains globs for files of the workspace that the tape does not need.
+	// Exclude contains globs for files of the workspace that are not stored on the tape.
 	Exclude []string
 	// MaxBytes limits the files of the workspace. Zero means [DefaultMaxBytes].
 	MaxBytes int64
@@ -43,8 +43,8 @@ type Counts = recorder.Counts
 // Options contains the options that select the host or configuration. See [host.Options].
 type Options = host.Options
 
-// Record begins to record the calls of a session on a tape, in all host processes with the same state directory. The tape
-// begins with the files of the workspace, without those that tools must not read.
+// Record begins to record the calls of a session on a tape. It records calls in all host processes with the same state
+// directory. The tape begins with the files of the workspace, except those that tools must not read.
 func Record(opts Options, r Settings) (*Recording, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -54,7 +54,7 @@ func Record(opts Options, r Settings) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("the state directory is not known: %w", err)
 	}
@@ -71,6 +71,6 @@ func Record(opts Options, r Settings) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings.Dir, settings.Session = state.Home{Root: dir}.Recordings(), session
+	settings.Dir, settings.Session = statedir.Home{Root: dir}.Recordings(), session
 	return recorder.Start(settings)
 }

@@ -19,6 +19,7 @@ import (
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // ReplayOptions configures [Replay].
@@ -26,7 +27,7 @@ type ReplayOptions struct {
 	// Binary is the program that serves a plugin. Only the calls of this plugin are compared. If Binary is empty, all calls
 	// are compared, with the plugins of the configuration.
 	Binary string
-	// Plugin is the name of the plugin in the configuration. If it is empty, the plugin is the one on the tape that serves
+	// Plugin is the name of the plugin in the configuration. If it is empty, Replay uses the plugin on the tape that has
 	// the tools of the binary.
 	Plugin string
 	// Keep keeps the copy of the workspace. [Replayed.Workspace] is then its path.
@@ -62,9 +63,9 @@ type Replayed struct {
 // Same reports whether no call differs.
 func (r *Replayed) Same() bool { return r.Counts[tape.Different] == 0 }
 
-// Replay runs the calls of a tape again, on a copy of the workspace that the tape contains, and compares the results. It uses
-// the configuration in the options, and an own state directory. Permission asks are accepted, because the recorded calls
-// were permitted. The error lists problems that make a replay impossible.
+// Replay runs the calls of a tape again, on a copy of the workspace that the tape contains, and compares the results. It
+// uses the configuration in the options, and a separate state directory. It accepts all permission asks, because the
+// recorded calls were permitted. If a replay is impossible, the error lists the reasons.
 func Replay(ctx context.Context, opts Options, path string, r ReplayOptions) (out *Replayed, err error) {
 	recorded, err := tape.Open(path)
 	if err != nil {
@@ -102,7 +103,7 @@ func Replay(ctx context.Context, opts Options, path string, r ReplayOptions) (ou
 	return run.out, nil
 }
 
-// removeAll removes a directory whose directories can be read-only.
+// removeAll removes a directory with its content, even if subdirectories are read-only.
 func removeAll(dir string) error {
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -113,7 +114,7 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// pluginOn returns the name of the plugin on a tape that the program serves.
+// pluginOn returns the name that the plugin of the program has on a tape.
 func (r *ReplayOptions) pluginOn(ctx context.Context, t *tape.Tape) (string, error) {
 	names := make(map[string]bool)
 	for _, c := range t.Calls {
@@ -150,7 +151,7 @@ type replay struct {
 func (r *replay) all(ctx context.Context, opts Options) (err error) {
 	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Live = r.workspace, filepath.Join(r.dir, "state"), "allow", false
 	if opts.TrustDir == "" {
-		if opts.TrustDir, err = state.Dir(""); err != nil {
+		if opts.TrustDir, err = statedir.Find(""); err != nil {
 			return err
 		}
 	}
@@ -186,14 +187,15 @@ func (r *replay) all(ctx context.Context, opts Options) (err error) {
 	return r.compareAll(results)
 }
 
-// record records what the calls of a session return, because the comparison needs what the plugins return.
+// The method "record" records the calls of a session on a new tape. The comparison needs the results as plugins return
+// them, which only a tape contains.
 func (r *replay) record(session string) (*recorder.Tape, error) {
 	key, err := r.engine.SessionKey(engine.Request{Session: session})
 	if err != nil {
 		return nil, err
 	}
 	return recorder.Start(recorder.Settings{
-		Dir: state.Home{Root: filepath.Join(r.dir, "state")}.Recordings(), Session: key, Path: r.pathOf(session), Host: host.Version, Workspace: r.workspace,
+		Dir: statedir.Home{Root: filepath.Join(r.dir, "state")}.Recordings(), Session: key, Path: r.pathOf(session), Host: host.Version, Workspace: r.workspace,
 	})
 }
 
@@ -202,13 +204,14 @@ func (r *replay) pathOf(session string) string { return filepath.Join(r.dir, ses
 // idOf returns the ID of a replayed call.
 func idOf(i int) string { return fmt.Sprintf("replay-%d", i+1) }
 
-// calls runs the calls in the order in which they began. It returns their results as the host returned them.
+// The method "calls" runs the calls in the order in which they began on the tape. It returns the results that the host
+// returned.
 func (r *replay) calls(ctx context.Context) (map[string]*tool.Result, error) {
 	results := make(map[string]*tool.Result)
 	for i := range r.tape.Calls {
 		c := &r.tape.Calls[i]
 		switch {
-		case c.Parent != "": // the command of its parent makes the call
+		case c.Parent != "": // skip the call: the command of its parent makes it
 			continue
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)

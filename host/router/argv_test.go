@@ -13,7 +13,7 @@ func TestArgv(t *testing.T) {
 	for _, tc := range []struct {
 		why   string
 		argv  []string
-		stdin string // "-": none
+		stdin string // "-" means that the command has no standard input
 		need  bool   // whether Argv must call the function stdin with required = true
 		want  map[string]string
 		kind  tool.Kind

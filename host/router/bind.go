@@ -22,7 +22,7 @@ type binder struct {
 	wrong    map[string]bool // parameters with a reported problem
 	position []positional
 	rest     []heredoc
-	lists    map[string][]json.RawMessage // elements of each array until now; out contains a placeholder
+	lists    map[string][]json.RawMessage // elements bound to each array so far; out contains a placeholder for each array
 	help     string                       // help flag of the command, or empty
 }
 
@@ -35,7 +35,7 @@ func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
 	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
 }
 
-// words binds all words and heredocs of a command.
+// The method "words" binds all words and heredocs of a command.
 func (b *binder) words(args []word) {
 	onlyPositionals := false
 	for i := 0; i < len(args); i++ {
@@ -78,7 +78,8 @@ func (b *binder) closeLists() {
 	}
 }
 
-// asksHelp reports whether a word is a flag that requests help. The value of another flag is not a help flag.
+// asksHelp reports whether a word is a flag that requests help. A word such as "-h" does not request help if it is the
+// value of another flag.
 func (b *binder) asksHelp(w word) bool {
 	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
@@ -102,7 +103,7 @@ func (b *binder) failWith(offset int, hint, format string, a ...any) {
 }
 
 // error returns the error with all problems. The argument "name" is the name of the tool for the message. The argument
-// "see" describes how the caller learns more.
+// "see" is a sentence that names the source of help.
 func (b *binder) error(name, see string) *tool.Error {
 	problems := b.problems
 	if extra := len(problems) - maxProblems; extra > 0 {

@@ -84,9 +84,9 @@ type Tools interface {
 	// Alias returns the tool to which an alias refers. The result "params" maps parameter names of the alias to
 	// parameter names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
-	// Habit handles a function call that agents know from another program. The result "target" is the corresponding
-	// agent tool, or "" if the name is unknown. The result "params" contains additional parameter names. The result
-	// "convert" converts the arguments. A nil convert means that the arguments need no conversion.
+	// Habit handles the name of a function that models know from another agent program. The result "target" is the
+	// corresponding agent tool, or "" if the name is unknown. The result "params" contains additional parameter names. The
+	// result "convert" converts the arguments. A nil convert means that the arguments need no conversion.
 	Habit(name string) (target string, params map[string]string, convert Converter)
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
@@ -96,8 +96,9 @@ type Tools interface {
 	FieldNames(namespace string) []string
 }
 
-// Converter converts the arguments of a habit to arguments of an agent tool. The arguments can determine which tool is
-// called. A Converter does not change args. The error describes arguments that cannot be converted.
+// Converter converts the arguments of a habit (see [Tools]) to arguments of an agent tool. The result can be a call of
+// another agent tool, depending on the arguments. A Converter does not change args. The error describes arguments that
+// cannot be converted.
 type Converter = func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 
 // MaxCommand limits the length of a command string, in bytes.
@@ -108,8 +109,16 @@ type Options struct {
 	// Exists reports whether a path exists. Relative paths are relative to the directory of the command. The router uses
 	// Exists only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
 	Exists func(path string) bool
-	// alone reports whether the script contains no other command and has no input.
+	// The field "alone" reports whether the command is the only one in its script and has no input.
 	alone bool
 	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".
 	Commands bool
+}
+
+// FirstWord returns the name of the command. If the command has no name, FirstWord returns the whole command string.
+func (c *Command) FirstWord() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Raw
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias, "field:NS
-// TOOL", "NS:TOOL", or the shell tool. If the arguments do not fit the agent tool, Function tries to convert them from a
-// tool with the same name in another program.
+// TOOL", "NS:TOOL", or the shell tool. If the arguments do not fit the agent tool, the model may mean a tool of the same
+// name in another agent program. Function then tries to convert the arguments of that other tool.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	if _, ok := tools.Agent(helpName); !ok && name == helpName {
@@ -64,8 +64,9 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 // helpName is the name of the function that describes the tools. It works even if no tool has this name.
 const helpName = "help"
 
-// functionHelp routes a call of the function "help". Without arguments, "help" lists the tools. With one argument, whose
-// parameter name does not matter, "help" describes the tool that the argument names. With a query it searches for tools.
+// functionHelp routes a call of the function "help". Without arguments, "help" lists the tools. With one argument, it
+// describes the tool that the argument names; the name of the parameter does not matter. With a query, it searches for
+// tools.
 func (c *Command) functionHelp(arguments json.RawMessage, tools Tools) *Command {
 	given, err := objectOf(helpName, arguments)
 	if err != nil {
@@ -102,8 +103,8 @@ func (t *target) command() string {
 	return t.fullName()
 }
 
-// unknownFunction returns an error for a function call of an unknown tool. If a tool has a similar name, the message has the
-// call to write, with the given arguments that the tool knows.
+// unknownFunction returns an error for a function call of an unknown tool. If a tool has a similar name, the message
+// contains the corrected call. The call repeats the given arguments that are parameters of this tool.
 func unknownFunction(name string, arguments json.RawMessage, tools Tools) *tool.Error {
 	e := unknownTool(name, tools)
 	near := suggest.Closest(name, tools.AgentNames(), 1)
@@ -111,7 +112,7 @@ func unknownFunction(name string, arguments json.RawMessage, tools Tools) *tool.
 		return e
 	}
 	sig, _ := tools.Agent(near[0])
-	given, _ := objectOf(name, arguments) // without valid arguments, the call shows placeholders
+	given, _ := objectOf(name, arguments) // if the arguments are invalid, the corrected call contains placeholders
 	args := make(map[string]json.RawMessage)
 	for _, p := range sig.Schema.Params() {
 		switch v, ok := given[p.Name]; {
@@ -128,7 +129,7 @@ func unknownFunction(name string, arguments json.RawMessage, tools Tools) *tool.
 	return tool.Errorf(e.Kind, "%s To call %s: %s", e.Message, near[0], call)
 }
 
-// maxRepeated is the longest argument that a message repeats, in bytes.
+// maxRepeated is the maximum length of an argument that a message repeats, in bytes.
 const maxRepeated = 100
 
 // objectOf returns the arguments of a function call. Some models send them as a string that contains a JSON object.
@@ -189,7 +190,7 @@ func functionTarget(name string, tools Tools) target {
 	return target{layer: Agent, name: name}
 }
 
-// convert converts arguments in the form of another program, and checks the result.
+// convert converts the arguments of another program's tool to arguments of the agent tool. It validates the result.
 func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Tools) *Command {
 	b := newBinder("", tool.Signature{}, nil)
 	c.Kwargs = given
@@ -207,8 +208,8 @@ func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Too
 	return c
 }
 
-// bindConverted binds the words of a command to parameters with arbitrary names. Then it converts the parameters to
-// arguments of a tool.
+// bindConverted handles a command in the form of another program. It binds the words to parameters with arbitrary names,
+// and then converts these to arguments of a tool.
 func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) *Command {
 	b := newBinder(c.Raw, tool.Signature{Schema: anything()}, s.heredocs)
 	b.words(args)

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// gnuGrepTakes maps the options of GNU grep to flags of the tool "grep". An empty flag means that the option is the
-// default behavior of the tool.
+// gnuGrepTakes maps the options of GNU grep to flags of the tool "grep". An empty flag means that the tool always behaves
+// as with this option.
 var gnuGrepTakes = map[string]gnuOption{
 	"r": {}, "R": {}, "recursive": {}, "dereference-recursive": {},
 	"s": {}, "no-messages": {}, "I": {}, "H": {}, "with-filename": {},
@@ -32,8 +32,8 @@ var gnuGrepTakes = map[string]gnuOption{
 	"include": {flag: "glob=", value: true}, "exclude": {flag: "glob=!", value: true}, "exclude-dir": {flag: "glob=!**/", value: true, suffix: "/**"},
 }
 
-// gnuOption describes an option of GNU grep and the corresponding flag of the tool. An empty flag means that the option
-// needs no flag.
+// gnuOption describes an option of GNU grep and the corresponding flag of the tool. The field is empty if the tool needs no
+// flag for the option.
 type gnuOption struct {
 	flag     string
 	value    bool // whether the option takes a value
@@ -104,13 +104,13 @@ func (g *gnuReader) emit(at word, flag string) {
 func (g *gnuReader) operand(w word) {
 	if !g.have {
 		g.have, g.pattern = true, w.text
-		// Mark the pattern as quoted. Otherwise a pattern with a leading dash would be a flag.
+		// Mark the pattern as quoted. Otherwise, the binder would treat a pattern with a leading dash as a flag.
 		w.quoted, w.bare = true, ""
 	}
 	g.out = append(g.out, w)
 }
 
-// take translates one option. If has is true, given is the value of the option.
+// take translates one option. If the argument "has" is true, the argument "given" is the value of the option.
 func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.used = true
 	switch {

@@ -174,8 +174,8 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	return s, ""
 }
 
-// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects,
-// which have no effect on a tool.
+// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects. They
+// have no effect on a tool.
 func silencing(r *syntax.Redirect) bool {
 	target, fd := r.Word.Lit(), ""
 	if r.N != nil {

@@ -14,7 +14,7 @@ import (
 type envelope struct {
 	name, method string
 	arguments    json.RawMessage // a JSON object, or a string that contains a JSON object
-	// The fields function and params are objects that contain the call. The field calls is a list of calls.
+	// The fields "function" and "params" are objects that contain the call. The field "calls" is a list of calls.
 	function, params *envelope
 	calls            []*envelope
 }
@@ -23,8 +23,8 @@ type envelope struct {
 // again.
 const maxEnvelopes = 4
 
-// open parses an object. In this object, "function" or "tool" can be a name or an object. If the text is not an object,
-// the result is nil.
+// open parses an object. The value of the keys "function" and "tool" can be a name or an object. If the text is not a JSON
+// object, open returns nil.
 func open(raw json.RawMessage, depth int) *envelope {
 	var fields map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(raw, &fields) != nil {

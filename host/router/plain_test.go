@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPlainIsWhatTheGrammarSays checks that the function plain and the shell parser return the same result.
+// TestPlainIsWhatTheGrammarSays checks that the function "plain" and the shell parser return the same results.
 func TestPlainIsWhatTheGrammarSays(t *testing.T) {
 	taken := 0
 	for _, command := range []string{

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// rewrite changes commands in a native script that name a tool and would fail in the shell, such as "read main.go". It
+// rewrite finds commands in a native script that would fail in the shell but name a tool, such as "read main.go". It
 // inserts "tool:" before such a command. It does not change commands that can succeed in the shell, such as "while read
 // line" and "… | grep x". rewrite returns the new text and the names of the changed commands.
 func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
@@ -59,7 +59,7 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	if cl, ok := clashes[name]; ok {
 		return len(words) > 0 && cl.refuses(words, Options{})
 	}
-	if name == "write" && len(words) > 1 { // write(1) sends messages to terminals of users, and commands of tools have no such terminal
+	if name == "write" && len(words) > 1 { // write(1) writes to a user's terminal, which these commands do not have
 		return true
 	}
 	// A system program with the same name rarely accepts the flags of the tool.

@@ -64,7 +64,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 }
 
 // bashRefuses reports whether the program bash refuses the arguments. The program accepts a script name, or -c and a
-// command. It accepts no flag of the tool "bash". Script names rarely contain blanks.
+// command. It accepts no flag of the tool "bash". An argument with blanks is rarely a script name.
 func bashRefuses(args []word, opts Options) bool {
 	for i, a := range args {
 		switch {
@@ -209,8 +209,8 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.toAgent(&t, s, rest, tools)
 }
 
-// toAgent binds the words of a command to an agent tool. If the words do not fit, toAgent tries to convert them from a
-// tool with the same name in another program.
+// toAgent binds the words of a command to the parameters of an agent tool. If the words do not fit, the model may mean a
+// tool of the same name in another agent program. toAgent then tries to convert the parameters of that other tool.
 func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Command {
 	sig, ok := tools.Agent(t.name)
 	if !ok {
@@ -293,9 +293,9 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 	return c.bind(sig, s, rest)
 }
 
-// fieldTool returns the signature of the tool in the command's namespace. If no name matches exactly, it ignores case,
-// dashes and underscores. If exactly one tool then matches, fieldTool changes the command's name to the name of this
-// tool.
+// fieldTool returns the signature of the tool in the command's namespace. If no name matches exactly, it compares again
+// without case, dashes and underscores. If exactly one tool matches this way, fieldTool replaces the name in the command
+// with the name of this tool.
 func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 	sig, ok := tools.Field(c.Namespace, c.Name)
 	if ok {
@@ -388,7 +388,8 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Arguments = complete
 }
 
-// The method "see" describes where the caller learns more about the tool. A function call has no flag --help.
+// The method "see" returns a sentence that names the source of help about the tool. For a command, this is the flag --help.
+// A function call has no such flag.
 func (c *Command) see() string {
 	name := c.Name
 	switch {

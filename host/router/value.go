@@ -78,8 +78,8 @@ func number(text string) (json.RawMessage, bool) {
 	return v, err == nil
 }
 
-// guess converts a text to JSON for a parameter without a type. A number, a boolean, a JSON array and a JSON object keep
-// their types. Any other text becomes a string.
+// guess converts a text to JSON for a parameter without a type. The text of a number, a boolean, an array or an object
+// becomes a value of this type. Any other text becomes a string.
 func guess(text string) json.RawMessage {
 	for _, t := range []string{"integer", "number", "array", "object"} {
 		if v, ok := as(t, text); ok {

@@ -34,16 +34,17 @@ type Options struct {
 	// the plugin's name in the current directory.
 	Dir string
 	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If SDK is empty, New searches near the
-	// executable. For TypeScript, SDK is an archive of the package @toolhost/sdk, which New copies. If no SDK is found, it
-	// comes from the registry of the language.
+	// executable. For TypeScript, SDK is an archive of the package @toolhost/sdk, which New copies. If New finds no SDK,
+	// the build gets the SDK from the registry of the language.
 	SDK string
 }
 
-// Made describes a created plugin.
+// Made describes a plugin that New created.
 type Made struct {
 	Dir   string // absolute path
 	Files []string
-	// Fetched is the SDK that the build gets from the registry of its language. It is empty if the SDK is on this machine.
+	// Fetched is the name of the SDK that the build gets from the registry of the language. It is empty if the SDK is on
+	// this machine.
 	Fetched string
 }
 
@@ -73,7 +74,7 @@ func New(opts Options) (*Made, error) {
 		m.Build, m.Binary = []string{"make", "build"}, "bin/"+opts.Name
 	case "python":
 		m.Build, m.Binary, m.Runtime = []string{"make", "build"}, "main.py", "python"
-		m.Needs = Needs{Read: []string{"."}} // the module beside main.py
+		m.Needs = Needs{Read: []string{"."}} // for the module beside main.py
 	case "typescript":
 		m.Build, m.Binary, m.Runtime = []string{"make", "build"}, "dist/"+opts.Name+".mjs", "node"
 		m.Needs = Needs{Read: []string{"dist"}}
@@ -170,8 +171,9 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 	return made, nil
 }
 
-// npmPackage returns the version of the package @toolhost/sdk in a package.json. The argument is an archive that npm made, or
-// empty. npmPackage adds the archive to the sources, so that others can build them.
+// npmPackage returns the version of the package @toolhost/sdk for a package.json. The argument "given" is the path of an
+// archive that npm pack made, or empty. npmPackage adds the archive to the contents, so that the sources can be built on
+// other machines.
 func npmPackage(given string, contents map[string][]byte) (string, error) {
 	if given == "" {
 		return "^" + build.Version, nil
@@ -214,8 +216,9 @@ func findSDK(given string) (string, error) {
 
 const sdkModule = "toolhost.dev/sdk"
 
-// goModule adds go.mod for a module that requires the SDK. If the sources of the SDK are in a directory of this machine, a file
-// go.work names it, and go.mod and go.sum have the SDK's own requirements: the first build then needs no network.
+// goModule adds the file go.mod of a module that requires the SDK. The argument "sdk" is the directory of the SDK's sources
+// on this machine, or empty. If it is not empty, the file go.work refers to it, and go.mod and go.sum contain the
+// requirements of the SDK. The first build then needs no network.
 func goModule(name, sdk string, contents map[string][]byte) error {
 	f := new(modfile.File)
 	path := "example.com/" + name

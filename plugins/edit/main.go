@@ -1,4 +1,4 @@
-// Command edit is the plugin that serves the tools edit, write, undo and redo.
+// Command edit is the plugin that serves the tools edit, write, undo, redo, branch and notebook_edit.
 package main
 
 import (

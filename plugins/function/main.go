@@ -1,5 +1,6 @@
-// Command function is the plugin that serves functions as tools. The functions are defined in the form for function
-// calling. The host starts the plugin for a field block that contains function blocks.
+// Command function is the plugin that serves the operator's functions as tools. The operator defines them in the JSON
+// form that APIs of models use for function calling. The host starts one process of the plugin for each field block
+// that contains function blocks.
 package main
 
 import (

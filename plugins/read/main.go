@@ -1,4 +1,4 @@
-// Command read is the plugin that serves the tool read.
+// Command read is the plugin that serves the tool "read".
 package main
 
 import (

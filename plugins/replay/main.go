@@ -1,5 +1,5 @@
-// Command replay is the plugin that answers calls from a tape. The host starts it for toolhost serve --from-tape and
-// toolhost mcp --from-tape, once for each plugin on the tape.
+// Command replay is the plugin that answers calls from a tape. For the commands "toolhost serve --from-tape" and
+// "toolhost mcp --from-tape", the host starts it once for each plugin on the tape.
 package main
 
 import (
@@ -15,7 +15,8 @@ import (
 func main() {
 	path := flag.String("tape", "", "the tape")
 	name := flag.String("plugin", "", "the plugin on the tape whose calls are answered")
-	// The host describes a plugin once for each list of arguments, so a changed tape needs another one.
+	// The host caches the description of a plugin by the plugin's arguments. This argument changes with the tape, so
+	// that the host does not use the description of an earlier tape.
 	sum := flag.String("sum", "", "the sum of the tape; another tape is refused")
 	flag.Parse()
 	t, err := tape.Open(*path)

@@ -1,7 +1,7 @@
 // Package crew runs functions in goroutines that are reused. [Crew.Go] replaces a go statement.
 //
-// A new goroutine has a small stack, which the runtime copies several times while a deep function runs. For a short call of
-// a tool, this takes a twentieth of the processor time. A reused goroutine keeps its stack.
+// A new goroutine has a small stack, which the runtime copies several times while a deep function runs. For a short
+// call of a tool, this copying takes a twentieth of the processor time. A reused goroutine keeps its stack.
 package crew
 
 import "sync"
@@ -13,7 +13,7 @@ const most = 32
 // at the same time.
 type Crew struct {
 	mu        sync.Mutex
-	idle      []chan func() // the last one was used most recently
+	idle      []chan func() // the most recently used goroutine is last
 	dismissed bool
 }
 
@@ -32,7 +32,8 @@ func (c *Crew) Go(f func()) {
 	next <- f
 }
 
-// member runs functions until the crew has enough idle goroutines.
+// member is the body of a goroutine of the crew. It runs f and then the functions that Go passes to it. It ends if the
+// crew already has enough idle goroutines.
 func (c *Crew) member(f func()) {
 	next := make(chan func(), 1)
 	for f != nil {
@@ -55,8 +56,8 @@ func (c *Crew) rest(next chan func()) bool {
 	return true
 }
 
-// Dismiss ends the idle goroutines, and the others after their functions. Go can still be called, but then starts a new
-// goroutine for each function.
+// Dismiss ends the idle goroutines at once. Each busy goroutine ends after its function. Go can still be called, but then
+// starts a new goroutine for each function.
 func (c *Crew) Dismiss() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

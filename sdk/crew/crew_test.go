@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/crew"
 )
 
-// TestCrew checks that each function runs once, that functions that wait for each other run at the same time, and that no
-// goroutine remains.
+// TestCrew checks that each function runs exactly once, that all functions run concurrently if they wait for each
+// other, and that no goroutine remains.
 func TestCrew(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var c crew.Crew
@@ -19,7 +19,7 @@ func TestCrew(t *testing.T) {
 	for range 20 {
 		var all sync.WaitGroup
 		together := make(chan struct{})
-		const n = 100 // more than the crew keeps
+		const n = 100 // more goroutines than the crew keeps
 		all.Add(n)
 		for i := range n {
 			c.Go(func() {

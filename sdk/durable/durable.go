@@ -3,11 +3,13 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// TempPrefix begins the names of the files that [Replace] creates beside its target. A crash can leave such a file.
+// TempPrefix is the prefix of the names of temporary files. They are created in the directory of the file to replace. A
+// crash can leave such a file.
 const TempPrefix = "new-"
 
 // Replace replaces the content of a file, or creates the file with permission for the user only. Readers see the old or the
@@ -20,13 +22,37 @@ func Replace(path string, content []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// ReplaceUnsynced is like [Replace], but does not wait for the name. A crash soon after it can bring the old content back.
+// ReplaceUnsynced is like [Replace], but returns before the new name is on disk. After a crash, the file can have its old
+// content.
 func ReplaceUnsynced(path string, content []byte) error {
+	return replace(path, content, 0o600)
+}
+
+// Update is like [Replace], but for a file that belongs to a person. It keeps the permissions of the file. If path is a
+// symbolic link, Update replaces the target of the link.
+func Update(path string, content []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := fs.FileMode(0o600)
+	if st, err := os.Stat(path); err == nil {
+		mode = st.Mode().Perm()
+	}
+	if err := replace(path, content, mode); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+func replace(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), TempPrefix)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(content)
+	if mode != 0o600 { // the mode of temporary files
+		err = errors.Join(err, f.Chmod(mode))
+	}
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)

@@ -60,7 +60,7 @@ func NewReader(r io.Reader, limit int) *Reader {
 //
 //   - If the line is too long, Read returns its first bytes and a [*TooLongError]. The number of
 //     returned bytes is at most 64 KiB and at most the limit. The next call returns the line
-//     after it, unless the TooLongError wraps the error of a failed read.
+//     after the overlong one, unless the TooLongError wraps the error of a failed read.
 //   - If the stream ends before a line ending, Read returns the incomplete line and [io.EOF].
 //   - If reading fails, Read returns the part of the line read so far and the error.
 func (r *Reader) Read() ([]byte, error) {
@@ -82,7 +82,7 @@ func (r *Reader) Read() ([]byte, error) {
 	}
 }
 
-// skip reads the rest of an overlong line. The parameter line is the beginning of the line, and err is the error of the
+// skip reads the rest of an overlong line. The parameter "line" is the beginning of the line, and err is the error of the
 // last read.
 func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])

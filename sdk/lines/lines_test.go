@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/lines"
 )
 
-// read reads all lines of in. It appends the tail of each overlong line to the line.
+// read reads all lines of in. For an overlong line, it also appends the line's tail, which the error contains.
 func read(t *testing.T, in io.Reader, limit int) (out []string, err error) {
 	t.Helper()
 	r := lines.NewReader(in, limit)
@@ -38,7 +38,7 @@ func read(t *testing.T, in io.Reader, limit int) (out []string, err error) {
 func TestReader(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   string
-		want []string // "$" marks the end of the stream, "…" a line that is too long
+		want []string // "$" marks the end of the stream, and "…" an overlong line
 	}{
 		"empty":                   {"", []string{"$"}},
 		"lines":                   {"a\nbc\n", []string{"a", "bc", "$"}},
@@ -65,7 +65,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderLong reads lines that are longer than every buffer.
+// TestReaderLong checks lines that are longer than every buffer. They must be cut if they exceed the limit.
 func TestReaderLong(t *testing.T) {
 	const limit = 1 << 20
 	fits := strings.Repeat("x", limit)

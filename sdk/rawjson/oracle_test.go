@@ -13,13 +13,13 @@ import (
 	"toolhost.dev/sdk/rawjson"
 )
 
-// pieces are parts of JSON texts, valid and not.
+// pieces contains parts of JSON texts, valid and invalid ones.
 var pieces = []string{
 	"{", "}", "[", "]", ":", ",", `"a"`, `"key":`, `"`, `\`, `\"`, `\u00e9`, `\ud83d`, `\u12`, `\x`, "0", "-0", "12.5e-3", "01", "1.", "-", "1e", "true", "false", "null", "nul",
 	" ", "\n", "\t", "\x00", "\x1f", "é", "\xff", "long text without escapes", "{}", "[]", `{"a":[1,{"b":null}]}`,
 }
 
-// TestOracleValid compares the judgement of random texts with that of the standard library.
+// TestOracleValid checks random texts. Valid must return the same result as the standard library.
 func TestOracleValid(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	valid := 0
@@ -56,7 +56,7 @@ func TestOracleValid(t *testing.T) {
 	}
 }
 
-// document returns a random valid text.
+// document returns a random valid JSON text.
 func document(r *rand.Rand, depth int) string {
 	space := func() string { return strings.Repeat(" ", r.IntN(2)) }
 	n := 7
@@ -84,7 +84,7 @@ func document(r *rand.Rand, depth int) string {
 	return "{" + strings.Join(list, ",") + "}"
 }
 
-// parts compares the parts of a valid text with what the standard library decodes.
+// parts checks that rawjson splits a valid text into the same parts as the standard library.
 func parts(t *testing.T, text string) {
 	t.Helper()
 	var object map[string]json.RawMessage

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the maximum nesting of a valid text, which is that of the standard library.
+// maxDepth is the maximum nesting of a valid text. The standard library has the same limit.
 const maxDepth = 10_000
 
-// Valid reports whether a text is one JSON value. The result is that of [json.Valid].
+// Valid reports whether a text is one JSON value. It returns the same result as [json.Valid].
 func Valid(text []byte) bool {
 	var depth []byte // the closing brackets of the open objects and arrays
 	i := space(text, 0)
@@ -27,10 +27,10 @@ func Valid(text []byte) bool {
 			if len(depth) == maxDepth {
 				return false
 			}
-			depth = append(depth, c+2) // the closing bracket has the second next code
+			depth = append(depth, c+2) // the character code of the closing bracket is c+2
 			i = space(text, i+1)
 			if i < len(text) && text[i] == c+2 {
-				break // it is empty and closed below
+				break // the object or array is empty; the code below the switch closes it
 			}
 			if c == '{' {
 				if i = key(text, i); i < 0 {
@@ -52,7 +52,7 @@ func Valid(text []byte) bool {
 		if i < 0 {
 			return false
 		}
-		// After a value come closing brackets, and then a comma or the end.
+		// After the value, skip all closing brackets. A comma or the end of the text must follow.
 		for i = space(text, i); i < len(text) && len(depth) > 0 && text[i] == depth[len(depth)-1]; i = space(text, i+1) {
 			depth = depth[:len(depth)-1]
 		}
@@ -71,7 +71,8 @@ func Valid(text []byte) bool {
 	}
 }
 
-// Members returns the keys and values of an object. The keys are decoded. It returns nothing for another value.
+// Members returns the keys and values of an object. The keys are decoded. If the value is not an object, Members
+// returns nothing.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		i := space(object, 0)
@@ -94,7 +95,7 @@ func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// Elements returns the values of an array. It returns nothing for another value.
+// Elements returns the values of an array. If the value is not an array, Elements returns nothing.
 func Elements(array []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		i := space(array, 0)
@@ -114,7 +115,7 @@ func Elements(array []byte) iter.Seq[json.RawMessage] {
 	}
 }
 
-// Text decodes a string as [json.Unmarshal] does. It returns "" for another value.
+// Text decodes a string as [json.Unmarshal] does. If the value is not a string, Text returns "".
 func Text(value []byte) string {
 	n := len(value)
 	if n < 2 || value[0] != '"' || !utf8.Valid(value) {
@@ -201,7 +202,7 @@ func stringEnd(text []byte, i int) int {
 	return -1
 }
 
-// escape returns the position after the escape whose letter is at i, or -1.
+// escape returns the position after an escape sequence, or -1. Its letter, such as the n in \n, is at i.
 func escape(text []byte, i int) int {
 	if i >= len(text) {
 		return -1
@@ -223,8 +224,8 @@ func escape(text []byte, i int) int {
 	return -1
 }
 
-// plain reports whether eight bytes of a string are neither quotes, backslashes nor control characters. In rare cases it
-// returns false for such bytes.
+// plain reports whether eight bytes of a string contain no quote, no backslash and no control character. In rare cases,
+// it returns false for eight bytes without such characters.
 func plain(s []byte) bool {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	_ = s[7]
@@ -294,7 +295,7 @@ func valueEnd(text []byte, i int) int {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return i // the end of the object or array around a number or word
+				return i // the value is a number or word, and the object or array that contains it ends here
 			}
 			if depth--; depth == 0 {
 				return i + 1
@@ -309,7 +310,7 @@ func valueEnd(text []byte, i int) int {
 	return len(text)
 }
 
-// closed returns the position after the string of a valid text whose opening quote is at i.
+// closed returns the position after the string whose opening quote is at i. The text must be valid.
 func closed(text []byte, i int) int {
 	for i++; ; i++ {
 		n := bytes.IndexByte(text[i:], '"')

@@ -29,7 +29,7 @@ import (
 	"toolhost.dev/sdk/durable"
 )
 
-// Options limits a store. Zero fields have the defaults.
+// Options limits a store. A field that is zero has the default limit.
 type Options struct {
 	// MaxValue is the maximum size of a value in bytes of JSON, by default 1 MiB.
 	MaxValue int
@@ -111,9 +111,9 @@ func (s *Store) Set(key string, v any) error {
 	return s.Update(key, func(json.RawMessage) (any, error) { return v, nil })
 }
 
-// Update changes the value of a key. The function change gets the current value, or nil without one, and returns the
-// new one. If it returns nil, the value is removed. If it returns an error, nothing changes. No other process changes the
-// store meanwhile, so change must be fast and must not use the store.
+// Update changes the value of a key. The function "change" gets the current value, or nil if there is no value. It returns
+// the new value. If the new value is nil, the key is removed. If change returns an error, the store does not change. No
+// other process changes the store meanwhile, so change must be fast and must not use the store.
 func (s *Store) Update(key string, change func(old json.RawMessage) (any, error)) error {
 	if key == "" || len(key) > maxKey {
 		return fmt.Errorf("a key of the store must have 1 to %d bytes, not %d", maxKey, len(key))
@@ -185,8 +185,8 @@ func (s *Store) Keys(prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// fits reports as an error that the store is too small for a file. It also removes what killed processes left. The store
-// must be locked.
+// fits returns an error if the store is too small for a file. It also removes the temporary files of killed processes. The
+// caller must have locked the store.
 func (s *Store) fits(path string, size int64) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Store) fits(path string, size int64) error {
 	total, keys := size, 1
 	for _, f := range files {
 		name := filepath.Join(s.dir, f.Name())
-		if strings.HasPrefix(f.Name(), tempPrefix) {
+		if strings.HasPrefix(f.Name(), durable.TempPrefix) {
 			_ = os.Remove(name) // nobody uses it, because the store is locked
 			continue
 		}
@@ -208,12 +208,10 @@ func (s *Store) fits(path string, size int64) error {
 		}
 	}
 	if total > s.opts.MaxBytes || keys > s.opts.MaxKeys {
-		return fmt.Errorf("%w: %d of at most %d values with %d of at most %d bytes; delete some", ErrFull, keys, s.opts.MaxKeys, total, s.opts.MaxBytes)
+		return fmt.Errorf("%w: %d values (limit %d) with %d bytes (limit %d). Delete some values", ErrFull, keys, s.opts.MaxKeys, total, s.opts.MaxBytes)
 	}
 	return nil
 }
-
-const tempPrefix = "new-"
 
 // replace writes a file and renames it, so that readers see the old or the new content.
 func (s *Store) replace(path string, content []byte) error {

@@ -16,7 +16,8 @@ import (
 
 const childEnv = "STORE_TEST_DIR"
 
-// TestMain lets the test binary count in a store until it is killed, for TestKilled.
+// TestMain runs the tests. In a process that TestKilled starts, it instead increments a counter in a store until the
+// process is killed.
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childEnv)
 	if dir == "" {
@@ -145,7 +146,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// TestKilled kills a process that counts, again and again. Each stored value must survive, and no other file may remain.
+// TestKilled repeatedly kills a process that increments a counter. Each stored value must survive, and no other files
+// may remain.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(dir, store.Options{})
@@ -188,7 +190,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTogether adds to one counter from several stores at once. No change is lost.
+// TestTogether checks that no increment is lost if several stores increment one counter concurrently.
 func TestTogether(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup

@@ -11,9 +11,9 @@ import (
 // maxName is the maximum number of bytes of a name that are compared. It limits the running time.
 const maxName = 128
 
-// Closest returns at most n candidates that are similar to name, the most similar first. A candidate is similar if
-// it meets one of three conditions. It equals name except for case, dashes and underscores. It differs from name by
-// edits whose number is at most a third of the name's length. It is a prefix of name, or name is a prefix of it.
+// Closest returns at most n candidates that are similar to name, the most similar first. A candidate is similar if it
+// meets one of three conditions. It equals name except for case, dashes and underscores. The number of edits between
+// candidate and name is at most a third of the name's length. It is a prefix of name, or name is a prefix of it.
 func Closest(name string, candidates []string, n int) []string {
 	type near struct {
 		name     string

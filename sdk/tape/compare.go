@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -20,8 +21,8 @@ type Verdict string
 const (
 	// Equal means that the results are the same.
 	Equal Verdict = "equal"
-	// Masked means that the results differ only in parts that vary: times, temporary paths, and what the tool's definition
-	// declares.
+	// Masked means that the results differ only in parts that vary: times, temporary paths, and the parts that the tool's
+	// definition declares as varying.
 	Masked Verdict = "masked"
 	// Different means that the results differ.
 	Different Verdict = "different"
@@ -58,7 +59,7 @@ func Compare(def *tool.Definition, want, got *Result) (Verdict, []Difference) {
 	return Different, masked.out
 }
 
-// comparison collects differences. Without a definition it is exact.
+// comparison collects differences. Without a definition, it masks nothing, so that all differences count.
 type comparison struct {
 	def *tool.Definition
 	out []Difference
@@ -124,7 +125,7 @@ func (c *comparison) errors(want, got *tool.Error) {
 	c.text("error.message", want.Message, got.Message)
 }
 
-// text compares texts. The first different line is the difference.
+// text compares two texts. For different texts, it reports only the first line that differs.
 func (c *comparison) text(part, want, got string) {
 	if want == got {
 		return
@@ -286,8 +287,9 @@ func (c *comparison) steady(at string, v any) any {
 // escape returns a key as a part of a JSON pointer.
 func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// declared reports whether the definition declares that the value at a pointer varies, or that its order does. A "*" in a
-// declaration stands for one element of a pointer.
+// declared reports whether the tool's definition declares that the value at a pointer varies. If varies is false, declared
+// reports instead whether the order of the value is declared as unimportant. A "*" in the definition stands for one element
+// of a pointer.
 func (c *comparison) declared(at string, varies bool) bool {
 	if c.def == nil {
 		return false
@@ -347,24 +349,28 @@ func (c *comparison) effects(want, got []Effect) {
 	}
 }
 
-// masks replaces what varies in every text.
-var masks = []struct {
+type masking struct {
 	find *regexp.Regexp
 	put  string
-}{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|[+-]\d\d:?\d\d))?`), "<time>"},
-	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Za-z0-9 ]{4,12}\d\d:\d\d:\d\d( [A-Z]{3,4})?( \d{4})?`), "<time>"},
-	{regexp.MustCompile(`\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d\d? +(\d\d:\d\d(:\d\d)?|\d{4})`), "<time>"},
-	{regexp.MustCompile(`\b\d\d:\d\d:\d\d([.,]\d+)?\b`), "<time>"},
-	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+([.,]\d+)? ?(ns|µs|us|ms|s|sec|seconds?)\b`), "<duration>"},
-	{regexp.MustCompile(`(/var)?/tmp/[^\s"':;,)\]]+`), "<temporary path>"},
-	{regexp.MustCompile(`\bjob-[0-9a-f]+\b`), "<job>"},
-	{regexp.MustCompile(`\b(pid|PID|process) \d+\b`), "$1 <number>"},
 }
 
-// mask replaces times, durations, temporary paths, jobs and numbers of processes.
+// masks lists the patterns of text that can differ between two runs, each with the text that replaces it.
+var masks = sync.OnceValue(func() []masking {
+	return []masking{
+		{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|[+-]\d\d:?\d\d))?`), "<time>"},
+		{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Za-z0-9 ]{4,12}\d\d:\d\d:\d\d( [A-Z]{3,4})?( \d{4})?`), "<time>"},
+		{regexp.MustCompile(`\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d\d? +(\d\d:\d\d(:\d\d)?|\d{4})`), "<time>"},
+		{regexp.MustCompile(`\b\d\d:\d\d:\d\d([.,]\d+)?\b`), "<time>"},
+		{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+([.,]\d+)? ?(ns|µs|us|ms|s|sec|seconds?)\b`), "<duration>"},
+		{regexp.MustCompile(`(/var)?/tmp/[^\s"':;,)\]]+`), "<temporary path>"},
+		{regexp.MustCompile(`\bjob-[0-9a-f]+\b`), "<job>"},
+		{regexp.MustCompile(`\b(pid|PID|process) \d+\b`), "$1 <number>"},
+	}
+})
+
+// mask replaces times, durations, temporary paths, names of jobs and process IDs.
 func mask(s string) string {
-	for _, m := range masks {
+	for _, m := range masks() {
 		s = m.find.ReplaceAllString(s, m.put)
 	}
 	return s

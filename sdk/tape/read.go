@@ -16,7 +16,8 @@ import (
 	"strconv"
 )
 
-// maxLine is the maximum length of a line in bytes. A result has at most 64 MiB, and JSON can lengthen it.
+// maxLine is the maximum length of a line in bytes. A result has at most 64 MiB, but its JSON form can be several times
+// longer.
 const maxLine = 512 << 20
 
 // Tape is a tape that was read. It must not be changed.
@@ -35,7 +36,7 @@ type Tape struct {
 
 // FormatError reports that a file is not a complete and unchanged tape.
 type FormatError struct {
-	// Path is the file. Line is the line with the problem, from 1.
+	// Path is the file. Line is the number of the line with the problem, counted from 1.
 	Path string
 	Line int
 	// Problem describes the problem.
@@ -46,7 +47,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Problem)
 }
 
-// Open reads a tape. A tape that was cut or changed has a [*FormatError].
+// Open reads a tape. For a tape that was truncated or changed, the error is a [*FormatError].
 func Open(path string) (*Tape, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -83,7 +84,8 @@ func Open(path string) (*Tape, error) {
 	return r.tape, r.finish(path)
 }
 
-// readLine returns the next line without its end. At the end of a file in the middle of a line, the error is io.EOF.
+// readLine returns the next line without its end. If the file ends before the line ending, readLine returns the
+// incomplete line and io.EOF.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var text []byte
 	for {
@@ -197,8 +199,8 @@ func (t *Tape) Tool(name string) *Tool {
 	return &t.Tools[i]
 }
 
-// PluginWith returns the plugin on the tape that serves most of the given tools, by their names in the plugin. It returns ""
-// if no plugin serves one of them.
+// PluginWith returns the plugin on the tape that serves most of the given tools. The argument contains the names of the
+// tools within their plugin, without a namespace. PluginWith returns "" if no plugin serves any of them.
 func (t *Tape) PluginWith(tools []string) string {
 	best, counts := "", make(map[string]int)
 	for _, v := range t.Tools {
@@ -224,7 +226,7 @@ func (t *Tape) Restore(dir string) error {
 			return fmt.Errorf("%s of the tape cannot be written: %w", f.Path, err)
 		}
 	}
-	for _, f := range slices.Backward(t.Files) { // a directory after its files, which change its time
+	for _, f := range slices.Backward(t.Files) { // a directory comes after its files, because a change of a file can change the time of its directory
 		if f.Link != "" {
 			continue
 		}

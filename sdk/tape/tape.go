@@ -1,9 +1,9 @@
 // Package tape reads and writes tapes. A tape is a recording of calls at the boundary between a host and its plugins, with the
 // files of the workspace at the beginning. Most callers want [Open] and [Compare].
 //
-// A tape is a text of JSON Lines, one [Header], any number of other entries, and an [End]. Each line has a sum over all lines
-// before it and its own content. Open therefore refuses a tape that was cut or changed by accident, and names the line.
-// The sums are no signature: whoever wants to can make a tape with other content.
+// A tape is a text of JSON Lines, one [Header], any number of other entries, and an [End]. Each line contains a hash of all
+// lines before it and of its own content. Open therefore refuses a tape that was truncated or changed by accident, and names
+// the line. The hashes are no signature: anybody can make a tape with other content and correct hashes.
 //
 // Paths inside of the workspace begin with [Workspace] in a tape, so that a tape can be replayed elsewhere.
 package tape
@@ -81,7 +81,7 @@ func (t *Tool) FullName() string {
 type FileState struct {
 	Path string `json:"path"`
 	Hash string `json:"hash"`
-	// Partial reports that the session knew a part of the file only.
+	// Partial reports that the session knew only a part of the file.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -90,11 +90,11 @@ type Session struct {
 	ID    string      `json:"id"`
 	Cwd   string      `json:"cwd"`
 	Files []FileState `json:"files,omitempty"`
-	// States maps plugins to what they stored in the session.
+	// States maps each plugin to the data that it stored in the session.
 	States map[string]Bytes `json:"states,omitempty"`
 }
 
-// Bytes is data whose JSON form is readable if it is text.
+// Bytes is data. In JSON, data in UTF-8 is a readable text, and all other data is encoded in base64.
 type Bytes []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -118,7 +118,7 @@ func (b *Bytes) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// Relocate returns a copy of a value of a tape in which one path replaces another, wherever it occurs in a text.
+// Relocate returns a copy of a value of a tape. In every text of the copy, the path "to" replaces the path "from".
 func Relocate[T any](v T, from, to string) (T, error) {
 	var out T
 	raw, err := json.Marshal(v)
@@ -139,7 +139,7 @@ type Event struct {
 	At int64 `json:"at_ms"`
 	// Kind is "output", "progress" or "ask".
 	Kind string `json:"kind"`
-	// Stream is the stream of an output, and Text is its chunk, or the title of a progress or an ask.
+	// Stream is the stream of an output. Text is the chunk of an output, or the title of a progress report or an ask.
 	Stream string `json:"stream,omitempty"`
 	Text   string `json:"text,omitempty"`
 	// Outcome is the answer to an ask.
@@ -165,7 +165,7 @@ type Result struct {
 	Cwd         string            `json:"cwd,omitempty"`
 }
 
-// Call is a recorded call. The entries are in the order in which the calls ended.
+// Call is a recorded call. The entries of a tape are in the order in which the calls ended.
 type Call struct {
 	ID string `json:"id"`
 	// Parent is the ID of the call whose command made this call. It is empty for a call of a client.
@@ -194,7 +194,8 @@ type End struct {
 	Calls int `json:"calls"`
 }
 
-// Hash identifies the definition of a tool: what its callers see, without its version and what is only for people.
+// Hash returns a hash of the parts of a definition that affect calls. It ignores the version and the parts that are only for
+// people.
 func Hash(d *tool.Definition) string {
 	c := *d
 	c.Version, c.Icons, c.Title, c.OriginalName = "", nil, "", ""
@@ -221,7 +222,7 @@ func NewResult(r *tool.Result) Result {
 	return out
 }
 
-// Result returns the result that the plugin returned, without effects on the session.
+// Result returns the recorded result as a [tool.Result]. It omits the effects and the new working directory.
 func (r *Result) Result() *tool.Result {
 	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Data: r.Data, Attachments: r.Attachments}
 }

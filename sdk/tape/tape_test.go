@@ -80,7 +80,8 @@ func readAll(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestDamagedTapes cuts a tape after each byte, changes each byte, and removes and swaps lines. Open must refuse each of them.
+// TestDamagedTapes checks that Open refuses damaged tapes: a tape that is cut after any byte, with any byte changed, or
+// with removed or exchanged lines.
 func TestDamagedTapes(t *testing.T) {
 	path := write(t)
 	whole := readAll(t, path)
@@ -117,7 +118,7 @@ func TestDamagedTapes(t *testing.T) {
 	must(t, err)
 }
 
-// TestHostileTapes checks tapes whose sums are right but whose content would do harm.
+// TestHostileTapes checks tapes with correct checksums but harmful content.
 func TestHostileTapes(t *testing.T) {
 	for name, add := range map[string]func(w *Writer) error{
 		"a file outside":    func(w *Writer) error { return w.AddFile(File{Path: "../x"}, []byte("x")) },
@@ -136,7 +137,7 @@ func TestHostileTapes(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	// A link that leads outside is restored as a link, and nothing is written through it.
+	// A link that leads outside must be restored as a link, and nothing may be written through it.
 	outside := t.TempDir()
 	var b bytes.Buffer
 	w, err := Create(&b, Header{})

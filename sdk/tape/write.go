@@ -17,14 +17,14 @@ type line struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// blob is a content of files, compressed with DEFLATE.
+// blob is the content of one or several files, compressed with DEFLATE.
 type blob struct {
 	Hash string `json:"hash"`
 	Size int64  `json:"size"`
 	Data []byte `json:"data"`
 }
 
-// sum continues the sum of earlier lines.
+// sum returns a hash of content and of the sum "before", which is the sum of the earlier lines.
 func sum(before string, content []byte) string {
 	h := sha256.New()
 	h.Write([]byte(before))
@@ -40,7 +40,7 @@ type Writer struct {
 	calls int
 }
 
-// Create begins a tape with its header, whose Format it sets. The writer does not buffer: each entry is one write.
+// Create begins a tape with the header h. It sets the Format of h. The writer does not buffer: each entry is one write.
 func Create(w io.Writer, h Header) (*Writer, error) {
 	t := &Writer{w: w, blobs: make(map[string]bool)}
 	h.Format = Format

@@ -31,10 +31,11 @@ type Call struct {
 	Client *ClientInfo
 	// Method is the method of MCP that the call carries; see [Relay]. It is empty for a call of a tool.
 	Method string
-	// Continuation is the [Ask.Continuation] of a call that an earlier process of the plugin began. The plugin sends the
-	// same requests with the same continuation again, and gets the answers at once. It is empty for a new call.
+	// Continuation is set if the call continues a call that an earlier process of the plugin began. It is the
+	// [Ask.Continuation] of that call. The plugin sends the same requests with the same continuation again, and gets
+	// the answers at once. Continuation is empty for a new call.
 	Continuation []byte
-	// Commands contains the data with which commands of the call can use the host's tools. If Commands is nil, the
+	// Commands contains the data that commands of the call need to use the host's tools. If Commands is nil, the
 	// commands cannot use tools.
 	Commands *Commands
 }
@@ -42,15 +43,15 @@ type Call struct {
 // CapabilityCalls is the capability of a plugin that accepts several calls on the same stream.
 const CapabilityCalls = "calls"
 
-// CapabilityCommands is the capability of a plugin whose tools start commands. The host sets [Call.Commands] in its
-// calls.
+// CapabilityCommands is the capability of a plugin whose tools start commands. The host sets [Call.Commands] in calls
+// of these tools.
 const CapabilityCommands = "commands"
 
 // CapabilityDiscovery is the capability of a plugin that discovers its tools only after it is configured. The host
 // then calls Describe again.
 const CapabilityDiscovery = "discovery"
 
-// Commands contains the data with which commands of a call can call the host's tools. The commands run the programs
+// Commands contains the data that commands of a call need to call the host's tools. The commands run the programs
 // "tool:NAME" and "field:NAMESPACE". Such a program connects to the host's socket and sends the token of its call. The
 // host handles calls from programs like all other calls.
 type Commands struct {
@@ -102,7 +103,7 @@ type Peer interface {
 	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
 }
 
-// Keys of the metadata of [Peer.Progress] with numbers: the amount of work that is done, and the whole amount.
+// Keys of the metadata of [Peer.Progress]. Their values are numbers: the amount of work that is done, and the total amount.
 const (
 	ProgressDone  = "progress"
 	ProgressTotal = "total"
@@ -120,7 +121,7 @@ const (
 // CapabilityToolCalls is the capability of a host that carries out a [ToolCall].
 const CapabilityToolCalls = "tool_calls"
 
-// ToolCall is a call of another tool that a running call makes.
+// ToolCall is a call that a running call makes to another tool.
 type ToolCall struct { //nolint:revive // a Call is the call that makes it
 	// Tool is the full name of the tool, such as "read" or "field:jira search".
 	Tool string `json:"tool"`
@@ -135,10 +136,11 @@ type Ask struct {
 	Question   *Question
 	// Requests are requests to a client of MCP, which gets all of them at the same time.
 	Requests []ClientRequest
-	// Continuation is what the plugin needs to continue the call in another process, once the Requests are answered; see
-	// [Call.Continuation]. Only the host can read and change it. Empty means that only this process can continue.
+	// Continuation is the data that the plugin needs to continue the call in another process after the Requests are
+	// answered; see [Call.Continuation]. Clients can neither read nor change it. Empty means that only this process can
+	// continue.
 	Continuation []byte
-	// Call is a call of another tool. The answer is Accepted and has the result in Content, also if the tool fails.
+	// Call is a call of another tool. The answer is Accepted and has the result in Content, even if the tool fails.
 	Call *ToolCall
 }
 
@@ -163,7 +165,7 @@ type Question struct {
 	Options  []string `json:"options"`
 	Multiple bool     `json:"multiple"`
 	FreeText bool     `json:"free_text"`
-	// Defaults is the answer if the user gives none. Only a multiple question has several.
+	// Defaults is the answer if the user gives none. It can have several values only if Multiple is true.
 	Defaults []string `json:"defaults,omitempty"`
 	// Optional means that the user can leave the question open. The answer is then [Accepted] and has no values.
 	Optional bool `json:"optional,omitempty"`
@@ -189,11 +191,12 @@ type Answer struct {
 	// Content is nil unless the outcome is Accepted. For [Ask.Requests], it is a JSON object that maps the key of each
 	// request to its result, as MCP defines it. For [Ask.Call], it is the result in JSON.
 	Content json.RawMessage
-	// By is the principal who answered if the caller did not answer. Only the host sets By; plugins do not receive it.
+	// By is the name of the principal who answered. It is empty if the caller itself answered. Only the host sets By;
+	// plugins do not receive it.
 	By string
 }
 
-// FileState is the state of a file when the session last read or wrote it.
+// FileState is the state that a file had when the session last read or wrote it.
 type FileState struct {
 	// Path is the path of the file. It is absolute and without symbolic links.
 	Path    string

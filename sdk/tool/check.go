@@ -33,7 +33,7 @@ type Violation struct {
 	Message string        `json:"message"`
 }
 
-// Check validates the arguments of a call, whose values must be JSON. It returns the arguments with defaults filled
+// Check validates the arguments of a call. The values of args must be JSON. Check returns the arguments with defaults filled
 // in and without nulls that mean "not given". It also returns all violations. Check does not change args.
 func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
 	var bad []Violation
@@ -125,8 +125,8 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 }
 
 // dropNulls removes properties with the value null from the objects in v. It removes only properties that the schema
-// declares as optional and not nullable. For such a property, null means "not given": some models must send every
-// property. dropNulls reports whether it removed a property.
+// declares as optional and not nullable. Some models must send every property, and write null for "not given". dropNulls
+// reports whether it removed a property.
 func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	if s == nil {
 		return false

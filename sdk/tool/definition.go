@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -49,10 +48,10 @@ type Definition struct {
 	Title string `json:"title,omitempty"`
 	// Icons is a JSON array of icons, as MCP defines it. Nil means no icons.
 	Icons json.RawMessage `json:"icons,omitempty"`
-	// Deprecated means that the tool will be removed. The text names the replacement. It can be empty.
+	// Deprecated is a text that names the replacement of a tool that will be removed. It is empty for all other tools.
 	Deprecated string `json:"deprecated,omitempty"`
-	// OriginalName is the name of which [NameOf] made Name, such as "getWeather". Searches use its words. It is empty if
-	// Name is the original name.
+	// OriginalName is the name that [NameOf] converted to Name, such as "getWeather". A search for tools also matches its
+	// words. It is empty if Name is the original name.
 	OriginalName string `json:"original_name,omitempty"`
 	// Varying lists parts of [Result.Data] that differ between equal calls, such as a duration, as JSON pointers. In a
 	// pointer, "*" stands for each element of an array or an object. Comparisons of recorded calls ignore these parts.
@@ -84,11 +83,21 @@ type Traits struct {
 	Idempotent bool `json:"idempotent"`
 }
 
-var nameRE = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
-
 // ValidName reports whether s is a valid name of a tool, a plugin or a field namespace. A valid name has at most 64
 // characters and begins with a letter. It contains only lower-case letters, digits, '_', '-' and '.'.
-func ValidName(s string) bool { return nameRE.MatchString(s) }
+func ValidName(s string) bool {
+	if s == "" || len(s) > maxName || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 const maxName = 64
 

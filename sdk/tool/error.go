@@ -109,7 +109,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		*plain
 		RetryAfter float64 `json:"retry_after,omitempty"`
-	}{&c, e.RetryAfter.Seconds()})
+	}{&c, float64(e.RetryAfter) / float64(time.Second)}) // Duration.Seconds would make 29.798 s 29.798000000000002
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

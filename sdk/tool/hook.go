@@ -72,8 +72,7 @@ type HookAnswer struct {
 	// Arguments replaces all arguments of the call in a HookBefore event. The host checks the new arguments in the
 	// same manner as the old ones. A nil Arguments means that the hook changes no arguments.
 	Arguments json.RawMessage
-	// Result replaces the fields of the result that the caller receives, in a HookAfter event. These fields are the
-	// output or error, title, metadata, data and attachments. A nil Result means that the hook does not change the
-	// result.
+	// Result replaces the result in a HookAfter event. It replaces only the fields that the caller receives: the output or
+	// error, title, metadata, data and attachments. A nil Result means that the hook does not change the result.
 	Result *Result
 }

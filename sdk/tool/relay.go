@@ -11,7 +11,7 @@ import (
 // tools.
 const CapabilityRelay = "relay"
 
-// CapabilityRequests is the capability of a host that passes on [ClientRequest] asks.
+// CapabilityRequests is the capability of a host that passes the [ClientRequest] values of an [Ask] on to the client.
 const CapabilityRequests = "requests"
 
 // ItemKind is the kind of an [Item].
@@ -40,7 +40,7 @@ type Item struct {
 // FullName returns the name of the item in rules and in the audit log, such as "prompt/review".
 func (i Item) FullName() string { return string(i.Kind) + "/" + i.Name }
 
-// Defined returns the tools and the items as definitions, to compare them with earlier ones.
+// Defined returns the tools and the items as definitions. Callers compare these with the definitions of another version.
 func (d *Description) Defined() []Definition {
 	out := slices.Clone(d.Tools)
 	for _, i := range d.Items {
@@ -62,14 +62,18 @@ type Relay interface {
 // [Pong]. Other plugins answer with [NotFound].
 const MethodPing = "toolhost/ping"
 
-// Pong describes a mounted server that answers.
+// Pong describes a mounted server that has answered a ping.
 type Pong struct {
 	// Protocol is the revision of MCP that the server speaks.
 	Protocol string `json:"protocol"`
-	// Name and Version are those of the server, as it reports them.
+	// Name and Version are the name and version that the server reports.
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Tools, Prompts, Resources and Templates count what the server has, also what the operator does not offer.
+	// Capabilities are the names of the capabilities that the server announces, such as "tools" and
+	// "resources.subscribe". They are sorted. An older plugin sends none.
+	Capabilities []string `json:"capabilities,omitempty"`
+	// Tools, Prompts, Resources and Templates are the numbers of such items that the server has. They include items
+	// that the operator does not offer to clients.
 	Tools     int `json:"tools"`
 	Prompts   int `json:"prompts"`
 	Resources int `json:"resources"`
@@ -89,8 +93,8 @@ const (
 // metaKnown is the member of a result's metadata that [Subscribed] sets.
 const metaKnown = "toolhost.dev/known"
 
-// Subscribed returns the result of the method resources/subscribe. The argument known is true if the session already had
-// the subscription. The host then knows that no change was missed.
+// Subscribed returns the result of the method resources/subscribe. The argument "known" is true if the session already had
+// the subscription before this request. In this case, the host knows that the session has missed no change.
 func Subscribed(known bool) any {
 	if !known {
 		return struct{}{}
@@ -111,7 +115,7 @@ func WasSubscribed(result json.RawMessage) bool {
 type Notification struct {
 	Method string
 	Params json.RawMessage
-	// SessionID is the session for which the notification is. Empty means all sessions.
+	// SessionID is the session to which the notification belongs. Empty means all sessions.
 	SessionID string
 }
 
@@ -119,7 +123,7 @@ type Notification struct {
 type ClientInfo struct {
 	// Capabilities are the client's capabilities, as MCP defines them.
 	Capabilities json.RawMessage
-	// LogLevel is the lowest level of the log messages that the client wants. Empty means that it wants none.
+	// LogLevel is the lowest level of the log messages that the client wants. Empty means that it wants no log messages.
 	LogLevel string
 	// Protocol is the revision of MCP that the client speaks.
 	Protocol string
@@ -160,7 +164,7 @@ type Content struct {
 	Text int
 	// Attachment is the number of an attachment, beginning with 1. Zero means that the part is no attachment.
 	Attachment int
-	// Block is a content block as MCP defines it. For an attachment or a text, it has only the additional members of the
-	// block. Nil means no block.
+	// Block is a content block as MCP defines it. If the part is an attachment or a text, Block contains only the members
+	// that the attachment or the text does not have. Nil means no block.
 	Block json.RawMessage
 }

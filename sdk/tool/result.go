@@ -19,8 +19,8 @@ type Result struct {
 	// Data is the structured result. It satisfies the tool's output schema. A failed call can also have data.
 	Data        json.RawMessage
 	Attachments []Attachment
-	// Contents lists the parts of the result in their order, for clients of MCP. Nil means the text, and then the
-	// attachments. The text of the result is the concatenation of the parts that have text, with a line feed between
+	// Contents lists the parts of the result in their order, for clients of MCP. Nil means one part with the text, followed
+	// by the attachments. The text of the result is the concatenation of the parts that have text, with a line feed between
 	// them. A hook that changes the result removes Contents.
 	Contents []Content
 
@@ -63,7 +63,7 @@ type Attachment struct {
 	Path string `json:"path,omitempty"`
 	// MediaType is a MIME type such as "image/png".
 	MediaType string `json:"media_type,omitempty"`
-	// Content is the content of the attachment, which JSON contains in base64. It can be empty if Path is set.
+	// Content is the content of the attachment. In JSON, it is encoded in base64. It can be empty if Path is set.
 	Content []byte `json:"content,omitempty"`
 }
 

@@ -25,7 +25,7 @@ func TestRootContains(t *testing.T) {
 		{"/work", "/wor", ""},
 		{"/work", "/other", ""},
 
-		// Directories beside the root whose names begin with the root's name are outside.
+		// These directories are beside the root, although their names begin with the root's name.
 		{"/work", "/work-evil", ""},
 		{"/work", "/work-evil/a", ""},
 		{"/work", "/workshop", ""},

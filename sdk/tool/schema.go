@@ -82,7 +82,7 @@ func (s *Signature) NameOf(param string) string {
 	return best
 }
 
-// ParseSchema parses an input schema. The argument raw must be a JSON Schema of type object in which all required
+// ParseSchema parses an input schema. The argument "raw" must be a JSON Schema of type object in which all required
 // properties are defined. Otherwise ParseSchema returns an error.
 func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {

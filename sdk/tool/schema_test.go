@@ -159,8 +159,8 @@ func TestCheckBrokenJSON(t *testing.T) {
 	}
 }
 
-// TestCheckComplexSchemas checks constraints that need the whole schema and not only the schema of one parameter. The
-// message about a violation must contain the parameter's name.
+// TestCheckComplexSchemas checks constraints that only a validation with the whole schema can find. The message about a
+// violation must contain the name of the parameter.
 func TestCheckComplexSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"name":{"type":"string","minLength":2,"pattern":"^[a-z]+$"},
@@ -257,8 +257,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// TestNullsWithin checks a null property of a nested object. It counts as not given, unless its schema allows null.
-// The test also checks that numbers keep their form.
+// TestNullsWithin checks null properties of nested objects. Such a property must count as missing, unless its schema
+// allows null. The test also checks that numbers keep their notation.
 func TestNullsWithin(t *testing.T) {
 	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object","properties":{
 		"list":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"all":{"type":"boolean"},"n":{"type":"number"},

@@ -102,7 +102,7 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 }
 
-// TestOddHosts sends a server the messages of hosts with other versions.
+// TestOddHosts checks a server with the messages that older or newer hosts send.
 func TestOddHosts(t *testing.T) {
 	var got *tool.Call
 	var deadline bool

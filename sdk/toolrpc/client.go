@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,9 @@ func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
 		return nil, callError(err)
 	}
 	d := descriptionFromPB(r)
+	for i := range d.Tools {
+		d.Tools[i].Input, d.Tools[i].Output = compact(d.Tools[i].Input), compact(d.Tools[i].Output)
+	}
 	c.share(d)
 	return d, nil
 }
@@ -170,8 +174,8 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 type line interface {
 	send(m *toolpb.CallRequest) error
 	recv() (*toolpb.CallResponse, error)
-	// The method end must be called after the result, and the method cut to abandon the call. Each of them can be
-	// called twice.
+	// The method "end" must be called after the result. The method "cut" must be called to abandon the call. Each of them
+	// can be called twice.
 	end()
 	cut()
 }
@@ -188,7 +192,7 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 		}
 		return c.kept.begin(c.rpc)
 	}
-	// The stream must end later than ctx. Then a canceled call can still answer.
+	// The stream must outlive ctx, so that a canceled call can still answer.
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := c.rpc.Call(streamCtx)
 	if err != nil {
@@ -295,9 +299,12 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
 }
 
-// transportText matches the messages of gRPC and of the connection. They do not help a user. A plugin's own message does not
-// match.
-var transportText = regexp.MustCompile(`^(rpc error|stream terminated by|error reading from server|transport: |transport is closing|connection error|context deadline exceeded|context canceled|the client connection is closing|closing transport|keepalive|unexpected EOF|EOF|server closed the stream|grpc: |http2: |write unix|read unix)`)
+// transportTexts are the beginnings of the messages of gRPC and of the connection. They do not help a user. A message
+// from a plugin itself does not begin with these texts.
+var transportTexts = []string{
+	"rpc error", "stream terminated by", "error reading from server", "transport: ", "transport is closing", "connection error", "context deadline exceeded", "context canceled",
+	"the client connection is closing", "closing transport", "keepalive", "unexpected EOF", "EOF", "server closed the stream", "grpc: ", "http2: ", "write unix", "read unix",
+}
 
 // callError converts the error of a failed RPC to the error of the call.
 func callError(err error) *tool.Error {
@@ -306,7 +313,7 @@ func callError(err error) *tool.Error {
 	}
 	st := status.Convert(err)
 	kind, text := tool.Internal, st.Message()
-	if transportText.MatchString(text) {
+	if slices.ContainsFunc(transportTexts, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
 		text = "The connection to the plugin failed during the call. Call the tool again; if that fails too, look at toolhost status."
 	}
 	switch st.Code() {

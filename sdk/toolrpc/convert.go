@@ -161,7 +161,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 func definitionFromPB(d *toolpb.Tool) tool.Definition {
 	t := d.GetTraits()
 	return tool.Definition{
-		Name: d.GetName(), Description: d.GetDescription(), Input: compact(d.GetInputSchema()), Output: compact(d.GetOutputSchema()),
+		Name: d.GetName(), Description: d.GetDescription(), Input: d.GetInputSchema(), Output: d.GetOutputSchema(),
 		Traits: tool.Traits{
 			ReadOnly: t.GetReadOnly(), ConcurrencySafe: t.GetConcurrencySafe(), Dangerous: t.GetDangerous(),
 			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(), Cacheable: t.GetCacheable(),
@@ -178,10 +178,11 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable(), Reported: r.GetReported()}
 }
 
-// This function returns a root for Configure. The kernel does not report all changes in a branch.
+// This function returns a root for Configure. A root in a branch is Reported, because the kernel does not report all changes
+// in a branch to the plugin.
 func configuredRootToPB(r tool.Root) *toolpb.Root {
 	out := rootToPB(r)
-	out.Reported = r.Branch != ""
+	out.Reported = r.View != ""
 	return out
 }
 

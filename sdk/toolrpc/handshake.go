@@ -25,7 +25,7 @@ const (
 	MaxMessageSize = 64 << 20
 	// MaxSessionState is the maximum size of a [tool.Result.SessionState], in bytes.
 	MaxSessionState = 1 << 20
-	// WaitEnv is the environment variable with which a plugin waits for a debugger before it serves.
+	// WaitEnv is the name of an environment variable. If it is set, a plugin waits for a debugger before it serves.
 	WaitEnv = "TOOLHOST_WAIT_FOR_DEBUGGER"
 	// LifelineEnv is the name of an environment variable. Its value is the descriptor of a pipe that the host keeps open
 	// while it runs. End of file on the pipe means that the host has exited.
@@ -57,8 +57,8 @@ func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 // Speaks reports whether the host supports a version of the protocol.
 func Speaks(version int64) bool { return version == ProtocolVersion || version == LegacyVersion }
 
-// DialOptions returns the gRPC options of the host. With these options, the connection never becomes idle. The host
-// could not connect again, because the socket is unlinked after the first connection.
+// DialOptions returns the gRPC options of the host. With these options, the connection never becomes idle. This is necessary
+// because the host cannot connect a second time: the socket is unlinked after the first connection.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),

@@ -160,7 +160,7 @@ func (l *keptLine) cut() {
 	}
 }
 
-// leave returns the stream at its first call, and nil at later calls.
+// leave returns the stream when it is called for the first time. Later it returns nil.
 func (l *keptLine) leave() *keptStream {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -134,7 +134,7 @@ func TestLateCancel(t *testing.T) {
 	}
 }
 
-// TestStreamThatEndedMeanwhile ends the stream after a call. The next call must not be lost.
+// TestStreamThatEndedMeanwhile checks that a call is not lost if its kept stream has ended since the last call.
 func TestStreamThatEndedMeanwhile(t *testing.T) {
 	var open atomic.Int32
 	c := kept(connect(t, rawCalls{calls: func(s respondCalls) error {
@@ -156,7 +156,7 @@ func TestStreamThatEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestPluginThatTakesNothing checks a call that cannot be sent because the plugin reads nothing. The call must end
+// TestPluginThatTakesNothing checks a call that cannot be sent because the plugin reads no messages. The call must end
 // when its context ends. The test covers all three kinds of streams.
 func TestPluginThatTakesNothing(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept, "shared": shared} {

@@ -25,12 +25,12 @@ type relayServer struct {
 	impl   tool.Relay
 }
 
-// Exchange implements the service. An exchange is a call with another kind of stream.
+// Exchange implements the service. The server handles an exchange like a call; only the messages of the stream differ.
 func (s *relayServer) Exchange(stream grpc.BidiStreamingServer[toolpb.ExchangeRequest, toolpb.ExchangeResponse]) error {
 	return s.server.serveCall(&exchangeStream{stream}, s.impl.Exchange)
 }
 
-// exchangeStream is the stream of an exchange as the stream of a call.
+// exchangeStream adapts the plugin's stream of an exchange to the interface callStream.
 type exchangeStream struct {
 	grpc.BidiStreamingServer[toolpb.ExchangeRequest, toolpb.ExchangeResponse]
 }
@@ -77,7 +77,7 @@ func (c *Client) Exchange(ctx context.Context, call *tool.Call, peer tool.Peer) 
 	return c.Call(ctx, call, peer)
 }
 
-// exchange returns a line for an exchange.
+// exchange opens the stream of an exchange and returns it as a line.
 func (c *Client) exchange(ctx context.Context) (line, error) {
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx)) // see Client.line
 	stream, err := c.relay.Exchange(streamCtx)
@@ -88,7 +88,7 @@ func (c *Client) exchange(ctx context.Context) (line, error) {
 	return &ownLine{stream: &clientExchange{stream}, cancel: cut}, nil
 }
 
-// clientExchange is the host's end of an exchange as the stream of a call.
+// clientExchange adapts the host's stream of an exchange to the stream of a call.
 type clientExchange struct {
 	grpc.BidiStreamingClient[toolpb.ExchangeRequest, toolpb.ExchangeResponse]
 }

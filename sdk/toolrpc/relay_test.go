@@ -104,7 +104,7 @@ func TestListen(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
-	// A plugin without the service answers with an error.
+	// A plugin without this service must answer with an error.
 	if err := connect(t, toolpb.UnimplementedPluginServiceServer{}).Listen(t.Context(), nil); err == nil {
 		t.Error("a plugin without a relay is listened to")
 	}

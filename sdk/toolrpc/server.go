@@ -239,7 +239,7 @@ func (p *hostPeer) deliver(id uint32, m *toolpb.CallRequest) {
 	}
 }
 
-// exchange sends a message to the host and waits for the answer. The function build creates the message with a new ID.
+// exchange sends a message to the host and waits for the answer. The function "build" creates the message with a new ID.
 func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
 	ch := make(chan *toolpb.CallRequest, 1)
 	p.waitMu.Lock()

@@ -56,8 +56,8 @@ func (o *openStream) stuck() bool {
 	return since != 0 && time.Since(time.Unix(0, since)) > stuckTime
 }
 
-// The following constants limit the queue of a call that does not read its messages. If the queue exceeds a limit,
-// messages that the caller can miss are dropped.
+// The following constants limit the queue of a call that does not read its messages. If the queue exceeds a limit, new
+// output and progress reports are dropped, because the call succeeds without them.
 const (
 	maxKept      = 10_000  // maximum number of messages
 	maxKeptBytes = 4 << 20 // maximum size of the output in bytes
@@ -164,8 +164,8 @@ func (l *sharedLine) send(m *toolpb.CallRequest) error {
 	return l.stream.send(&toolpb.CallsRequest{Call: l.id, Message: m})
 }
 
-// keep adds a message to the queue of the call. If the queue exceeds its limits, keep drops messages that the caller
-// can miss.
+// keep adds a message to the queue of the call. If the queue is full, keep drops the message if it is output or a progress
+// report.
 func (l *sharedLine) keep(m *toolpb.CallResponse) {
 	l.mu.Lock()
 	output, dispensable := len(m.GetOutput().GetChunk()), m.GetOutput() != nil || m.GetProgress() != nil
@@ -227,6 +227,7 @@ func (l *sharedLine) cut() {
 		}
 	}
 	closeStuck()
-	// The Send of this call possibly began only now. Therefore check again after stuckTime.
+	// The Send of this call possibly began so late that it does not count as stuck yet. Therefore check again after
+	// stuckTime.
 	time.AfterFunc(stuckTime+stuckTime/10, closeStuck)
 }

@@ -218,7 +218,7 @@ func TestStuckSharedStream(t *testing.T) {
 	}
 }
 
-// TestCutLooksAgain cancels a call immediately after the sending of its message has begun. The call must end.
+// TestCutLooksAgain checks that a call ends if it is canceled just after the client has begun to send its message.
 func TestCutLooksAgain(t *testing.T) {
 	t.Parallel()
 	c := shared(connect(t, deaf{}))
@@ -234,7 +234,8 @@ func TestCutLooksAgain(t *testing.T) {
 		return o != nil && len(o.calls) == 1
 	})
 	time.Sleep(100 * time.Millisecond)
-	within(t, func() bool { return o.since.Load() == 0 }) // wait until gRPC has accepted the first message; no other message fits
+	// Wait until gRPC has accepted the first message, after which no other message fits.
+	within(t, func() bool { return o.since.Load() == 0 })
 	o.sending.Lock()
 	const timeout = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

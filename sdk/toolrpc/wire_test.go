@@ -59,7 +59,8 @@ func connect(t *testing.T, impl toolpb.PluginServiceServer) *Client {
 	return serveInMemory(t, func(s *grpc.Server) { toolpb.RegisterPluginServiceServer(s, impl) })
 }
 
-// serveInMemory serves what register adds to a server, over an in-memory connection, and returns a client.
+// serveInMemory starts a server with the services that the function "register" adds. It returns a client that is connected
+// to the server in memory.
 func serveInMemory(t *testing.T, register func(*grpc.Server)) *Client {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)
@@ -86,11 +87,11 @@ func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer to
 	return c
 }
 
-// over converts each client of [serve] to a client that uses a stream of the method Calls. A nil over leaves the clients
-// unchanged.
+// over converts each client that [serve] returns to a client that sends calls over the method Calls. If over is nil,
+// the clients stay unchanged.
 var over func(*Client) *Client
 
-// TestOverCalls repeats the tests of a call on a shared stream and on a kept stream.
+// TestOverCalls repeats the tests of calls with a shared stream and with a kept stream.
 func TestOverCalls(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"shared": shared, "kept": kept} {
 		over = set
@@ -340,7 +341,7 @@ func TestFileStates(t *testing.T) {
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{states: map[string]tool.FileState{"/a": known, "/c": {}}}); res.Output != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// If the lookup of a file state fails, the state is unknown.
+	// If the lookup of a file's state fails, the state must be unknown.
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{err: errors.New("the database is gone")}); res.Output != "0" {
 		t.Errorf("%+v %v", res, res.Error)
 	}

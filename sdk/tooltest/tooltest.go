@@ -30,7 +30,8 @@ type Host struct {
 	// Answer answers the permission requests and questions of calls. If Answer is nil, changes of files are
 	// permitted. All other requests then have the outcome for a host without a user.
 	Answer func(tool.Ask) tool.Answer
-	// Tools answers calls of other tools, which a handler makes by [sdk.Call.CallTool]. A nil Tools refuses them.
+	// Tools handles the calls that a handler makes to other tools by [sdk.Call.CallTool]. If Tools is nil, these calls
+	// are refused.
 	Tools func(tool.ToolCall) *tool.Result
 
 	t       testing.TB

@@ -3,7 +3,7 @@ package unidiff
 import "strings"
 
 // The marker lines of a patch in the format of Codex's apply_patch. The format has no line numbers. Each hunk begins
-// with "@@". The text after "@@" can be a line of the file above the hunk.
+// with "@@". The text after "@@" can be a line that precedes the hunk in the file.
 const (
 	beginPatch = "*** Begin Patch"
 	endPatch   = "*** End Patch"

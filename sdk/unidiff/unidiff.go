@@ -1,6 +1,6 @@
-// Package unidiff parses unified diffs written by language models, and patches that begin with "*** Begin Patch". Line counts can be wrong. Line numbers can be
-// missing or wrong. The space before an empty context line can be missing. [Parse] parses a diff and applies
-// nothing. The host uses Parse to check the paths of a diff before a call.
+// Package unidiff parses unified diffs that language models wrote. It also parses patches that begin with "*** Begin Patch".
+// Line counts can be wrong. Line numbers can be missing or wrong. The space before an empty context line can be missing.
+// [Parse] parses a diff and applies nothing. The host uses Parse to check the paths of a diff before a call.
 package unidiff
 
 import (
@@ -22,8 +22,8 @@ type File struct {
 	Mode uint32
 	// Hunks contains the changes of the file in the order of the diff.
 	Hunks []Hunk
-	// Whole is true if the file is deleted regardless of its content. Otherwise the hunks of a deleted file remove every
-	// line.
+	// Whole is true if the diff deletes the file without listing its lines. A deletion that is not Whole has hunks that
+	// remove every line.
 	Whole bool
 	// Envelope is true if the part comes from a patch that begins with "*** Begin Patch".
 	Envelope bool
@@ -44,7 +44,7 @@ type Hunk struct {
 	Inserts bool
 	// Above lists lines of the file above the hunk, in the order of the file. Other lines can lie between these lines.
 	Above []string
-	// AtEnd is true if the hunk ends with the file.
+	// AtEnd is true if the end of the hunk is the end of the file.
 	AtEnd bool
 	// OldOpen is true if the last line of Old has no line feed in the file. NewOpen is true if the last line of New
 	// has no line feed.
@@ -167,7 +167,7 @@ func (p *parser) step() error {
 	return nil
 }
 
-// header reports whether a pair of "---" and "+++" lines with paths begins at the line with index at.
+// header reports whether a pair of "---" and "+++" lines with paths begins at the line with the index "at".
 func header(lines []string, at int) bool {
 	return at+1 < len(lines) && strings.HasPrefix(lines[at], "--- ") && strings.HasPrefix(lines[at+1], "+++ ")
 }
@@ -298,7 +298,7 @@ func (p *parser) hunk() error {
 func (p *parser) endsHunk(at int) bool {
 	line := p.lines[at]
 	return hunkHeader.MatchString(line) || header(p.lines, at) || strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") ||
-		strings.HasPrefix(line, "```") || line == "-- " && at+3 >= len(p.lines) // "-- " begins the signature of a mail
+		strings.HasPrefix(line, "```") || line == "-- " && at+3 >= len(p.lines) // "-- " begins the signature of an e-mail
 }
 
 func shorten(s string) string {

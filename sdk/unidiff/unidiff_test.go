@@ -115,7 +115,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no diff makes the parser panic, and that parsed files have paths.
+// FuzzParse checks that no text makes the parser panic, and that every parsed file has a path.
 func FuzzParse(f *testing.F) {
 	f.Add("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
 	f.Add("diff --git a/o b/p\nrename from o\nrename to p\n@@\n-x\n\\ No newline at end of file\n+y\n")

@@ -27,7 +27,7 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	}
 	if now.Uid != st.Uid || now.Gid != st.Gid {
 		if err := f.Chown(int(st.Uid), int(st.Gid)); err != nil {
-			return &replaceError{"another file could not keep its owner", err}
+			return &replaceError{"a new file would have another owner", err}
 		}
 	}
 	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
@@ -60,7 +60,7 @@ func copyAttributes(to, from int) error {
 	for name := range have {
 		if _, ok := want[name]; !ok {
 			if err := unix.Fremovexattr(to, name); err != nil && !strings.HasPrefix(name, "security.") {
-				return &replaceError{fmt.Sprintf("the attribute %s could not be removed otherwise", name), err}
+				return &replaceError{fmt.Sprintf("a new file would have the additional attribute %s", name), err}
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func copyAttributes(to, from int) error {
 			continue
 		}
 		if err := unix.Fsetxattr(to, name, value, 0); err != nil {
-			return &replaceError{fmt.Sprintf("another file could not keep its attribute %s", name), err}
+			return &replaceError{fmt.Sprintf("a new file would lack the attribute %s", name), err}
 		}
 	}
 	return nil

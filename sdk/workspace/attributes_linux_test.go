@@ -63,7 +63,7 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	must(t, unix.Setxattr(path, "user.empty", nil, 0))
 	must(t, unix.Setxattr(path, "system.posix_acl_access", acl, 0))
 	must(t, unix.Chmod(path, 0o4751))
-	// The default attributes of the directory apply to new files. They must not be applied to an existing file.
+	// The directory's default attributes apply to new files. A write of an existing file must not apply them.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	var before, after unix.Stat_t
 	must(t, unix.Stat(path, &before))
@@ -95,7 +95,7 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDirectory checks that a file in a directory without write permission is written in place.
+// TestReadOnlyDirectory checks that a file is written in place if its directory is not writable.
 func TestReadOnlyDirectory(t *testing.T) {
 	dir := tree(t, "d/f")
 	own(t, dir, dir+"/d", dir+"/d/f")
@@ -155,8 +155,8 @@ func TestPermissions(t *testing.T) {
 	content(t, dir+"/ro", "ro", "secret", "closed")
 }
 
-// TestAnotherUsersFile checks that another user's file keeps its owner. Such a file cannot be replaced, so it is written
-// in place.
+// TestAnotherUsersFile checks that a file of another user keeps its owner. Such a file must be written in place,
+// because a replacement would have another owner.
 func TestAnotherUsersFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can give a file away; the rest of the rule is tested by TestReadOnlyDirectory")

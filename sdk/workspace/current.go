@@ -25,7 +25,7 @@ func (c *current) close() {
 	}
 }
 
-// leaveLarge is the minimum size in bytes of files that leave closes in the background.
+// leaveLarge is the minimum size in bytes of a file that the method "leave" closes in the background.
 const leaveLarge = 256 << 10
 
 // leave closes the old file after its name was removed. If the file is large, leave closes it in the background,

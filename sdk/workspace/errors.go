@@ -29,7 +29,7 @@ func fail(doing, path string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: no space is left on the device. The old content is unchanged. Free some space and try again.", doing, path)
 	case errors.Is(err, syscall.EFBIG):
-		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: the file would be larger than the file system or the limits of this user allow. The file is unchanged.", doing, path)
+		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: the file would be larger than the file system or the limits of this user allow. The file is unchanged. Write less, or split the file.", doing, path)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		e = tool.Errorf(tool.InvalidArguments, "Cannot %s %s: the name is too long. Use a shorter one.", doing, path)
 	case errors.Is(err, syscall.ELOOP):

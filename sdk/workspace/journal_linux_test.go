@@ -32,8 +32,8 @@ func halfway(w *workspace.Workspace, dir string) {
 	os.Exit(3)
 }
 
-// TestKilledHalfway kills a process that writes a file with several hard links in place. The file must get its old
-// content back.
+// TestKilledHalfway kills a process that writes a file with several hard links in place. The next process must restore
+// the old content.
 func TestKilledHalfway(t *testing.T) {
 	dir := killTree(t)
 	cmd := startChild(t, dir+"|halfway")

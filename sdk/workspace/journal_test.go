@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes files in the given directory with a journal. If the first argument contains a number n, child kills its
-// process at the nth check of a write's context. Otherwise child writes until it is killed.
+// child writes files with a journal in the directory that the argument contains. If the argument also contains a number
+// n, child kills its process at the nth check of a write's context. Otherwise it writes until it is killed.
 func child(what string) {
 	dir, number, _ := strings.Cut(what, "|")
 	w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})

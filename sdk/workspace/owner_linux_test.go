@@ -98,7 +98,7 @@ func TestRefusedAttributes(t *testing.T) {
 	}
 }
 
-// TestSetuidOfAnotherGroup restores a setuid program. Its owner can be restored, but its group cannot.
+// TestSetuidOfAnotherGroup restores a setuid program whose owner can be restored, but whose group cannot.
 func TestSetuidOfAnotherGroup(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)

@@ -13,8 +13,8 @@ import (
 const (
 	// maxLinks is the maximum number of symbolic links in one path. The kernel has the same limit.
 	maxLinks = 40
-	// maxSteps is the maximum number of steps for one path. The limit is necessary because each step resolves a name
-	// from its root.
+	// maxSteps is the maximum number of steps for one path. It limits the time, because each step resolves a name from the
+	// root again.
 	maxSteps = 512
 )
 

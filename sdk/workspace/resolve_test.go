@@ -274,8 +274,8 @@ func TestRelTo(t *testing.T) {
 	}
 }
 
-// TestARootThatIsReplaced checks a root that is created again or replaced by another directory. It must be found
-// under its path. A symbolic link that replaces a root must be rejected.
+// TestARootThatIsReplaced checks a root that is created again or replaced by another directory. The new directory must
+// then be used. A symbolic link that replaces a root must be rejected.
 func TestARootThatIsReplaced(t *testing.T) {
 	dir := tree(t, "w/f", "out/f")
 	w := space(t, dir+"/w")

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// TestHashOfAllSizes reads files of different sizes. The sizes are near the limits at which the hash is computed in
-// chunks.
+// TestHashOfAllSizes checks the hash of files of different sizes. The sizes are near the limits at which the hash is
+// computed in chunks.
 func TestHashOfAllSizes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -31,7 +31,7 @@ func TestHashOfAllSizes(t *testing.T) {
 	}
 }
 
-// TestRelease reads files into reused memory and checks that no old content remains.
+// TestRelease reads files into reused memory. The content must not contain remains of earlier files.
 func TestRelease(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -59,7 +59,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestChanged checks that readers see the old content at Ready and the new content at Changed.
+// TestChanged checks that readers see the old content when Ready is called, and the new content when Changed is called.
 func TestChanged(t *testing.T) {
 	for name, prepare := range map[string]func(file string){
 		"new":     func(string) {},
@@ -116,7 +116,8 @@ func TestLargeFilesAreClosed(t *testing.T) {
 	}
 }
 
-// TestScratchIsLargeEnough passes a small buffer to Reuse and then requests a larger buffer.
+// TestScratchIsLargeEnough checks that Scratch returns a buffer of the requested size even if Reuse has stored a
+// smaller one.
 func TestScratchIsLargeEnough(t *testing.T) {
 	for range 20 { // repeat, because the pool does not always return the same buffer
 		workspace.Reuse(make([]byte, 7, 100<<10))

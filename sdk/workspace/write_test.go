@@ -20,8 +20,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks the content of a file. It also checks that the directory contains no other files, except the files in
-// the last argument.
+// content checks the content of a file. It also checks that the directory contains no other files, except those in the
+// argument "beside".
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -226,7 +226,7 @@ func TestHardLinksStay(t *testing.T) {
 	}
 }
 
-// TestConcurrentWriters checks several writers that have read the same content. Exactly one of them must succeed.
+// TestConcurrentWriters checks that if several writers have read the same content, exactly one of them succeeds.
 func TestConcurrentWriters(t *testing.T) {
 	dir := tree(t, "f")
 	must(t, os.Link(dir+"/f", dir+"/g")) // a file with two names is written in place in the first rounds
@@ -283,8 +283,8 @@ func (m *meddling) Err() error {
 	return nil
 }
 
-// TestAnotherProgramWritesMeanwhile changes or replaces a file at each moment of a write. The version of the other
-// program must stay, and the write must fail.
+// TestAnotherProgramWritesMeanwhile changes or replaces a file at each moment of a write. The other program's version
+// must stay, and the write must fail.
 func TestAnotherProgramWritesMeanwhile(t *testing.T) {
 	for name, meddle := range map[string]func(path string) error{
 		"replaced":             func(p string) error { return replaceFile(p, "THEIRS") },

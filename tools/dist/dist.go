@@ -35,7 +35,7 @@ type release struct {
 	version string
 	commit  string
 	at      time.Time
-	// stamped is the import path of the package with the variables commit and committed, which the linker sets.
+	// stamped is the import path of the package whose variables commit and committed are set by the linker.
 	stamped string
 }
 
@@ -62,7 +62,7 @@ func Make(p *project.Project, out string, platforms []string) error {
 	return errors.Join(r.packages(), r.checksums())
 }
 
-// Packages writes to the directory out what authors of plugins use of a release. It first deletes the old content of the
+// Packages writes the packages for authors of plugins to the directory out. It first deletes the old content of the
 // directory.
 func Packages(p *project.Project, out string) error {
 	r, err := begin(p, out)
@@ -72,7 +72,7 @@ func Packages(p *project.Project, out string) error {
 	return r.packages()
 }
 
-// begin returns a release whose directory is empty.
+// begin returns a release with an empty output directory.
 func begin(p *project.Project, out string) (*release, error) {
 	r := &release{Project: p, out: out}
 	return r, errors.Join(r.describe(), os.RemoveAll(out), os.MkdirAll(out, 0o755)) //nolint:gosec // it is to be published
@@ -109,14 +109,15 @@ func (r *release) command(name string, args ...string) *exec.Cmd {
 // build builds a binary.
 func (r *release) build(goos, goarch, pkg, out, ldflags string) error {
 	flags := fmt.Sprintf("-s -w -X %[1]s.commit=%[2]s -X %[1]s.committed=%[3]s %[4]s", r.stamped, r.commit, r.at.Format(time.RFC3339), ldflags)
-	// -buildvcs=false is needed, because version control information depends on the kind of checkout.
+	// Without -buildvcs=false, the binary would contain version control information that depends on the kind of
+	// checkout.
 	c := r.command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", out, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=")
 	return c.Run()
 }
 
-// manual generates the manual pages, which are the same for all platforms. It runs a program that was built for the
-// current platform.
+// manual generates the manual pages, which are the same for all platforms. For this, it builds toolhost for the current
+// platform and runs it.
 func (r *release) manual() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "dist-*")
 	if err != nil {
@@ -160,7 +161,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost-sandbox", "./host/cmd/toolhost-sandbox", linked}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked},
+		{"toolhost-sandbox", "./host/cmd/toolhost-sandbox", linked}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked}, {"toolhost-coordinator", "./host/cmd/toolhost-coordinator", ""},
 	}
 	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// packages writes what authors of plugins use: a Go module proxy, the wheel of the Python SDK, the npm package of the Node SDK,
-// and an archive with the .proto files of the protocol and their descriptors.
+// packages writes the packages for authors of plugins: a Go module proxy, the wheel of the Python SDK, the npm package
+// of the Node SDK, and an archive with the .proto files of the protocol and their descriptors.
 func (r *release) packages() error {
 	wheel, name, err := Wheel(r.Path("sdk/python"), r.at)
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *release) packages() error {
 	)
 }
 
-// protocol writes the archive of the protocol.
+// protocol writes the archive with the .proto files of the protocol and their descriptors.
 func (r *release) protocol() error {
 	var entries []entry
 	for _, root := range []string{"sdk/proto/toolhost", "sdk/buf.yaml", "sdk/LICENSE", "sdk/node/src/protocol.binpb", "docs/protocol.md"} {
@@ -56,7 +56,8 @@ func (r *release) protocol() error {
 	return os.WriteFile(filepath.Join(r.out, archive+".tar.gz"), packed, 0o644) //nolint:gosec // it is to be published
 }
 
-// NodeModules is the directory with the programs that build the Node SDK, relative to the root. The target peers installs it.
+// NodeModules is the directory with the programs that build the Node SDK, relative to the root. The target "peers"
+// installs these programs.
 const NodeModules = "sdk/node/node_modules"
 
 // npm builds the Node SDK in a copy of its directory, and packs it.
@@ -91,8 +92,9 @@ func (r *release) npm() error {
 	return nil
 }
 
-// Wheel returns the wheel of the Python project in a directory, and its file name. The project has pure Python in src.
-// Python's own tools build the same content from pyproject.toml.
+// Wheel returns the wheel of the Python project in a directory, and the file name of the wheel. The project must
+// consist of Python sources only, in the directory src. The wheel has the same content as a wheel that Python's own
+// tools build from pyproject.toml.
 func Wheel(dir string, at time.Time) (content []byte, name string, err error) {
 	project, err := os.ReadFile(filepath.Join(dir, "pyproject.toml"))
 	if err != nil {
@@ -133,7 +135,8 @@ func Wheel(dir string, at time.Time) (content []byte, name string, err error) {
 	return content, base + "-py3-none-any.whl", err
 }
 
-// zipped returns a zip archive of files, and of a record of their hashes.
+// zipped returns a zip archive of files. The archive also contains a file with the name record, which lists the hashes
+// of the files.
 func zipped(files map[string][]byte, record string, at time.Time) ([]byte, error) {
 	var names []string
 	for name := range files {
@@ -161,7 +164,7 @@ func zipped(files map[string][]byte, record string, at time.Time) ([]byte, error
 	return out.Bytes(), err
 }
 
-// value returns the value of a key in a simple TOML file, without quotes and brackets.
+// value returns the value of a key in a simple TOML file. It removes the quotes of a string and the brackets of a list.
 func value(toml []byte, key string) string {
 	for line := range strings.Lines(string(toml)) {
 		if name, v, ok := strings.Cut(line, " = "); ok && name == key {

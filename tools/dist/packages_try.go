@@ -11,16 +11,16 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// Judge is the program toolhost that checks plugins, with what it needs.
+// Judge describes the toolhost program that checks plugins, and the settings that the program needs.
 type Judge struct {
 	// Program is the path of toolhost.
 	Program string
-	// Python contains environment variables with which python3 finds grpcio, in the form KEY=VALUE.
+	// Python contains environment variables in the form KEY=VALUE. With these variables, python3 finds grpcio.
 	Python []string
 }
 
-// TryPackages installs the packages of a release in empty directories, without a network, and checks a plugin that uses each
-// against the protocol.
+// TryPackages installs the packages of a release in empty directories, without a network. With each package, it checks
+// a plugin against the protocol.
 func TryPackages(p *project.Project, release string, judge Judge) error {
 	version, err := p.Version()
 	if err != nil {
@@ -29,7 +29,7 @@ func TryPackages(p *project.Project, release string, judge Judge) error {
 	return errors.Join(tryProtocol(p, release, version), tryWheel(p, release, judge), tryNode(p, release, version, judge))
 }
 
-// tryProtocol compares the descriptors in the archive of the protocol with those that the Node SDK uses.
+// tryProtocol checks that the archive of the protocol contains the same descriptors that the Node SDK uses.
 func tryProtocol(p *project.Project, release, version string) error {
 	name := "toolhost-proto_" + version
 	t, clean, err := newTrial()
@@ -52,7 +52,7 @@ func tryProtocol(p *project.Project, release, version string) error {
 	return errors.Join(err, protoErr)
 }
 
-// tryWheel installs the wheel, and checks the example in Python with it.
+// tryWheel installs the wheel, and uses it to check the example plugin in Python.
 func tryWheel(p *project.Project, release string, judge Judge) error {
 	t, clean, err := newTrial()
 	if err != nil {
@@ -91,7 +91,7 @@ func tryWheel(p *project.Project, release string, judge Judge) error {
 	return err
 }
 
-// tryNode installs the npm package, and checks the example for Node with it.
+// tryNode installs the npm package, and uses it to check the example plugin for Node.
 func tryNode(p *project.Project, release, version string, judge Judge) error {
 	t, clean, err := newTrial()
 	if err != nil {

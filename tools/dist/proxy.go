@@ -26,8 +26,8 @@ func (r *release) published() []string {
 	return out
 }
 
-// proxy writes a Go module proxy for GOPROXY=file://DIR. In the proxy, the modules require each other by version. In
-// the repository, they use replace directives.
+// proxy writes a Go module proxy that can be used with GOPROXY=file://DIR. In the proxy, the project's modules require
+// each other by version. In the repository, they use replace directives instead.
 func (r *release) proxy(dir string) error {
 	for _, m := range r.published() {
 		if err := r.publish(dir, m); err != nil {
@@ -103,8 +103,9 @@ func publishedMod(b []byte, version string) ([]byte, error) {
 	return f.Format()
 }
 
-// This method returns the tracked files of a module without those of modules in its subdirectories. It replaces the content of
-// go.mod by the argument mod, and adds the license.
+// This method returns the tracked files of a module, without the files of other modules in its subdirectories. The
+// argument "mod" replaces the content of go.mod. If the module has no license file, the license of the repository is
+// added.
 func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	c := r.command("git", "ls-files", "-z", "--", dir)
 	out, err := c.Output()

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// TestProxy checks that other projects can use the modules of a release.
+// TestProxy checks that other projects can use the modules of a release through its module proxy.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	p, err := project.Open(".")

@@ -53,8 +53,8 @@ func TryProxy(p *project.Project, proxy string) error {
 	}
 	t.env = append(t.env,
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+proxies,
-		// Use a separate module cache, because the usual cache can contain other sources for this version. The
-		// modules of other projects were already verified with go.sum.
+		// Use a separate module cache, because the usual cache can contain other sources of this version. GOSUMDB=off
+		// is safe, because the modules of other projects were already verified with go.sum.
 		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=",
 		"GOFLAGS=-mod=mod -modcacherw -trimpath", "GOWORK=off", "CGO_ENABLED=0", "GOBIN="+filepath.Join(dir, "bin"), "GOTOOLCHAIN=local",
 	)

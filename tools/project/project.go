@@ -38,7 +38,8 @@ const Entry = "main.entry"
 // to the result of [Table].
 const BundledTable = "toolhost.dev/host/internal/manifest.table"
 
-// Table returns the value of [BundledTable] for the programs of the bundled plugins, by plugin name.
+// Table returns the value of [BundledTable] for the given programs of the bundled plugins. The keys of the map are the
+// names of the plugins.
 func Table(programs map[string][]byte) string {
 	var entries []string
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
@@ -88,7 +89,8 @@ func (p *Project) readWorkspace() error {
 	return nil
 }
 
-// This list contains directories without modules of this project. Some of them contain generators for manual use.
+// This list contains the names of directories that are not searched for modules. Some of them contain generators for
+// manual use.
 var skipped = []string{".git", "bin", "node_modules", "debian", "testdata", "files", "gen"}
 
 // findModules finds the bundled plugins and the modules that go.work does not list.
@@ -174,7 +176,7 @@ func (p *Project) checkManifest(name string) error {
 // pluginVersion matches the version in a plugin's sources.
 var pluginVersion = regexp.MustCompile(`(?m)(?:^const Version = |Plugin\{.*Version: )"([^"]+)"`)
 
-// Path returns the absolute path of a file in the repository.
+// Path converts a slash-separated path relative to the root to an absolute path.
 func (p *Project) Path(slash string) string { return filepath.Join(p.Root, filepath.FromSlash(slash)) }
 
 // Packages returns the package patterns of all modules in the workspace, for the go command.
@@ -197,15 +199,14 @@ func (p *Project) Version() (string, error) {
 	return version, err
 }
 
-// BuildPackage returns the import path of the package that contains the variables commit and committed. The linker
-// sets these variables.
+// BuildPackage returns the import path of the package whose variables commit and committed are set by the linker.
 func (p *Project) BuildPackage() (string, error) {
 	dir, _, err := p.find(commitVar)
 	return "toolhost.dev/" + dir, err
 }
 
-// find returns the only match of re in the sources of the host's build information. It also returns the directory of
-// the file with the match. If re has a group, the result is the text of the group.
+// find returns the only match of the expression re in the sources of the host's build information. It also returns the
+// directory of the file with the match. If re has a group, find returns only the text of the group.
 func (p *Project) find(re *regexp.Regexp) (dir, found string, err error) {
 	matches := 0
 	for _, d := range []string{"host", "host/internal/build"} {

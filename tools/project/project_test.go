@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOpen checks the description of this repository.
+// TestOpen checks the modules and plugins that Open finds in this repository.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	p, err := Open(".")
@@ -52,7 +52,8 @@ func TestLicense(t *testing.T) {
 	}
 }
 
-// TestFind checks that the version is found in each file that can contain it, but only if the version occurs once.
+// TestFind checks that the version and the build package are found in the sources of the host. A missing version and a
+// second version are errors.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	p := &Project{Root: t.TempDir()}
@@ -82,7 +83,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCheckPlugins checks the error for each mismatch between go.work, the directories and the manifests.
+// TestCheckPlugins checks that each mismatch between go.work, the directories and the manifests is reported.
 func TestCheckPlugins(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -126,7 +127,7 @@ func TestCheckPlugins(t *testing.T) {
 	}
 }
 
-// TestTable checks the form of the table, and that the host has the variable that the linker sets.
+// TestTable checks the format of the table. It also checks that the host has the variable that the linker sets.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

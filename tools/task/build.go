@@ -17,10 +17,11 @@ type program struct {
 	entry string
 }
 
-// compile builds programs. It disables cgo because programs without cgo need no system libraries and start sooner.
+// compile builds programs. Like all commands of [run], it does not use cgo, so that the programs need no system
+// libraries and start sooner.
 func (t *task) compile(programs ...program) error {
 	for _, p := range programs {
-		err := t.run([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w"+onPlatform(p.entry), "-o", p.out, p.pkg)
+		err := t.run(nil, "go", "build", "-ldflags=-s -w"+onPlatform(p.entry), "-o", p.out, p.pkg)
 		if err != nil {
 			return err
 		}
@@ -33,6 +34,7 @@ func (t *task) build() error {
 		{"./host/cmd/toolhost", "bin/toolhost", project.Entry},
 		{"./host/cmd/toolhost-sandbox", "bin/toolhost-sandbox", project.Entry},
 		{"./host/cmd/toolhost-shim", "bin/toolhost-shim", project.Entry},
+		{"./host/cmd/toolhost-coordinator", "bin/toolhost-coordinator", ""},
 	}
 	for _, name := range t.Plugins {
 		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
@@ -68,9 +70,12 @@ func (t *task) copyManifests() error {
 
 func (t *task) demo() error { return t.run(nil, "./demo.sh") }
 
+// demoFleet starts a fleet, which runs until the user ends it.
+func (t *task) demoFleet() error { return t.run(nil, "./demo-fleet.sh") }
+
 func (t *task) bench() error {
 	if err := t.compile(program{"./bench", "bin/bench/bench", ""}, program{"./bench/internal/bareplugin", "bin/bench/bareplugin", ""},
-		program{"./bench/internal/barehost", "bin/bench/barehost", ""}); err != nil {
+		program{"./bench/internal/barehost", "bin/bench/barehost", ""}, program{"./bench/internal/flood", "bin/bench/flood", ""}); err != nil {
 		return err
 	}
 	return t.run(nil, t.Path("bin/bench/bench"), strings.Fields(t.getenv("SUITE"))...)

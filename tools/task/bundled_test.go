@@ -19,7 +19,7 @@ func TestNewBundledPlugin(t *testing.T) {
 	source := r.Root
 	r.Root = t.TempDir()
 	copyTree(t, source, r.Root)
-	// The build then links only what is not current. Without built programs, it links all of them.
+	// If the copy contains the built programs, the build links only outdated programs. Otherwise it links all programs.
 	if err := os.CopyFS(r.Path("bin"), os.DirFS(filepath.Join(source, "bin"))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}

@@ -41,12 +41,14 @@ func (t *task) checkTidy() error {
 
 func (t *task) fixTidy() error { return t.each(t.all(), standalone, "go", "mod", "tidy") }
 
-// checkVet runs go vet.
+// checkVet runs go vet without -trimpath. With -trimpath, go vet would reuse cached findings from another clone of the
+// repository, and print the paths of that clone.
 func (t *task) checkVet() error {
-	if err := t.run(nil, "go", slices.Concat([]string{"vet", "-tags=oracle"}, t.Packages())...); err != nil {
+	env := []string{"GOFLAGS=" + strings.TrimSuffix(os.Getenv("GOFLAGS"), "-trimpath")}
+	if err := t.run(env, "go", slices.Concat([]string{"vet", "-tags=oracle"}, t.Packages())...); err != nil {
 		return err
 	}
-	return t.each(t.Outside, standalone, "go", "vet", "./...")
+	return t.each(t.Outside, append(env, standalone...), "go", "vet", "./...")
 }
 
 func (t *task) checkLint() error {

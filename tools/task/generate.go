@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// protocol generates the Go code of the protocol. The arguments sdk and legacy are the output directories, relative
-// to the root or absolute.
-func (t *task) protocol(sdk, legacy string) error {
+// protocol generates the Go code of the plugin protocol, and of the protocol between the nodes of a fleet. The
+// arguments are the output directories, relative to the root or absolute.
+func (t *task) protocol(sdk, legacy, fleet string) error {
 	path := []string{"PATH=" + t.Path("bin/tools") + string(os.PathListSeparator) + os.Getenv("PATH")}
 	buf := func(dir string, args ...string) error {
 		c := t.command(".", path, t.tool("buf"), args...)
@@ -21,24 +21,26 @@ func (t *task) protocol(sdk, legacy string) error {
 		buf(sdk, "generate"),
 		buf(sdk, "build", "--exclude-source-info", "-o", filepath.Join(sdk, "node/src/protocol.binpb")),
 		buf(legacy, "generate", sdk+"/proto", "--path", sdk+"/proto/toolhost/v1", "--template", t.Path("examples/legacy/buf.gen.yaml")),
+		buf(fleet, "lint"),
+		buf(fleet, "generate"),
 	)
 }
 
-// pythonSDK is the single file of the SDK for Python. The scaffold and the example contain copies, because a plugin needs
-// no package index then.
+// pythonSDK is the path of the SDK for Python, which is a single file. The scaffold and the example contain copies of
+// it, so that a plugin in Python can be built without a package index.
 const pythonSDK = "sdk/python/src/toolhost_sdk/__init__.py"
 
 var copiesOfPythonSDK = []string{"examples/python/toolhost_plugin.py", "host/scaffold/files/python/toolhost_plugin.py"}
 
-// This method first generates the code of the protocol, because the program that prints the reference uses this code.
+// This method generates the code of the protocol first, because the program that prints the reference is built with it.
 func (t *task) generate() error {
 	if err := t.tools(); err != nil {
 		return err
 	}
-	if err := t.protocol(t.Path("sdk"), t.Path("examples/legacy")); err != nil {
+	if err := t.protocol(t.Path("sdk"), t.Path("examples/legacy"), t.Path("host/fleet")); err != nil {
 		return err
 	}
-	for _, to := range copiesOfPythonSDK { // before the build, which embeds the scaffold
+	for _, to := range copiesOfPythonSDK { // copy before the build, because the build embeds the scaffold
 		if err := t.run(nil, "cp", pythonSDK, to); err != nil {
 			return err
 		}
@@ -65,8 +67,15 @@ func (t *task) checkGenerated() error {
 	if err := t.run(nil, "cp", "-r", "sdk/proto", "sdk/buf.yaml", "sdk/buf.gen.yaml", dir); err != nil {
 		return err
 	}
-	err = t.protocol(dir, dir)
-	// A host and a plugin of the last release must understand the messages of this one.
+	fleet := filepath.Join(dir, "fleet")
+	if err := t.run(nil, "mkdir", fleet); err != nil {
+		return err
+	}
+	if err := t.run(nil, "cp", "-r", "host/fleet/proto", "host/fleet/buf.yaml", "host/fleet/buf.gen.yaml", fleet); err != nil {
+		return err
+	}
+	err = t.protocol(dir, dir, fleet)
+	// Check that hosts and plugins of the last release understand the messages of this version.
 	breaking := t.command(".", nil, t.tool("buf"), "breaking", "--against", "proto/released.binpb")
 	breaking.Dir = t.Path("sdk")
 	errs := []error{err, breaking.Run()}
@@ -76,6 +85,7 @@ func (t *task) checkGenerated() error {
 	current(dir+"/node/src/protocol.binpb", "sdk/node/src/protocol.binpb")
 	current(dir+"/toolpb", "sdk/toolpb")
 	current(dir+"/legacypb", "examples/legacy/legacypb")
+	current(fleet+"/fleetpb", "host/fleet/fleetpb")
 	for _, to := range copiesOfPythonSDK {
 		current(pythonSDK, to)
 	}
@@ -95,8 +105,8 @@ func (t *task) checkReference() error {
 	return t.same("docs/reference is not current (make generate)", "docs/reference", dir)
 }
 
-// This method compares two directories. If they differ, it returns an error with the differences and the text
-// problem.
+// This method compares two directories. If they differ, it returns an error that contains the argument "problem" and
+// the differences.
 func (t *task) same(problem, a, b string) error {
 	c := t.command(".", nil, "diff", "-ru", a, b)
 	var out strings.Builder

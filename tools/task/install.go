@@ -32,8 +32,8 @@ var completionFiles = map[string]string{
 
 // installation is a set of files below a prefix.
 type installation struct {
-	prefix string // the value of PREFIX below DESTDIR
-	shown  string // the value of PREFIX, for messages
+	prefix string // DESTDIR joined with PREFIX
+	shown  string // PREFIX alone, for messages
 }
 
 func (t *task) installation() (*installation, error) {
@@ -50,8 +50,8 @@ func (t *task) installation() (*installation, error) {
 	return &installation{prefix: filepath.Join(t.getenv("DESTDIR"), prefix), shown: prefix}, nil
 }
 
-// install builds all programs and installs them below PREFIX. It removes files of an earlier version. If the variable
-// BUILT is set, install takes the programs from this directory instead.
+// install builds all programs and installs them below PREFIX. It removes files that only an earlier version had. If the
+// environment variable BUILT names a directory, install takes the programs from there instead of building them.
 func (t *task) install() error {
 	in, err := t.installation()
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *task) collect(built string) (map[string]file, error) {
 		b, err := os.ReadFile(from)
 		out[path], errs = file{b, mode}, append(errs, err)
 	}
-	for _, name := range []string{"toolhost", "toolhost-sandbox", "toolhost-shim"} {
+	for _, name := range []string{"toolhost", "toolhost-sandbox", "toolhost-shim", "toolhost-coordinator"} {
 		add(libexec+"/"+name, filepath.Join(built, name), 0o755)
 	}
 	for _, name := range t.Plugins {
@@ -204,7 +204,7 @@ func (in *installation) write(name string, f file) error {
 		if err := os.WriteFile(temporary, f.content, f.mode); err != nil {
 			return err
 		}
-		return os.Chmod(temporary, f.mode) // set the mode again, because the umask can restrict it
+		return os.Chmod(temporary, f.mode) // WriteFile can have set a more restrictive mode because of the umask
 	})
 }
 
@@ -226,7 +226,7 @@ func (in *installation) replace(path string, create func(temporary string) error
 	return os.Rename(temporary, path)
 }
 
-// remove removes files. It also removes the directories of toolhost if they are then empty.
+// remove removes files. Afterwards it also removes the directories of toolhost if they are empty.
 func (in *installation) remove(names []string) error {
 	var errs []error
 	for _, name := range names {

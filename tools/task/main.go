@@ -10,18 +10,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"toolhost.dev/tools/project"
 )
 
 // tasks maps targets to their functions. The Makefile describes the targets.
 var tasks = map[string]func(*task) error{
-	"build": (*task).build, "demo": (*task).demo, "generate": (*task).generate, "grammars": (*task).grammars, "clean": (*task).clean,
+	"build": (*task).build, "demo": (*task).demo, "demo-fleet": (*task).demoFleet, "generate": (*task).generate, "grammars": (*task).grammars, "clean": (*task).clean,
 	"install": (*task).install, "uninstall": (*task).uninstall,
-	"test": (*task).test, "unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "soak-order": (*task).soakOrder, "soak-mounts": (*task).soakMounts, "soak-clones": (*task).soakClones, "soak-upgrade": (*task).soakUpgrade, "fuzz": (*task).fuzz, "bench": (*task).bench,
+	"test": (*task).test, "unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "soak-order": (*task).soakOrder, "soak-mounts": (*task).soakMounts, "soak-agents": (*task).soakAgents, "soak-clones": (*task).soakClones, "soak-fleet": (*task).soakFleet, "soak-upgrade": (*task).soakUpgrade, "soak-branches": (*task).soakBranches, "soak-reflinks": (*task).soakReflinks, "fuzz": (*task).fuzz, "bench": (*task).bench,
 	"peers": (*task).peers, "peers-debian": (*task).peersDebian, "console-assets": (*task).consoleAssets,
 	"check-format": (*task).checkFormat, "fix-format": (*task).fixFormat,
 	"check-tidy": (*task).checkTidy, "fix-tidy": (*task).fixTidy,
@@ -39,7 +39,8 @@ func main() {
 	}
 }
 
-// report prints an error. It omits errors of programs, because a program has already printed the reason.
+// report prints an error. It omits the error that a program has failed, because the program has already printed the
+// reason.
 func report(w io.Writer, err error) {
 	var several interface{ Unwrap() []error }
 	var exit *exec.ExitError
@@ -53,15 +54,32 @@ func report(w io.Writer, err error) {
 	}
 }
 
+// run executes one target. It compiles all programs without cgo and with -trimpath, like the programs of a release. So
+// the build, the checks and the tests share compiled packages, even between clones of the repository. Only tests with
+// the race detector compile separately, because the race detector needs cgo.
 func run(args []string) error {
 	if len(args) != 1 || tasks[args[0]] == nil {
 		return fmt.Errorf("usage: task NAME; use one of %s", strings.Join(slices.Sorted(maps.Keys(tasks)), ", "))
 	}
 	p, err := project.Open(".")
+	if err == nil {
+		err = errors.Join(os.Setenv("CGO_ENABLED", "0"), os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")))
+	}
 	if err != nil {
 		return err
 	}
-	return tasks[args[0]](&task{Project: p, out: os.Stdout, getenv: os.Getenv})
+	t := &task{Project: p, out: os.Stdout, getenv: os.Getenv}
+	if isCheck(args[0]) {
+		// Some checks read all of the code into memory. With the default settings, the garbage collector would take a quarter
+		// of their time.
+		debug.SetGCPercent(300)
+		debug.SetMemoryLimit(3 << 30)
+		if err := errors.Join(os.Setenv("GOGC", "300"), os.Setenv("GOMEMLIMIT", "3GiB")); err != nil {
+			return err
+		}
+		return t.passed(args[0], tasks[args[0]])
+	}
+	return tasks[args[0]](t)
 }
 
 // task runs programs in the repository.
@@ -70,13 +88,12 @@ type task struct {
 
 	out    io.Writer
 	getenv func(string) string
-	mu     sync.Mutex // locked while the output of a test suite is printed
 }
 
-// tool returns the path of a pinned program.
+// tool returns the path of a development tool, whose version is pinned.
 func (t *task) tool(name string) string { return t.Path("bin/tools/" + name) }
 
-// command returns a command that runs in dir with additional environment variables. The directory is relative to the
+// command returns a command that runs in dir with additional environment variables. The path dir is relative to the
 // root.
 func (t *task) command(dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
@@ -97,7 +114,7 @@ func (t *task) run(env []string, name string, args ...string) error {
 	return t.command(".", env, name, args...).Run()
 }
 
-// each runs a program once in each module.
+// each runs a program once in the directory of each of the modules.
 func (t *task) each(modules, env []string, name string, args ...string) error {
 	var errs []error
 	for _, m := range modules {
@@ -118,7 +135,7 @@ func (t *task) installed(stamp string, sources ...string) bool {
 	})
 }
 
-// stamp creates a stamp file after a successful installation.
+// stamp creates a stamp file, which marks a successful installation.
 func (t *task) stamp(path string) error {
 	if err := os.MkdirAll(filepath.Dir(t.Path(path)), 0o755); err != nil { //nolint:gosec // the build's output
 		return err
@@ -126,8 +143,8 @@ func (t *task) stamp(path string) error {
 	return os.WriteFile(t.Path(path), nil, 0o644) //nolint:gosec // the build's output
 }
 
-// leftOut prints a message about a check that cannot run on this machine. In CI, it also returns an error with the
-// remedy.
+// leftOut prints that a check is skipped because it cannot run on this machine. In CI, it also returns an error that
+// contains the remedy.
 func (t *task) leftOut(what, remedy string) error {
 	fmt.Fprintln(t.out, "LEFT OUT: "+what)
 	if t.getenv("CI") == "true" {
@@ -136,7 +153,7 @@ func (t *task) leftOut(what, remedy string) error {
 	return nil
 }
 
-// ownEntry reports whether the programs have special entry points on a platform.
+// ownEntry reports whether programs can have special entry points on a platform.
 func ownEntry(goos, goarch string) bool {
 	return goos == "linux" && (goarch == "amd64" || goarch == "arm64")
 }

@@ -3,22 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"toolhost.dev/tools/project"
 )
 
-// repository returns a task for this repository with the given environment, and its output.
+// repository returns a task for this repository with the environment env, and the output of the task.
 func repository(t *testing.T, env map[string]string) (*task, *strings.Builder) {
 	t.Helper()
 	p, err := project.Open(".")
@@ -80,7 +77,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestLeftOut checks that in CI, a check that cannot run is an error.
+// TestLeftOut checks that a check that cannot run on this machine is an error only in CI.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	r, out := repository(t, nil)
@@ -91,31 +88,6 @@ func TestLeftOut(t *testing.T) {
 	err := r.leftOut("all.", "install it")
 	if err == nil || err.Error() != "CI must leave nothing out: install it" || out.String() != "LEFT OUT: all.\n" {
 		t.Errorf("%v, %q", err, out)
-	}
-}
-
-// TestAtATime checks that atATime handles all names and respects its limit.
-func TestAtATime(t *testing.T) {
-	t.Parallel()
-	var running, most atomic.Int32
-	var mu sync.Mutex
-	var seen []string
-	errs := atATime(2, []string{"a", "b", "c", "d"}, func(name string) error {
-		if n := running.Add(1); n > 2 {
-			most.Store(n)
-		}
-		defer running.Add(-1)
-		mu.Lock()
-		seen = append(seen, name)
-		mu.Unlock()
-		if name == "b" {
-			return io.EOF
-		}
-		return nil
-	})
-	slices.Sort(seen)
-	if most.Load() > 0 || !slices.Equal(seen, []string{"a", "b", "c", "d"}) || !errors.Is(errors.Join(errs...), io.EOF) || errs[0] != nil {
-		t.Errorf("at once %d, seen %q, %v", most.Load(), seen, errs)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // testFile describes a file of tests in the workspace.
 type testFile struct {
 	path string // path relative to the root of the repository
-	// norace reports whether the race detector's build tag excludes the file.
+	// norace is true if the file is excluded from builds with the race detector.
 	norace bool
 	// funcs lists the tests, benchmarks, fuzz targets and examples in the file.
 	funcs []string
@@ -57,7 +57,7 @@ func parseTests(path string) (testFile, error) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			if expr, err := constraint.Parse(c.Text); err == nil && c.Pos() < file.Package {
-				// The constraint depends on the race detector if the tag "race" alone changes its value.
+				// The constraint depends on the race detector if its value changes when only the tag "race" changes.
 				out.norace = expr.Eval(func(string) bool { return true }) != expr.Eval(func(tag string) bool { return tag != "race" })
 			}
 		}
@@ -71,9 +71,9 @@ func parseTests(path string) (testFile, error) {
 	return out, nil
 }
 
-// checkOracle checks two rules. Tests named TestOracle… must be in files that the race detector excludes. No other
-// tests are allowed in such files. Benchmarks are allowed, because a test run does not execute benchmarks. Fuzz
-// targets are not allowed, because the race detector must run the seeds of fuzz targets.
+// checkOracle checks two rules. Tests with a name TestOracle… must be in files that are excluded from builds with the
+// race detector. Such files must contain no other tests. They may contain benchmarks, because a test run does not
+// execute them. They may not contain fuzz targets, because the seeds of fuzz targets must run with the race detector.
 func (t *task) checkOracle() error {
 	files, err := t.testFiles()
 	if err != nil {

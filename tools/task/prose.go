@@ -6,12 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 )
-
-// prose is the name of a file. The file contains the permitted number of comment lines that match [avoid].
-const prose = "tools/task/prose.txt"
 
 // This expression matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
 var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
@@ -22,50 +18,45 @@ var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(those|one|he) who\b`,
 	`\bthat which\b`,
 	`\bthere (is|are) (not|none)\b`, `\bis none\b`,
-	`\b(nil|empty|zero): `, // better: A nil X means …
-	`\b(take|takes|taken|took) over\b`, `\b(come|comes|came) to nothing\b`, `\bleft alone\b`, `\bhears? of\b`, `\bby (itself|themselves)\b`,
+	`\b(nil|empty|zero): `, // write instead: A nil X means …
+	`\b(come|comes|came) to nothing\b`, `\bleft alone\b`, `\bhears? of\b`, `\bby (itself|themselves)\b`,
 }, "|"))
 
-// checkProse compares the number of comment lines that match [avoid] with the permitted number.
+// checkProse returns an error that lists each comment line that matches [avoid].
 func (t *task) checkProse() error {
-	count := 0
+	var found []string
 	for _, dir := range []string{"host", "sdk", "plugins"} {
-		n, err := countProse(t.Path(dir))
+		lines, err := avoided(t.Root, dir)
 		if err != nil {
 			return err
 		}
-		count += n
+		found = append(found, lines...)
 	}
-	b, err := os.ReadFile(t.Path(prose))
-	if err != nil {
-		return err
+	if len(found) == 0 {
+		return nil
 	}
-	limit, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", prose, err)
-	case count > limit:
-		return fmt.Errorf("%d comment lines use phrases to avoid, the limit is %d; rewrite what you added (see CONTRIBUTING.md)", count, limit)
-	case count < limit:
-		return fmt.Errorf("%d comment lines use phrases to avoid, the limit is %d; lower it in %s", count, limit, prose)
-	}
-	return nil
+	return fmt.Errorf("comments use phrases to avoid (CONTRIBUTING.md lists clearer words):\n%s", strings.Join(found, "\n"))
 }
 
-// countProse returns the number of comment lines below dir that match [avoid].
-func countProse(dir string) (count int, err error) {
-	sources := os.DirFS(dir)
-	err = fs.WalkDir(sources, ".", func(path string, _ fs.DirEntry, err error) error {
+// avoided returns the comment lines below dir that match [avoid]. Each line is preceded by its file and line number.
+func avoided(root, dir string) (found []string, err error) {
+	sources := os.DirFS(root)
+	err = fs.WalkDir(sources, dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, ".pb.go") {
 			return err
 		}
 		b, err := fs.ReadFile(sources, path)
+		if err != nil {
+			return err
+		}
+		number := 0
 		for line := range strings.Lines(string(b)) {
+			number++
 			if _, comment, ok := strings.Cut(line, "//"); ok && avoid.MatchString("//"+comment) {
-				count++
+				found = append(found, fmt.Sprintf("%s:%d: //%s", path, number, strings.TrimRight(comment, "\r\n")))
 			}
 		}
-		return err
+		return nil
 	})
-	return count, err
+	return found, err
 }

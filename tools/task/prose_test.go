@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -25,45 +24,33 @@ func TestAvoid(t *testing.T) {
 	}
 }
 
-func TestCountProse(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"a.go":    "package a\n\n// A gives a.\nfunc A() string { return \"A gives a.\" } // is none\n",
-		"a.pb.go": "// A gives a.\npackage a\n",
-		"a.txt":   "// A gives a.\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := countProse(dir); err != nil || n != 2 {
-		t.Errorf("%d lines, %v", n, err)
-	}
-}
-
-func TestProseLimit(t *testing.T) {
+func TestCheckProse(t *testing.T) {
 	t.Parallel()
 	r, _ := repository(t, nil)
 	r.Root = t.TempDir()
-	for _, dir := range []string{"host", "sdk", "plugins", "tools/task"} {
+	for _, dir := range []string{"host", "sdk", "plugins"} {
 		if err := os.MkdirAll(r.Path(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(r.Path("sdk/a.go"), []byte("// A gives a.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for limit, want := range map[string]string{
-		"1\n": "",
-		"0\n": "1 comment lines use phrases to avoid, the limit is 0; rewrite what you added (see CONTRIBUTING.md)",
-		"2\n": "1 comment lines use phrases to avoid, the limit is 2; lower it in tools/task/prose.txt",
+	for name, text := range map[string]string{
+		"host/a.go":    "package a\n\n// A gives a.\nfunc A() string { return \"A gives a.\" } // is none\n",
+		"host/a.pb.go": "// A gives a.\npackage a\n",
+		"host/a.txt":   "// A gives a.\n",
+		"sdk/b.go":     "// B returns a.\npackage b\n",
 	} {
-		if err := os.WriteFile(r.Path(prose), []byte(limit), 0o600); err != nil {
+		if err := os.WriteFile(r.Path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.checkProse(); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
-			t.Errorf("%s: %v", limit, err)
-		}
+	}
+	want := "comments use phrases to avoid (CONTRIBUTING.md lists clearer words):\nhost/a.go:3: // A gives a.\nhost/a.go:4: // is none"
+	if err := r.checkProse(); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(r.Path("host/a.go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.checkProse(); err != nil {
+		t.Error(err)
 	}
 }

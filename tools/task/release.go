@@ -50,7 +50,7 @@ func (t *task) checkDist() error {
 	if err != nil {
 		return err
 	}
-	if err := t.peersDebian(); err != nil { // for gRPC for Python
+	if err := t.peersDebian(); err != nil { // the wheel needs gRPC for Python
 		return err
 	}
 	python, err := t.debianPython()
@@ -63,7 +63,8 @@ func (t *task) checkDist() error {
 	return dist.TryProxy(t.Project, filepath.Join(first, dist.Proxy))
 }
 
-// tryArchive unpacks the only archive of programs in a directory, runs its program and returns the program's path.
+// tryArchive unpacks the only program archive in a directory, runs the program toolhost from it and returns the path of
+// the program.
 func (t *task) tryArchive(dir string) (string, error) {
 	if err := in(dir, "sha256sum", "--check", "--quiet", "SHA256SUMS"); err != nil {
 		return "", err
@@ -76,7 +77,7 @@ func (t *task) tryArchive(dir string) (string, error) {
 		return "", err
 	}
 	unpacked := archives[0][:len(archives[0])-len(".tar.gz")]
-	files := []string{"README.md", "LICENSE", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "man/man1/toolhost.1"}
+	files := []string{"README.md", "LICENSE", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "toolhost-coordinator", "man/man1/toolhost.1"}
 	for _, p := range t.Plugins {
 		files = append(files, "plugins/"+p, "plugins/"+p+".json")
 	}
@@ -97,12 +98,12 @@ func (t *task) tryArchive(dir string) (string, error) {
 	return filepath.Join(unpacked, "toolhost"), tryForeign(unpacked, state)
 }
 
-// tryForeign replaces a bundled plugin by another program. The host must refuse this program, because it recognizes the
-// plugins of its release by their content.
+// tryForeign replaces a bundled plugin with another program, and checks that the host refuses this program. The host
+// recognizes the plugins of its release by their content.
 func tryForeign(unpacked, state string) error {
 	other, err := os.ReadFile(filepath.Join(unpacked, "plugins", "ask"))
 	if err == nil {
-		other = append(other, 0)                                                     // change the content, because the host knows the tools of unchanged programs without starting them
+		other = append(other, 0)                                                     // new content: the host lists the tools of known content without a start
 		err = os.WriteFile(filepath.Join(unpacked, "plugins", "bash"), other, 0o755) //nolint:gosec // it is a program
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// requirements is the path of the document that lists each requirement with the tests that prove it.
+// requirements is the path of a document. It lists the requirements, each with the tests that prove it.
 const requirements = "docs/requirements.md"
 
 // lastRequirement contains the number of the last requirement in each section.
@@ -21,11 +21,11 @@ var lastRequirement = []struct {
 var (
 	// requirementRow matches a table row. Its groups are the id of the requirement and the column with the tests.
 	requirementRow = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|.*\| ([^|]*) \|$`)
-	// This expression matches the name of a test.
+	// This expression matches a text in backquotes. In the document, these texts are the names of tests.
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 
-// checkRequirements checks that each requirement has a test, and that each named test exists.
+// checkRequirements checks that the document names a test for each requirement, and that each of these tests exists.
 func (t *task) checkRequirements() error {
 	b, err := os.ReadFile(t.Path(requirements))
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *task) checkRequirements() error {
 	return errors.Join(requirementProblems(string(b), t.testExists)...)
 }
 
-// requirementProblems returns the problems of the document. The function exists reports whether a test exists.
+// requirementProblems returns the problems of the document. The function "exists" reports whether a test exists.
 func requirementProblems(text string, exists func(name string) bool) (problems []error) {
 	seen := make(map[string]bool)
 	for _, row := range requirementRow.FindAllStringSubmatch(text, -1) {

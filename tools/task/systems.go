@@ -14,11 +14,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// systems lists the systems, apart from that of this machine, for which the code is built.
+// systems lists the systems other than that of the build machine for which the code is built.
 var systems = [][]string{{"GOOS=linux", "GOARCH=arm64"}, {"GOOS=darwin", "GOARCH=arm64"}}
 
-// checkSystems checks the types of all packages and their tests for each of the systems. It reads the sources of
-// dependencies, because to compile them for another system takes minutes.
+// checkSystems type-checks all packages and their tests for each of the systems. It reads the types of dependencies
+// from their sources, because compiling the dependencies for another system would take minutes.
 func (t *task) checkSystems() error {
 	out, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
 	if err != nil {
@@ -51,7 +51,8 @@ func (t *task) checkSystems() error {
 	return errors.Join(distinct(errs)...)
 }
 
-// parseTypes parses a file. The functions of a dependency lose their bodies, because no other package depends on them.
+// parseTypes parses a file. If the file belongs to a dependency, parseTypes removes the bodies of functions, because
+// type-checking other packages does not need them.
 func parseTypes(fset *token.FileSet, name string, src []byte, dependency bool) (*ast.File, error) {
 	f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution|parser.AllErrors)
 	if f != nil && dependency {

@@ -1,62 +1,38 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// This list contains the modules whose tests must not run at the same time as other tests, because they depend on time
-// limits.
-var alone = []string{"host", "plugins/bash"}
-
-// This list contains the modules whose tests take longest. Their tests start before the tests of the remaining modules.
-var slow = []string{"plugins/grep", "sdk"}
-
-// slowChecks lists the checks that take minutes. They run beside the tests, which often wait for processes and clocks.
-var slowChecks = []string{"check-systems", "check-lint", "check-dead"}
-
-// test runs the tests and the slow checks. The checks have the lowest priority, so that they only use the time that the
-// tests leave.
-func (t *task) test() error {
-	checks := make(chan error, 1)
-	go func() { checks <- t.beside(slowChecks) }()
-	return errors.Join(t.unit(), <-checks)
+// first lists the packages whose tests take longest, the slowest first. These tests start before all other tests.
+// Otherwise, the run could wait at the end for one of them while the other cores are idle.
+var first = []string{
+	"host/cmd/toolhost", "plugins/bash/bash", "host", "plugins/grep/finder", "sdk/tooltest/conformance", "sdk/toolrpc", "host/internal/branch", "plugins/read/files", "plugins/edit/editor",
 }
 
-// beside runs targets one after the other with the lowest priority. When a target has ended, beside prints its output.
-func (t *task) beside(targets []string) error {
-	var errs []error
-	for _, target := range targets {
-		var log bytes.Buffer
-		c := t.command(".", nil, "nice", "-n", "19", t.Path("bin/tools/task"), target)
-		c.Stdout, c.Stderr = &log, &log
-		err := c.Run()
-		t.mu.Lock()
-		fmt.Fprintf(t.out, "%s\n%s", target, log.String())
-		t.mu.Unlock()
-		if err != nil {
-			err = fmt.Errorf("%s: %w", target, err)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
+// test runs the tests. The Makefile runs the checks before: a check beside the tests would make both slower than one after
+// the other, and could exceed limits that hold on an idle machine.
+func (t *task) test() error { return t.unit() }
 
-// unit runs all tests with the race detector. The tests use the programs in bench/peers.
+// unit runs all tests, most of them with the race detector. The tests use the programs in bench/peers, and the programs
+// of the build.
 func (t *task) unit() error {
 	if err := t.peersDebian(); err != nil {
+		fmt.Fprintln(t.out, err)
 		err = t.leftOut("plugins in Python and the comparisons with fd and ctags, because these could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12.", "run it on Debian 12")
 		if err != nil {
 			return err
 		}
 	}
-	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers")}
+	if err := t.build(); err != nil {
+		return err
+	}
+	env := []string{"TOOLHOST_BUILT=" + t.Path("bin")}
 	if _, err := exec.LookPath("npm"); err != nil {
 		return errors.Join(t.modules(nil, env),
 			t.leftOut("the comparison with ripgrep and the MCP clients and conformance suite, because there is no npm to install them with.", "install npm"))
@@ -64,63 +40,37 @@ func (t *task) unit() error {
 	if err := t.peers(); err != nil {
 		return err
 	}
-	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_RG="+t.ripgrep()))
+	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_PEERS="+t.Path("bench/peers"), "TOOLHOST_RG="+t.ripgrep()))
 }
 
-// modules runs the tests of all modules. It begins with the oracle tests. Next come the modules in the list "alone".
-// Then it runs the tests of the other modules, two modules at a time.
+// modules runs the tests of all modules: first those of the tools and those that only compute, and then all others with
+// a single go command. Thus each package is compiled once, and a long test does not delay other packages.
 func (t *task) modules(flags, env []string) error {
-	oracles, err := t.oracleTest(flags, env)
+	if err := t.tools(); err != nil {
+		return err
+	}
+	oracles, err := t.oraclePackages()
 	if err != nil {
 		return err
 	}
-	errs := []error{oracles.Run(), t.suite("tools", slices.Concat(standalone, env))}
-	// By default, each program with the race detector waits a second before it exits.
-	env = append(slices.Clone(env), "GORACE=atexit_sleep_ms=10")
-	test := func(dir string) error { return t.suite(dir, env, append(slices.Clone(flags), "-race")...) }
-	others := slices.Clone(slow)
-	for _, m := range t.Modules {
-		if !slices.Contains(alone, m) && !slices.Contains(slow, m) {
-			others = append(others, m)
+	var packages []string
+	for _, dir := range first {
+		if slices.ContainsFunc(t.Modules, func(m string) bool { return dir == m || strings.HasPrefix(dir, m+"/") }) {
+			packages = append(packages, "./"+dir)
 		}
 	}
-	errs = append(errs, atATime(1, alone, test)...)
-	errs = append(errs, atATime(2, others, test)...)
-	return errors.Join(errs...)
+	// By default, each program with the race detector waits a second before it exits.
+	race := append(slices.Clone(env), "GORACE=atexit_sleep_ms=10", "CGO_ENABLED=1")
+	return t.suites(
+		suite{name: "tools", dir: "tools", env: slices.Concat(standalone, env), packages: []string{"./..."}},
+		suite{name: "oracles", dir: ".", env: env, flags: slices.Concat(flags, []string{"-run", "^TestOracle"}), packages: oracles},
+		suite{name: "all", dir: ".", env: race, flags: slices.Concat(flags, []string{"-race"}), packages: append(packages, t.Packages()...)},
+	)
 }
 
-// suite runs the tests of a module. It prints their output at the end, because the outputs of concurrent suites
-// would otherwise mix.
-func (t *task) suite(dir string, env []string, flags ...string) error {
-	var log bytes.Buffer
-	c := t.command(dir, env, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "25m"}, flags, []string{"./..."})...)
-	c.Stdout, c.Stderr = &log, &log
-	err := c.Run()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	fmt.Fprintf(t.out, "test %s\n%s", dir, log.String())
-	return err
-}
-
-// atATime calls the function f for each name. At most n calls run at the same time.
-func atATime(n int, names []string, f func(string) error) []error {
-	errs := make([]error, len(names))
-	free := make(chan struct{}, n)
-	var all sync.WaitGroup
-	for i, name := range names {
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() { <-free }()
-			errs[i] = f(name)
-		})
-	}
-	all.Wait()
-	return errs
-}
-
-// oracleTest returns the command for the oracle tests, which only compute. The command does not use the race
-// detector: the detector would find nothing but take most of the time.
-func (t *task) oracleTest(flags, env []string) (*exec.Cmd, error) {
+// oraclePackages returns the packages with oracle tests. These tests run without the race detector: they only compute, so
+// the detector would find nothing, but take most of the time.
+func (t *task) oraclePackages() ([]string, error) {
 	files, err := t.testFiles()
 	if err != nil {
 		return nil, err
@@ -132,8 +82,7 @@ func (t *task) oracleTest(flags, env []string) (*exec.Cmd, error) {
 		}
 	}
 	slices.Sort(packages)
-	args := slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "25m"}, flags, []string{"-run", "^TestOracle"}, slices.Compact(packages))
-	return t.command(".", env, "go", args...), nil
+	return slices.Compact(packages), nil
 }
 
 func (t *task) conformance() error {
@@ -160,8 +109,8 @@ func (t *task) soakUpgrade() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./cmd/toolhost").Run()
 }
 
-// soakMounts compares the tools of mounted public MCP servers with the servers' own lists. It keeps the installed packages in
-// bench/mounts/packages for the next run.
+// soakMounts mounts public MCP servers. It compares the tools that the host offers with the tool list of each server.
+// It keeps the installed packages in bench/mounts/packages for the next run.
 func (t *task) soakMounts() error {
 	if err := t.peers(); err != nil {
 		return err
@@ -170,9 +119,40 @@ func (t *task) soakMounts() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./cmd/toolhost").Run()
 }
 
-// soakClones runs each command of the program in each hostile repository.
+// soakAgents checks that agents list the servers that "toolhost setup" has written to the agents' configurations. It
+// keeps the installed agents in bench/agents for the next run. It does not run the installation scripts of the agents'
+// packages.
+func (t *task) soakAgents() error {
+	const dir = "bench/agents"
+	if err := errors.Join(t.peers(), t.npmOnce(dir, "--ignore-scripts")); err != nil {
+		return err
+	}
+	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers"), "TOOLHOST_AGENTS=" + t.Path(dir+"/node_modules")}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "20m", "-tags", "oracle", "-run", "^TestSetupOfRealAgents$", "-v", "./cmd/toolhost").Run()
+}
+
+// soakClones runs each command of toolhost in each hostile repository.
 func (t *task) soakClones() error {
 	return t.command("host", []string{"TOOLHOST_CLONES=all"}, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestHostileClone", "-v", "./cmd/toolhost").Run()
+}
+
+// soakFleet breaks a fleet of five nodes at random and checks the histories of its clients. Then it disables one guard
+// after another, and checks that errors are found while the guard is disabled.
+func (t *task) soakFleet() error {
+	env := []string{"TOOLHOST_FLEET_TIME=" + t.setting("FLEETTIME", "10m"), "TOOLHOST_FLEET_CONTROLS=1", "TOOLHOST_FLEET_COORDINATORS=5"}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestFleet(History|Controls|Coordinators)$", "-v", "./cmd/toolhost").Run()
+}
+
+// soakBranches changes the same branches with many processes, and checks that no acknowledged change is lost.
+func (t *task) soakBranches() error {
+	env := []string{"TOOLHOST_BRANCHES_TIME=" + t.setting("BRANCHTIME", "10m"), "TOOLHOST_BRANCHES_SEED=" + t.setting("BRANCHSEED", "")}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestNoAcknowledgedChangeIsLost$", "-v", "./cmd/toolhost").Run()
+}
+
+// soakReflinks tests branches on file systems on which files can share data. It must run as root, because it creates
+// disks with these file systems.
+func (t *task) soakReflinks() error {
+	return t.command("host", []string{"TOOLHOST_REFLINKS=1"}, "go", "test", "-count=1", "-timeout", "20m", "-run", "^TestReflinks$", "-v", "./internal/branch").Run()
 }
 
 // fuzz runs each fuzz target for a limited time.
@@ -206,7 +186,7 @@ func (t *task) setting(name, fallback string) string {
 
 func (t *task) grammars() error {
 	const dir = "plugins/grep/grammar/build"
-	if err := t.npm(dir); err != nil {
+	if err := t.npmOnce(dir); err != nil {
 		return err
 	}
 	return t.run(nil, "node", append([]string{dir + "/build.mjs"}, strings.Fields(t.getenv("LANGUAGES"))...)...)

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// TestUnitLeavesOut runs the tests of a small repository on a machine on which only a go command is installed. The
-// go command is a script that succeeds and prints its arguments.
+// TestUnitLeavesOut checks which tests are skipped on a machine on which only a go command is installed. The go command
+// and gotestsum are scripts that succeed and print their arguments.
 func TestUnitLeavesOut(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho \"go $*\"\n"), 0o700); err != nil {
@@ -25,11 +25,12 @@ func TestUnitLeavesOut(t *testing.T) {
 		err     string
 		printed []string
 	}{
-		{"", false, "", []string{debian, "test tools", "test host", "test sdk", npm}},
+		{"", false, "", []string{debian, "test tools", "test all", npm}},
 		{"true", false, "CI must leave nothing out: run it on Debian 12", []string{debian}},
-		{"true", true, "CI must leave nothing out: install npm", []string{"test tools", "test host", "test sdk", npm}},
+		{"true", true, "CI must leave nothing out: install npm", []string{"test tools", "test all", npm}},
 	} {
-		r := &task{Project: &project.Project{Root: t.TempDir(), Modules: []string{"host", "plugins/bash", "plugins/grep", "sdk"}}, getenv: func(string) string { return c.ci }}
+		cache := t.TempDir()
+		r := &task{Project: &project.Project{Root: t.TempDir(), Modules: []string{"host", "plugins/bash", "plugins/grep", "sdk"}}, getenv: func(name string) string { return map[string]string{"CI": c.ci, "TOOLHOST_BUILD_CACHE": cache}[name] }}
 		out := new(strings.Builder)
 		r.out = out
 		for _, dir := range append(slices.Clone(r.Modules), "tools", "bench/peers") {
@@ -43,8 +44,23 @@ func TestUnitLeavesOut(t *testing.T) {
 		if err := os.WriteFile(r.Path("bench/peers/debian.txt"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		for _, name := range []string{"tools/go.mod", "tools/go.sum"} {
+			if err := os.WriteFile(r.Path(name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(r.Path("bin/tools"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(r.Path("bin/tools/gotestsum"), []byte("#!/bin/sh\necho \"gotestsum $*\"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if c.debian {
-			if err := r.stamp("bench/peers/debian/.installed"); err != nil {
+			entry, err := r.debianEntry()
+			if err == nil {
+				err = os.MkdirAll(entry, 0o700)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -60,43 +76,36 @@ func TestUnitLeavesOut(t *testing.T) {
 			}
 			rest = after
 		}
-		if ran := strings.Contains(out.String(), "-run ^TestOracle ./sdk\n"); ran != (len(c.printed) > 1) {
+		if ran := strings.Contains(out.String(), " --packages ./sdk -- -vet=off -count=1 -timeout 75m -run ^TestOracle\n"); ran != (len(c.printed) > 1) {
 			t.Errorf("%+v: the oracle tests ran: %t\n%s", c, ran, out)
 		}
-		if raced := strings.Count(out.String(), " -race ./..."); raced > 0 && raced != len(r.Modules) {
-			t.Errorf("%+v: %d modules with the race detector\n%s", c, raced, out)
+		// One command tests all modules. It starts with the packages whose tests take longest.
+		const all = " --packages ./host/cmd/toolhost ./plugins/bash/bash ./host ./plugins/grep/finder ./sdk/tooltest/conformance ./sdk/toolrpc ./host/internal/branch ./host/... ./plugins/bash/... ./plugins/grep/... ./sdk/... -- -vet=off -count=1 -timeout 75m -race\n"
+		if ran := strings.Contains(out.String(), all); ran != (len(c.printed) > 1) {
+			t.Errorf("%+v: the tests of all modules ran: %t\n%s", c, ran, out)
 		}
 	}
 }
 
-// TestSlowChecks checks that the Makefile leaves exactly the slow checks to the target test, which runs all of them and fails
-// if one of them fails.
-func TestSlowChecks(t *testing.T) {
+// TestRunsAllChecks checks that "make test" runs each check. Only check-vet is left out, as TestLintFindsWhatVetFinds
+// explains.
+func TestRunsAllChecks(t *testing.T) {
+	t.Parallel()
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "test: $(filter-out " + strings.Join(slowChecks, " ") + ",$(CHECKS))"; !strings.Contains(string(makefile), want) {
+	if want := "\ntest: $(filter-out check-vet,$(CHECKS)) "; !strings.Contains(string(makefile), want) {
 		t.Errorf("the Makefile does not contain %q", want)
 	}
-	r := &task{Project: &project.Project{Root: t.TempDir()}, getenv: os.Getenv}
-	out := new(strings.Builder)
-	r.out = out
-	if err := os.MkdirAll(r.Path("bin/tools"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(r.Path("bin/tools/task"), []byte("#!/bin/sh\necho \"ran $1\"\ntest $1 != check-lint\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.beside(slowChecks); err == nil || !strings.HasPrefix(err.Error(), "check-lint: ") {
-		t.Errorf("a failed check returns %v", err)
-	}
-	for _, check := range slowChecks {
-		if !strings.Contains(out.String(), check+"\nran "+check+"\n") {
-			t.Errorf("no output of %s in\n%s", check, out)
-		}
-		if tasks[check] == nil {
-			t.Errorf("%s is no target", check)
+}
+
+// TestLongestTestsExist checks that the packages whose tests start first have tests.
+func TestLongestTestsExist(t *testing.T) {
+	t.Parallel()
+	for _, dir := range first {
+		if tests, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go")); err != nil || len(tests) == 0 {
+			t.Errorf("%s has no tests; correct the list in test.go, %v", dir, err)
 		}
 	}
 }

@@ -1,5 +1,6 @@
-// Package bare implements a minimal go-plugin plugin as the baseline for measurements of the host. It echoes bytes by a
-// unary call, by one bidirectional stream per call, or by frames on one long-lived stream.
+// Package bare implements a minimal go-plugin plugin as the baseline for measurements of the host. The plugin echoes
+// bytes in one of three ways: by a unary call, by one bidirectional stream per call, or by frames on one long-lived
+// stream.
 package bare
 
 import (
@@ -119,8 +120,7 @@ func (c *Client) Unary(ctx context.Context, b []byte) ([]byte, error) {
 	return out.Value, err
 }
 
-// Stream echoes bytes with a stream of its own. The client keeps its end of the stream open until the answer
-// arrives.
+// Stream echoes bytes with a new stream. The client keeps its end of the stream open until the answer arrives.
 func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +136,7 @@ func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	return out.Value, err
 }
 
-// Frames echoes bytes with a frame on the shared stream.
+// Frames echoes bytes with a frame on the stream that all calls share.
 func (c *Client) Frames(ctx context.Context, b []byte) ([]byte, error) {
 	c.framesOnce.Do(func() {
 		if c.frames, c.framesErr = c.conn.NewStream(context.WithoutCancel(ctx), &framesDesc, framesMethod); c.framesErr == nil {

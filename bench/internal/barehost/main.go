@@ -1,5 +1,5 @@
-// Command barehost starts the bare plugin at the given path, makes one call and exits. Its duration is a lower bound
-// for a cold start.
+// Command barehost starts the bare plugin at the given path, makes one call and exits. The duration of this program is
+// a lower bound for a cold start.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package mcpstdio implements a minimal client for MCP servers over stdio. It only extracts the id and the raw
-// result of an answer. Therefore a measurement contains little time of the client.
+// Package mcpstdio implements a minimal client for MCP servers over stdio. It extracts only the id and the raw result
+// of an answer, so that the client adds little time to a measurement.
 package mcpstdio
 
 import (
@@ -23,7 +23,7 @@ type Client struct {
 	sendMu sync.Mutex
 	lastID atomic.Int64
 	wait   sync.Map
-	gone   chan struct{} // closed when the server sends nothing more
+	gone   chan struct{} // closed when the output of the server has ended
 }
 
 // script is the path of the server's program in the repository.
@@ -105,7 +105,7 @@ func (c *Client) request(ctx context.Context, method string, params json.RawMess
 	case r = <-ch:
 	case <-c.gone:
 		select {
-		case r = <-ch: // it came first
+		case r = <-ch: // the answer arrived before the server ended
 		default:
 			return nil, fmt.Errorf("%s: the server %s ended", method, c.cmd.Path)
 		}

@@ -2,13 +2,15 @@
 // confines itself permanently and then executes the plugin in the same process. The launcher is a separate program
 // because a small binary starts faster.
 //
-// As a warden, the program changes the masks of a running plugin instead; see [confine.Warden].
+// The program has two other modes. As a warden, it changes the masks of a running plugin; see [confine.Warden]. As a
+// watcher, it kills plugins when a lease ends; see [deadline.Watch].
 package main
 
 import (
 	"os"
 
 	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/sandbox/deadline"
 )
 
 // joined is the result of the system call with which the entry point of a warden joins the plugin's namespaces. A
@@ -18,6 +20,9 @@ var joined int64 = 1
 func main() {
 	if os.Args[0] == confine.WardenName {
 		confine.Warden(joined)
+	}
+	if len(os.Args) == 2 && os.Args[1] == deadline.Arg {
+		os.Exit(deadline.Watch())
 	}
 	confine.Main()
 }

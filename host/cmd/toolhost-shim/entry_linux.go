@@ -10,7 +10,7 @@ import (
 )
 
 // Every use of a tool starts a shim, and starting Go's runtime takes longer than all the work of a shim. If the program
-// is linked with -E main.entry, it starts at entry instead and without the runtime. The code below must then not
+// is linked with -E main.entry, it starts at entry instead and without the runtime. Therefore, the code below must not
 // allocate memory, start goroutines, defer or panic. It only makes system calls and uses static memory. Without that
 // flag the program starts at main and has the same behavior. See docs/adr/0012.
 
@@ -87,7 +87,7 @@ func send(fd int, b []byte, socket bool) bool {
 	return true
 }
 
-// receive fills b with bytes from a descriptor. It returns false if the descriptor ends earlier.
+// receive fills b with bytes from a descriptor. It returns false if the input ends before b is full.
 func receive(fd int, b []byte) bool {
 	for len(b) > 0 {
 		n, errno := call(syscall.SYS_READ, uintptr(fd), pointer(&b[0]), uintptr(len(b)))
@@ -109,7 +109,7 @@ func die(status int, why string) {
 	exit(status)
 }
 
-// put adds one part of the request. A NUL byte follows every part except the last.
+// put adds one part to the request. It adds a NUL byte after every part except the last one.
 func put(conn int, b []byte, last bool) {
 	for len(b) > 0 {
 		n := copy(buf[used:], b)
@@ -132,7 +132,7 @@ func flush(conn int, now bool) {
 	}
 }
 
-// variable returns the value of an environment variable. The argument name must end with "=". The environment begins at
+// variable returns the value of an environment variable. The argument "name" must end with "=". The environment begins at
 // args[at].
 func variable(args arguments, at int, name string) cstring {
 	for ; args[at] != nil; at++ {
@@ -162,7 +162,7 @@ func connectTo(conn int, path []byte) bool {
 
 // run does the same as main.
 func run(args arguments) {
-	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first element is a number and not a pointer
+	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first element is the number argc, not a pointer
 	if argc == 0 {
 		exit(cannotRun)
 	}

@@ -1,6 +1,6 @@
 // Command toolhost-shim implements the programs "tool:NAME" and "field:NAMESPACE", which are links to its binary. It
-// sends its arguments to the host of the call to which the command belongs. It also sends standard input if the host
-// requests it, and prints the host's output.
+// sends its arguments to the host that runs the call in which the command is executed. It also sends standard input if
+// the host requests it, and prints the output that the host sends.
 //
 // Every use of a tool starts the program, so it has few imports.
 package main
@@ -13,14 +13,14 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// Exit statuses of a shim that fails. A shell uses the same statuses for a program that cannot run.
+// Exit statuses of a shim that fails. They are the statuses that a shell returns for a program that it cannot run.
 const (
 	cannotRun = 126
 	notFound  = 127
 )
 
 const (
-	// inherited is the path of the host's socket if the process inherited its descriptor.
+	// inherited is the path of the host's socket if the process inherited a descriptor of it.
 	inherited = "/proc/self/fd/201"
 
 	commandsEnv = "TOOLHOST_COMMANDS"
@@ -28,11 +28,11 @@ const (
 
 	goneText        = "the tool host went away"
 	endedText       = "the call was ended by the tool host"
-	noSocketText    = "no socket can be made"
+	noSocketText    = "no socket can be created"
 	noDirectoryText = "the working directory is gone: change to one that exists"
 	noStdinText     = "standard input cannot be read"
-	tooLongText     = "the arguments are too long: give long text on standard input, or in a file"
-	unreachableText = "the tool host cannot be reached: tools work in commands that it runs, as long as their call lasts"
+	tooLongText     = "the arguments are too long: pass long text on standard input or in a file"
+	unreachableText = "the tool host cannot be reached: tools work only in commands that the host runs, and only until the call ends"
 )
 
 func main() {
@@ -50,7 +50,7 @@ func main() {
 	}
 	req := wire.Request{Token: os.Getenv(callEnv), Name: name, Cwd: cwd, Stdin: stdin(), Args: os.Args[1:]}
 	if err := wire.WriteRequest(conn, req); err != nil {
-		if err == wire.ErrTooLong { //nolint:errorlint // it is not wrapped, and errors.Is has a price at the start
+		if err == wire.ErrTooLong { //nolint:errorlint // the error is not wrapped, and errors.Is would slow down the start
 			fail(cannotRun, tooLongText)
 		}
 		fail(cannotRun, goneText)
@@ -99,7 +99,7 @@ func connect() *os.File {
 
 func write(w *os.File, b []byte) {
 	if _, err := w.Write(b); err != nil {
-		os.Exit(cannotRun) // not reached for a closed pipe, because SIGPIPE ends the program
+		os.Exit(cannotRun) // after a write to a closed pipe, SIGPIPE has already ended the program
 	}
 }
 
@@ -108,7 +108,7 @@ func sendStdin(conn *os.File) {
 	for {
 		n, err := os.Stdin.Read(buf)
 		if n > 0 && wire.WriteFrame(conn, wire.Stdin, buf[:n]) != nil {
-			return // ignore the error, because the goroutine that reads the connection reports it
+			return // the goroutine that reads the connection reports the error
 		}
 		if err == io.EOF {
 			_ = wire.WriteFrame(conn, wire.Stdin, nil)

@@ -29,7 +29,9 @@ func builds(t *testing.T) map[string]string {
 	out := make(map[string]string)
 	for name, f := range flags {
 		path := filepath.Join(t.TempDir(), "tool:"+name)
-		if b, err := exec.Command("go", "build", "-ldflags="+f, "-o", path, ".").CombinedOutput(); err != nil {
+		c := exec.Command("go", "build", "-ldflags="+f, "-o", path, ".")
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if b, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, b)
 		}
 		out[name] = path
@@ -54,7 +56,8 @@ func serve(t *testing.T, handle shim.Handler) (env []string) {
 	return []string{"OTHER=1", "TOOLHOST_CALLS=no", "TOOLHOST_COMMANDS=" + path, "TOOLHOST_CALL=" + token}
 }
 
-// describe prints all fields of a request. Then it prints as much output as the arguments request.
+// describe prints all fields of a request. Then it prints as much further output as the arguments of the request
+// specify.
 func describe(_ context.Context, r wire.Request, st shim.Streams) int {
 	fmt.Fprintf(st.Stdout, "%q %q %q\n", r.Cwd, r.Stdin, r.Args)
 	if len(r.Args) == 0 {
@@ -128,7 +131,7 @@ func TestBothEntryPoints(t *testing.T) {
 				c.Stdout, c.Stderr = &stdout, &stderr
 				_ = c.Run() // the test checks the exit status
 				if c.ProcessState.ExitCode() != tc.status || !strings.Contains(stderr.String(), tc.stderr) {
-					t.Fatalf("%v, wanted status %d; it says %.300q", c.ProcessState, tc.status, stderr.String())
+					t.Fatalf("%v, wanted status %d; standard error: %.300q", c.ProcessState, tc.status, stderr.String())
 				}
 				if tc.env != nil {
 					return
@@ -174,8 +177,8 @@ func TestKindsOfStandardInput(t *testing.T) {
 	}
 }
 
-// TestEndings checks how a shim ends in three cases: nobody reads its output, the host disconnects, or its directory is
-// removed.
+// TestEndings checks how a shim ends in three cases: its output is closed, it receives SIGTERM, or its working
+// directory is removed.
 func TestEndings(t *testing.T) {
 	leave := make(chan struct{})
 	env := serve(t, func(ctx context.Context, r wire.Request, st shim.Streams) int {
@@ -207,7 +210,7 @@ func TestEndings(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = c.Process.Signal(syscall.SIGTERM)
-			<-leave // the host notices the end of the shim
+			<-leave // the host has noticed that the shim ended
 			if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 				t.Errorf("%v", err)
 			}

@@ -48,9 +48,9 @@ func TestAdaptiveUnderLoad(t *testing.T) {
 	load(1, 1)
 	first := stats()
 	if first.TimeoutMost != 20_000 || first.Timeout != 20_000 || first.LimitMost != 16 || first.Limit < 1 || first.Limit > 16 {
-		t.Errorf("at first: %+v", first)
+		t.Errorf("the limits before any load: %+v", first)
 	}
-	for range 250 { // the limiter needs the durations under low load for comparison
+	for range 250 { // the limiter compares later durations with these durations under low load
 		load(1, 5)
 	}
 	for range 60 { // concurrent calls wait for each other, so each call takes longer
@@ -70,7 +70,7 @@ func TestAdaptiveUnderLoad(t *testing.T) {
 		t.Errorf("the limit was never lowered: %+v", s)
 	}
 	if s := stats(); s.Timeout != 5_000 {
-		t.Errorf("after many short calls: %+v", s)
+		t.Errorf("the timeout after many short calls is not 5 s: %+v", s)
 	}
 	c.want(200, "was stopped after 5s, a limit that adaptive mode", "POST", "/v1/run", `{"command":"tool:nap --ms 15000"}`)
 	if metrics := c.want(200, "", "GET", "/metrics", ""); !strings.Contains(metrics, "nap") {

@@ -19,9 +19,9 @@ import (
 func TestMCPSignsOfLife(t *testing.T) {
 	t.Parallel()
 	dir, _ := orderDir(t)
-	config := filepath.Join(t.TempDir(), "toolhost.hcl") // outside of the workspace, where it needs no trust
+	config := filepath.Join(t.TempDir(), "toolhost.hcl") // outside of the workspace, so the file needs no trust
 	must(t, os.WriteFile(config, []byte(orderConfig+"\nendpoint \"silent\" {\n  keep_alive = false\n}\n"), 0o600))
-	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: filepath.Join(bin, "plugins"), Workspace: dir, StateDir: t.TempDir(), Pulse: 20 * time.Millisecond})
+	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: filepath.Join(bin, "plugins"), Workspace: dir, StateDir: keptState(t, filepath.Join(t.TempDir(), "state")), Pulse: 20 * time.Millisecond})
 	must(t, err)
 	defer h.Close()
 	notes, silent := make(chan *mcp.ProgressNotificationParams, 1000), make(chan *mcp.ProgressNotificationParams, 1000)
@@ -58,7 +58,7 @@ func TestMCPSignsOfLife(t *testing.T) {
 		select {
 		case n = <-notes:
 		case <-time.After(time.Minute):
-			t.Fatalf("the client hears nothing more: %v", heard)
+			t.Fatalf("no further progress notification within a minute: %v", heard)
 		}
 		want := "bash runs, "
 		if n.ProgressToken == "write" {
@@ -68,7 +68,7 @@ func TestMCPSignsOfLife(t *testing.T) {
 			t.Errorf("%+v after %v", n, last)
 		}
 		last[n.ProgressToken] = n.Progress
-		if strings.Contains(n.Message, "waits for permission or for room") { // on a busy machine, the call has not started yet
+		if strings.Contains(n.Message, "waits for permission, or until") { // on a busy machine, the call has not started yet
 			continue
 		}
 		if !strings.HasPrefix(n.Message, want) {

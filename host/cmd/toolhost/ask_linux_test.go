@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalPair returns both ends of a pseudo-terminal. The test types at the end person. The tested program uses the end
-// program.
+// terminalPair returns both ends of a pseudo-terminal. The test types at the end "person", and the tested program uses
+// the end "program".
 func terminalPair(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -36,9 +36,10 @@ func terminalPair(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// TestAnswersAtTheTerminal checks that a user can answer asks at a terminal. Lasting answers must be saved, listed and
-// revocable.
+// TestAnswersAtTheTerminal checks that a user can answer permission requests at a terminal. Lasting answers must be
+// saved and listed, and it must be possible to revoke them.
 func TestAnswersAtTheTerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	work := filepath.Join(dir, "work")
 	config := filepath.Join(dir, "toolhost.hcl")
@@ -55,7 +56,7 @@ permissions {
 	}
 	toolhost := func(typed string, args ...string) (string, bool) {
 		t.Helper()
-		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", config, "--workspace", work, "--state", filepath.Join(dir, "state")}, args...)...)
+		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", config, "--workspace", work, "--state", keptState(t, filepath.Join(dir, "state"))}, args...)...)
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
 		if typed != "" {
@@ -82,12 +83,12 @@ permissions {
 		}
 	}
 	if out, ok := toolhost("", "--session", "another", "--on-ask", "prompt", "run", "echo hello session"); ok {
-		t.Errorf("an answer for a session holds in another:\n%s", out)
+		t.Errorf("an answer for one session also applies in another session:\n%s", out)
 	}
 	out, _ := toolhost("", "policy", "list")
 	for _, want := range []string{"1   allow   bash  bash  echo hello always   workspace", "never   bash  bash  echo hello never", "echo hello session  session"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the list does not say %q:\n%s", want, out)
+			t.Errorf("the list does not contain %q:\n%s", want, out)
 		}
 	}
 	if out, ok := toolhost("", "policy", "revoke", "1"); !ok || !strings.Contains(out, "Forgotten: 1.") {
@@ -99,7 +100,7 @@ permissions {
 		}
 	}
 	if out, ok := toolhost("", "--on-ask", "prompt", "run", "echo hello always"); ok {
-		t.Errorf("a revoked answer holds:\n%s", out)
+		t.Errorf("a revoked answer still applies:\n%s", out)
 	}
 	if out, _ := toolhost("", "policy", "revoke", "--all"); !strings.Contains(out, "Forgotten: 2.") {
 		t.Error(out)
@@ -110,8 +111,8 @@ permissions {
 }
 
 // TestOutsideAtTheTerminal checks a path outside of the roots (requirement E3). If a person can answer, the host must
-// ask about the path. A positive answer must also open the path in the plugin's sandbox. In all other cases, the path
-// must stay closed.
+// ask about the path. If the person agrees, the path must also become accessible in the plugin's sandbox. In all other
+// cases, it must stay inaccessible.
 func TestOutsideAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -132,7 +133,7 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		{"", "y", "prompt", "read " + file, "found", true},
 		{"", "", "prompt", "read " + file, "is outside of the roots", false}, // no terminal, so no question
 		{"", "y", "deny", "read " + file, "is outside of the roots", false},
-		{"", "y", "allow", "read " + file, "is outside of the roots", false}, // --on-ask=allow is not a person's answer about this path
+		{"", "y", "allow", "read " + file, "is outside of the roots", false}, // --on-ask=allow is not the answer of a person
 		{"", "y", "prompt", "write " + filepath.Join(outside, "new") + " --content x", "Created", true},
 		{"", "s", "prompt", "read " + other, "found", true},
 		{"", "n", "prompt", "read " + other, "found", true}, // the answer from the previous case applies in this session
@@ -142,7 +143,7 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		{"permissions {\n  default = \"deny\"\n}\n", "y", "prompt", "read " + file, "denied", false},
 	} {
 		must(t, os.WriteFile(config, []byte(tc.config), 0o600))
-		c := exec.Command(filepath.Join(bin, "toolhost"), "--config", config, "--workspace", work, "--state", filepath.Join(dir, "state"), "--session", "s", "--on-ask", tc.onAsk, "run", tc.command)
+		c := exec.Command(filepath.Join(bin, "toolhost"), "--config", config, "--workspace", work, "--state", keptState(t, filepath.Join(dir, "state")), "--session", "s", "--on-ask", tc.onAsk, "run", tc.command)
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
 		if tc.typed != "" {

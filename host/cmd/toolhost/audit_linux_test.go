@@ -11,7 +11,7 @@ import (
 )
 
 // onSmallDisk runs a bash script and returns its output. In the script, the directory "state" is a file system of 2 MB,
-// and "ws" is the workspace. $TOOLHOST is the program with this state directory.
+// and "ws" is the workspace. $TOOLHOST is a toolhost command that uses this state directory.
 func onSmallDisk(t *testing.T, script string) string {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
@@ -127,9 +127,9 @@ func TestLastEntryOfAFullDisk(t *testing.T) {
 	}
 }
 
-// TestKilledHostOnAFullDisk kills a host whose last answers are only in its journal, and fills the disk. Later calls
-// must see these answers, and the program must name the problem. When the disk has free space again, no data must be
-// lost.
+// TestKilledHostOnAFullDisk kills a host while the results of its last calls are only in its journal, and fills the
+// disk. Later calls must see these results, and the program must report the problem. When the disk has free space
+// again, no data may be missing.
 func TestKilledHostOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	out := onSmallDisk(t, `
@@ -166,7 +166,7 @@ func TestKilledHostOnAFullDisk(t *testing.T) {
 	refused, runs, _ := strings.Cut(refused, "=== runs")
 	runs, free, _ := strings.Cut(runs, "=== free\n")
 	free, want, _ := strings.Cut(free, "=== want ")
-	const why = "calls use them from memory, and its journal keeps them. Free space on the disk"
+	const why = "calls use these changes from memory, and the journal of the killed host keeps them. Free space on the disk"
 	if !strings.Contains(refused, why) || !strings.Contains(refused, "bash was not run, because the audit log cannot be written") || strings.Contains(refused, "the session cannot be saved") || strings.Contains(refused, "BAD") {
 		t.Errorf("refused: %s", refused)
 	}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -23,20 +24,31 @@ type sandboxBackend struct {
 // the strongest to the weakest.
 func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()
+	d, err := examine()
 	must(t, err)
-	var d struct {
-		Machine struct {
-			ABI int `json:"landlock_abi"`
-		} `json:"machine"`
-		Backends []sandboxBackend `json:"backends"`
-	}
-	must(t, json.Unmarshal(out, &d))
 	if len(d.Backends) < 3 {
-		t.Fatalf("doctor knows the backends %v", d.Backends)
+		t.Fatalf("doctor lists only the backends %v", d.Backends)
 	}
 	return d.Machine.ABI, d.Backends
 }
+
+// examination is the answer of "toolhost doctor".
+type examination struct {
+	Machine struct {
+		ABI int `json:"landlock_abi"`
+	} `json:"machine"`
+	Backends []sandboxBackend `json:"backends"`
+}
+
+// examine runs "toolhost doctor" once, because its answer is the same for all tests.
+var examine = sync.OnceValues(func() (examination, error) {
+	var d examination
+	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &d)
+	}
+	return d, err
+})
 
 // supports reports whether this machine supports a backend.
 func supports(t *testing.T, backend string) bool {

@@ -22,7 +22,8 @@ func newBatch(s *cli.Settings) *cobra.Command {
 {"id","name","arguments"}, each with an optional "workspace", "session" and "branch". Write a
 result line with the id for each request as it ends. A call starts as soon as its line is
 read. Calls that are safe at the same time run in parallel; others run alone and in order.
-Changes of plugins and of the configuration apply while it runs, also on SIGHUP.`,
+Changed plugins and configuration files are applied while the command runs. SIGHUP applies
+them at once.`,
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -46,8 +47,8 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 	return c
 }
 
-// runAtomic runs the requests in a new branch. If all of them succeed, their changes are made in the workspace as one.
-// Otherwise the workspace stays as it was.
+// runAtomic runs the requests in a new branch. If all requests succeed, all changes of the branch are applied to the
+// workspace together. Otherwise the workspace stays unchanged.
 func runAtomic(c *cobra.Command, s *cli.Settings) error {
 	h, err := s.OpenLive(c, host.Options{})
 	if err != nil {
@@ -70,6 +71,6 @@ func runAtomic(c *cobra.Command, s *cli.Settings) error {
 	case batch.Kept:
 		return end.Error
 	}
-	fmt.Fprintf(os.Stderr, "toolhost: applied %s; to take them back: toolhost branch revert %s\n", cli.Count(len(end.Changes), "change"), end.Branch)
+	fmt.Fprintf(os.Stderr, "toolhost: applied %s; to undo this: toolhost branch revert %s\n", cli.Count(len(end.Changes), "change"), end.Branch)
 	return nil
 }

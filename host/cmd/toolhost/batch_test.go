@@ -16,6 +16,7 @@ import (
 // TestALongBatchAnswersEachCallOnce runs ten thousand calls on one stream, and one call in a hundred fails. It checks
 // that each call receives its own result exactly once.
 func TestALongBatchAnswersEachCallOnce(t *testing.T) {
+	t.Parallel()
 	const calls, everyFails = 10_000, 100
 	dir := t.TempDir()
 	config := filepath.Join(dir, "toolhost.hcl")
@@ -28,13 +29,13 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		switch {
 		case fails(i):
 			fmt.Fprintf(&in, `{"id":%d,"name":"fail","arguments":{"kind":"conflict","code":%d}}`+"\n", i, i)
-		case i%10 == 3: // calls of this tool run alone and separate groups of concurrent calls
+		case i%10 == 3: // no other calls run at the same time, so these calls separate groups of concurrent calls
 			fmt.Fprintf(&in, `{"id":%d,"name":"count","arguments":{}}`+"\n", i)
 		default:
 			fmt.Fprintf(&in, `{"id":%d,"command":"echo text-%d"}`+"\n", i, i)
 		}
 	}
-	c := exec.CommandContext(t.Context(), filepath.Join(bin, "trusting", "toolhost"), "--config", config, "--workspace", dir, "--state", dir+".state", "batch")
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, "trusting", "toolhost"), "--config", config, "--workspace", dir, "--state", keptState(t, dir+".state"), "batch")
 	c.Stdin, c.Stderr = &in, os.Stderr
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR=")
 	c.WaitDelay = time.Second
@@ -71,7 +72,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		case i%10 == 3:
 			counted[i] = *r.Output
 		case *r.Output != fmt.Sprintf("text-%d", i):
-			t.Errorf("call %d has another one's output: %s", i, lines.Text())
+			t.Errorf("call %d got the output of another call: %s", i, lines.Text())
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -82,7 +83,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 			t.Errorf("call %d was answered %d times", i, seen[i])
 		}
 		if want := strconv.Itoa(i/10 + 1); i%10 == 3 && counted[i] != want {
-			t.Errorf("call %d counted %s, not %s: it did not run in its place", i, counted[i], want)
+			t.Errorf("call %d counted %s, not %s: it ran out of order", i, counted[i], want)
 		}
 	}
 	if len(seen) != calls {

@@ -18,9 +18,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestLoginThroughClient checks calls of a remote server that needs a login. A client that can open pages gets the page, and
-// the call goes on after the login. Another client gets an error with the command. An answer of somebody else, which has
-// another state, is refused, and the login still waits.
+// TestLoginThroughClient checks calls of a remote server that needs a login. A client that can open pages must get the
+// login page, and the call must continue after the login. Any other client must get an error that names the command for
+// the login. A forged answer of the provider, which has a different state, must be refused, and the login must continue
+// to wait.
 func TestLoginThroughClient(t *testing.T) {
 	t.Parallel()
 	_, front := demandingHost(t, func() {})
@@ -29,7 +30,7 @@ func TestLoginThroughClient(t *testing.T) {
 			dir, state := mcpDir(t), t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "field \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front), 0o600))
 			var pages, completed atomic.Int64
-			var answer func(page string) string // returns the action of the user
+			var answer func(page string) string // simulates the user and returns the user's action
 			start := func(caps *mcp.ElicitationCapabilities) *mcp.ClientSession {
 				c := mcp.NewClient(&mcp.Implementation{Name: "t", Version: "1"}, &mcp.ClientOptions{
 					Capabilities: &mcp.ClientCapabilities{Elicitation: caps},
@@ -55,7 +56,7 @@ func TestLoginThroughClient(t *testing.T) {
 
 			without := start(&mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}})
 			if text, failed := call(without); !failed || !strings.Contains(text, "toolhost mcp login up") || pages.Load() > 0 {
-				t.Errorf("without pages: %s", text)
+				t.Errorf("a client that cannot open pages: %s", text)
 			}
 			with := start(&mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}})
 			answer = func(string) string { return "decline" }
@@ -94,11 +95,11 @@ func TestLoginThroughClient(t *testing.T) {
 				t.Errorf("%d pages: %s", pages.Load(), text)
 			}
 			if era == eras[1] {
-				eventually(t, "the client hears of the end", func() bool { return completed.Load() == 1 })
+				eventually(t, "the client is notified that the login is complete", func() bool { return completed.Load() == 1 })
 			}
 			eventually(t, "a host that could not load the field uses the login", func() bool { _, failed := call(without); return !failed })
 
-			// The server refuses the token of a running mount.
+			// The server refuses the token that a running mount uses. The user must be asked to log in again.
 			files, err := filepath.Glob(filepath.Join(state, "logins", "*.json"))
 			if err != nil || len(files) != 1 {
 				t.Fatal(files, err)
@@ -111,7 +112,7 @@ func TestLoginThroughClient(t *testing.T) {
 			b, err = json.Marshal(l)
 			must(t, err)
 			must(t, os.WriteFile(files[0], b, 0o600))
-			eventually(t, "the wrong token is delivered", func() bool { _, _ = call(with); return pages.Load() == 2 })
+			eventually(t, "the wrong token leads to a second page", func() bool { _, _ = call(with); return pages.Load() == 2 })
 			if text, failed := call(with); failed || pages.Load() != 2 {
 				t.Errorf("after the second login: %d pages: %s", pages.Load(), text)
 			}

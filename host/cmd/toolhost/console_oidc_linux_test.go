@@ -14,8 +14,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestConsoleProviderLogin logs a person in to the console at a certified OpenID Connect provider, in a browser. A login that
-// began in another browser, and one whose person no principal matches, are rejected.
+// TestConsoleProviderLogin checks that a person can log in to the console in a browser, through a certified OpenID
+// Connect provider. The console must reject a login that began in another browser. It must also reject a person whose
+// claims match no principal.
 func TestConsoleProviderLogin(t *testing.T) {
 	t.Parallel()
 	issuer, _ := startIssuer(t)
@@ -40,7 +41,7 @@ principal "staff" {
 	var text string
 	must(t, chromedp.Run(ctx, chromedp.Navigate(p.base+"/audit?text=x"), press(`form[action="/login/provider"] button`), appears(".who"), reads(".who", &text)))
 	if !strings.Contains(text, "staff/alice") {
-		t.Errorf("the person is %q", text)
+		t.Errorf("the page shows the person %q", text)
 	}
 	must(t, chromedp.Run(ctx, chromedp.Location(&text)))
 	if text != p.base+"/audit?text=x" {
@@ -48,7 +49,7 @@ principal "staff" {
 	}
 	shot(t, ctx, "login")
 
-	// An answer of the provider that belongs to a login in another browser.
+	// The provider's answer to a login that began in another browser is refused.
 	begin := func() (address string, jar http.CookieJar) {
 		jar, err := cookiejar.New(nil)
 		must(t, err)
@@ -93,7 +94,7 @@ principal "staff" {
 		t.Errorf("an answer was accepted twice: %d", code)
 	}
 
-	// A person whom no principal matches.
+	// A person who matches no principal is refused.
 	other := newPrincipals(t, config("sales"))
 	base := p.base
 	p.base = other.base

@@ -13,12 +13,13 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// desk opens a page at the width of a desk.
+// desk opens a page in a window as wide as a desktop screen.
 func desk(c *client, path string) chromedp.Tasks {
 	return chromedp.Tasks{look(1280, "light"), chromedp.Navigate(c.base + path), appears("h1")}
 }
 
-// promote takes a version with hostile texts into service at once, and approves the changed definitions of its tools.
+// promote starts the rollout of a version with hostile texts and promotes the version by hand. Then it approves the
+// changed definitions of its tools.
 func promote(t *testing.T, ctx context.Context, c *client, plugin string, program []byte) {
 	t.Helper()
 	var text string
@@ -56,7 +57,8 @@ func promote(t *testing.T, ctx context.Context, c *client, plugin string, progra
 	c.want(200, `"(approve)"`, "GET", "/v1/log?layer=administration&text=approve", "")
 }
 
-// reviewChanges looks at the diffs of what a session changed, and goes back and forth to a point.
+// reviewChanges views the diffs of a session's changes. Then it undoes all changes after a certain change, and redoes
+// one of them.
 func reviewChanges(t *testing.T, ctx context.Context, c *client, dir string) {
 	t.Helper()
 	call := func(name string, arguments map[string]any) {
@@ -96,15 +98,15 @@ func reviewChanges(t *testing.T, ctx context.Context, c *client, dir string) {
 	}
 }
 
-// supervise uses the pages that change what runs: a command goes to the background, a session is ended, a rollout is paused
-// and aborted and another one promoted, definitions are approved, a plugin is pinned, and a branch is applied and another one
-// discarded.
+// supervise uses the pages with which a person controls a running host. It sends a command to the background, ends a
+// session, pauses and aborts a rollout, and promotes another rollout. It also approves definitions, pins a plugin,
+// applies a branch, and discards another branch.
 func supervise(t *testing.T, ctx context.Context, c *client, dir, plugin string, program []byte) {
 	t.Helper()
 	var text string
 	at := func(path string) chromedp.Tasks { return desk(c, path) }
 
-	// A running command continues as a job, and ends with its session.
+	// A running command continues as a job, and ends when its session ends.
 	ended := make(chan string, 1)
 	go func() {
 		_, body := c.do("POST", "/v1/run", `{"session":"long","command":"touch began; sleep 300"}`)
@@ -122,7 +124,7 @@ func supervise(t *testing.T, ctx context.Context, c *client, dir, plugin string,
 		return !strings.Contains(body, `"running":true`) && strings.Contains(body, "sleep 300")
 	})
 
-	// A new version is taken into service, and stopped by a person.
+	// A person pauses, resumes and aborts the rollout of a new version.
 	c.want(200, "", "POST", "/v1/run", `{"command":"tool:version"}`)
 	must(t, os.WriteFile(plugin+".next", append(program, 0), 0o700))
 	must(t, os.Rename(plugin+".next", plugin))
@@ -148,7 +150,7 @@ func supervise(t *testing.T, ctx context.Context, c *client, dir, plugin string,
 		return err == nil && strings.Contains(string(lock), `"read"`)
 	})
 
-	// The changes of a branch, with hostile names and content, are applied and discarded.
+	// Apply a branch with hostile file names and contents, and discard another branch.
 	code, body := c.do("POST", "/v1/run", `{"branch":"kept","command":"echo '<script>window.owned=1</script>' > '<img src=x onerror=\"window.owned=1\">.txt'; printf 'a\\033[31mb' > new.txt"}`)
 	if code != http.StatusOK || !strings.Contains(body, `"success":true`) {
 		testneed.Missing(t, "branches do not work here: "+body)

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"toolhost.dev/host/internal/testneed"
 )
@@ -15,26 +19,35 @@ import (
 // engineUser is the user without privileges that runs the container engine. No account of the machine has this number.
 const engineUser = 61234
 
-// engine is a rootless podman in a mount namespace of its own, with the programs of Debian.
+// engine is a rootless podman from Debian packages, in its own mount namespace.
 type engine struct {
 	t    *testing.T
 	home string
 	root string
 }
 
-// newEngine prepares the settings of podman. Its /etc has a user with a range of user IDs.
+// newEngine prepares podman. In the mount namespace of podman, /etc defines the user with a range of user IDs.
 func newEngine(t *testing.T) *engine {
 	t.Helper()
-	podman, libraries := debianProgram(t, "podman")
+	podman := debianProgram(t, "bin/podman")
 	if os.Getuid() != 0 {
 		testneed.Missing(t, "only root can prepare a user with a range of user IDs")
 	}
-	home, err := os.MkdirTemp("", "th") // short, and searchable for the user
+	home, err := os.MkdirTemp("", "th") // a short path with directories that the user may enter
 	must(t, err)
 	e := &engine{t: t, home: home, root: filepath.Dir(filepath.Dir(filepath.Dir(podman)))}
 	t.Cleanup(func() {
-		_ = e.command("podman system reset --force; podman unshare rm -rf graph").Run()
-		_ = os.RemoveAll(home)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's context has ended
+		defer cancel()
+		out, err := e.commandContext(ctx, "podman system reset --force; podman unshare rm -rf graph; podman system migrate").CombinedOutput()
+		if err != nil {
+			t.Errorf("podman was not cleaned up: %v: %s", err, out)
+		}
+		for _, pid := range e.processes() {
+			t.Errorf("the process %d of podman is left", pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		must(t, os.RemoveAll(home))
 	})
 	must(t, os.Chmod(home, 0o755))
 	must(t, exec.CommandContext(t.Context(), "cp", "-a", "/etc", filepath.Join(home, "etc")).Run())
@@ -48,9 +61,6 @@ func newEngine(t *testing.T) *engine {
 	for _, name := range []string{"subuid", "subgid"} {
 		write("etc/"+name, "engine:200000:65536\n", 0o644)
 	}
-	for _, name := range []string{"crun", "conmon"} { // podman starts them without the variable
-		write(name, fmt.Sprintf("#!/bin/sh\n%s exec %s/usr/bin/%s \"$@\"\n", libraries, e.root, name), 0o755)
-	}
 	write("containers.conf", fmt.Sprintf(`[engine]
 runtime = "crun"
 conmon_path = [%[1]q]
@@ -59,7 +69,7 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 [engine.runtimes]
 crun = [%[4]q]
-`, home+"/conmon", e.root+"/usr/lib/podman", e.root+"/usr/libexec/podman", home+"/crun"), 0o644)
+`, e.root+"/usr/bin/conmon", e.root+"/usr/lib/podman", e.root+"/usr/libexec/podman", e.root+"/usr/bin/crun"), 0o644)
 	write("storage.conf", fmt.Sprintf("[storage]\ndriver = \"overlay\"\nrunroot = %q\ngraphroot = %q\n", home+"/storage", home+"/graph"), 0o644)
 	write("policy.json", `{"default":[{"type":"insecureAcceptAnything"}]}`, 0o644)
 	must(t, os.Mkdir(filepath.Join(home, "bin"), 0o755))
@@ -69,7 +79,7 @@ crun = [%[4]q]
 		write("bin/"+name, string(program), 0o755)
 		must(t, os.Chmod(filepath.Join(home, "bin", name), 0o755|os.ModeSetuid))
 	}
-	write("env", fmt.Sprintf("export HOME=%[1]s XDG_RUNTIME_DIR=%[1]s/runtime PATH=%[1]s/bin:%[2]s/usr/bin:$PATH %[3]s CONTAINERS_CONF=%[1]s/containers.conf CONTAINERS_STORAGE_CONF=%[1]s/storage.conf\ncd %[1]s\n", home, e.root, libraries), 0o644)
+	write("env", fmt.Sprintf("export HOME=%[1]s XDG_RUNTIME_DIR=%[1]s/runtime PATH=%[1]s/bin:%[2]s/usr/bin:$PATH CONTAINERS_CONF=%[1]s/containers.conf CONTAINERS_STORAGE_CONF=%[1]s/storage.conf\ncd %[1]s\n", home, e.root), 0o644)
 	for _, name := range []string{".", "runtime", "storage", "graph", "run", "work"} {
 		must(t, os.MkdirAll(filepath.Join(home, name), 0o755))
 		must(t, os.Chown(filepath.Join(home, name), engineUser, engineUser))
@@ -77,21 +87,51 @@ crun = [%[4]q]
 	return e
 }
 
-// command returns a script that the user of the engine runs.
-func (e *engine) command(script string) *exec.Cmd {
-	// crun refuses cgroups of both versions, and the engine does not need them.
-	inside := fmt.Sprintf("umount /sys/fs/cgroup/unified 2>/dev/null; mount --bind %[1]s/etc /etc && exec setpriv --reuid %[2]d --regid %[2]d --clear-groups --inh-caps=-all sh -c '. %[1]s/env; '\"$0\"", e.home, engineUser)
-	c := exec.CommandContext(e.t.Context(), "unshare", "-m", "sh", "-c", inside, script)
+// processes returns the ids of the processes that have the environment of this engine.
+func (e *engine) processes() (pids []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	must(e.t, err)
+	for _, path := range all {
+		environ, err := os.ReadFile(path)
+		if pid, bad := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bad == nil && bytes.Contains(environ, []byte("XDG_RUNTIME_DIR="+e.home+"/")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// command returns a command that runs a script as the user of the engine. The command ends with the test.
+func (e *engine) command(script string) *exec.Cmd { return e.commandContext(e.t.Context(), script) }
+
+func (e *engine) commandContext(ctx context.Context, script string) *exec.Cmd {
+	// crun fails if cgroups of both versions are mounted, and the engine does not need cgroups.
+	inside := e.open() + fmt.Sprintf("umount /sys/fs/cgroup/unified 2>/dev/null; mount --bind %[1]s/etc /etc && exec setpriv --reuid %[2]d --regid %[2]d --clear-groups --inh-caps=-all sh -c '. %[1]s/env; '\"$0\"", e.home, engineUser)
+	c := exec.CommandContext(ctx, "unshare", "-m", "sh", "-c", inside, script)
 	c.Dir = "/"
 	return c
 }
 
-// run returns the command that starts a container.
+// open returns the shell commands that let other users enter the directory of the Debian packages. It is in the cache of this
+// user, which can be closed to others.
+func (e *engine) open() string {
+	closed := ""
+	for dir := e.root; dir != "/"; dir = filepath.Dir(dir) {
+		if st, err := os.Stat(dir); err != nil || st.Mode()&1 == 0 {
+			closed = dir
+		}
+	}
+	if closed == "" {
+		return ""
+	}
+	return fmt.Sprintf("mkdir -p %[1]s/packages && mount --bind %[2]s %[1]s/packages && mount -t tmpfs -o mode=755 tmpfs %[3]s && mkdir -p %[2]s && mount --bind %[1]s/packages %[2]s && ", e.home, e.root, closed)
+}
+
+// run returns the shell command that starts a container.
 func (e *engine) run(options, arguments string) string {
 	return "podman run --rm --signature-policy policy.json --cgroups=disabled --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 " + options + " toolhost " + arguments
 }
 
-// copyRelease makes a directory with the programs of a release, which other users can run.
+// copyRelease makes a directory with the programs of a release. Other users can run these programs.
 func copyRelease(t *testing.T, to string) {
 	t.Helper()
 	must(t, os.Mkdir(to, 0o755))
@@ -100,8 +140,9 @@ func copyRelease(t *testing.T, to string) {
 	}
 }
 
-// TestContainer builds the documented image with rootless podman. The sandbox is complete in it with the documented option, and
-// without it doctor names the option. A server in the container answers on its socket and stops in time.
+// TestContainer checks the documented image with rootless podman. With the documented option, the sandbox must be
+// complete in the container. Without the option, "toolhost doctor" must recommend it. A server in the container must
+// answer on its socket, and must end when it is asked to.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -126,8 +167,10 @@ func TestContainer(t *testing.T) {
 	must(t, os.Mkdir(base+"/tmp", 0o700))
 	must(t, os.Chmod(base+"/tmp", 0o777|os.ModeSticky))
 	must(t, os.WriteFile(e.home+"/Containerfile.base", []byte("FROM scratch\nCOPY . /\n"), 0o644))
-	file, err := filepath.Abs("../../../docs/service/Containerfile")
+	file := filepath.Join(e.home, "Containerfile") // a copy, because the user of the engine may not be allowed to enter the repository
+	containerfile, err := os.ReadFile("../../../docs/service/Containerfile")
 	must(t, err)
+	must(t, os.WriteFile(file, containerfile, 0o644))
 	release := filepath.Join(e.home, "release")
 	copyRelease(t, release)
 	build := "buildah bud --isolation chroot --signature-policy policy.json "
@@ -147,7 +190,8 @@ func TestContainer(t *testing.T) {
 	if out := doctor("", ""); !strings.Contains(out, "container             podman, which does not permit the namespaces of the sandbox: start it with --security-opt unmask=ALL") || !strings.Contains(out, "read: backend landlock") {
 		t.Errorf("without the option: %s", out)
 	}
-	for _, name := range []string{"srv", "srv/work", "srv/state"} { // in one mount, as branches need it
+	// Use one mount for both directories, because branches need that.
+	for _, name := range []string{"srv", "srv/work", "srv/state"} {
 		must(t, os.Mkdir(filepath.Join(e.home, name), 0o700))
 		must(t, os.Chmod(filepath.Join(e.home, name), 0o777))
 	}
@@ -181,7 +225,7 @@ func TestContainer(t *testing.T) {
 	if _, err := os.Stat(e.home + "/work/b.txt"); err != nil {
 		t.Error(err)
 	}
-	must(t, server.Process.Signal(syscall.SIGTERM)) // podman passes it on
+	must(t, server.Process.Signal(syscall.SIGTERM)) // podman forwards the signal
 	if err := server.Wait(); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}

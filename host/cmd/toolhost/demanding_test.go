@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestDemandingServer mounts a server that asks, logs, lists and sends more than it may. Nothing of that may reach the
-// client.
+// TestDemandingServer checks that a mounted server cannot exceed its limits for questions, log messages, lists and
+// resources. Nothing beyond the limits may reach the client.
 //
 //nolint:staticcheck // revisions before 2026-07-28 have logging and sampling
 func TestDemandingServer(t *testing.T) {
@@ -39,7 +39,7 @@ func TestDemandingServer(t *testing.T) {
 	reply := &mcp.ElicitResult{Action: "accept"}
 	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == "elicitation/create" { // the SDK's own handler would refuse an answer that does not fit
+			if method == "elicitation/create" { // the SDK's own handler would refuse an answer that does not fit the form
 				asked.Add(1)
 				return reply, nil
 			}
@@ -54,7 +54,7 @@ func TestDemandingServer(t *testing.T) {
 		return text(t, callTool(t, s, "d_demand", map[string]any{"text": what}))
 	}
 
-	// Forms that a client cannot show are declined. Answers that do not fit are withheld.
+	// Forms that a client cannot show are declined. Answers that do not fit the form are withheld.
 	reply.Content = map[string]any{"age": 36.0, "more": "x"}
 	if got := demand("plain"); got != `{"action":"accept","content":{"age":36}}` || asked.Load() != 1 {
 		t.Errorf("a good answer: %s", got)
@@ -79,11 +79,11 @@ func TestDemandingServer(t *testing.T) {
 		}
 	}
 
-	// A flood of log messages is cut, and its rest is counted.
+	// A flood of log messages is cut, and the dropped messages are counted.
 	must(t, s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}))
 	callTool(t, s, "d_flood", nil)
 	lines, dropped := 0, 0
-	for lines+dropped < 200 { // the last message has the count
+	for lines+dropped < 200 { // the last message contains the number of dropped messages
 		var line string
 		select {
 		case line = <-logs:
@@ -100,11 +100,11 @@ func TestDemandingServer(t *testing.T) {
 		}
 		dropped += n
 	}
-	if lines > 100 || lines < 50 { // the flood can cross from one second to the next one
+	if lines > 100 || lines < 50 { // the limit applies per second, and the flood can take longer than one second
 		t.Errorf("%d messages, %d dropped", lines, dropped)
 	}
 
-	// Lists have limits, and so have resources.
+	// The length of lists and the size of a resource are limited.
 	resources, err := s.ListResources(t.Context(), nil)
 	must(t, err)
 	templates, err := s.ListResourceTemplates(t.Context(), nil)

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "write what the program says into the golden files")
+var update = flag.Bool("update", false, "write the output of the program to the golden files")
 
 // TestDiagnostics checks the output of "config validate". Each file NAME.hcl or NAME.json in the archive contains one
 // mistake. The file NAME.want contains the expected output.
 func TestDiagnostics(t *testing.T) {
+	t.Parallel()
 	const golden = "testdata/diagnostics.txtar"
 	archive, err := txtar.ParseFile(golden)
 	if err != nil {
@@ -57,7 +58,7 @@ func TestDiagnostics(t *testing.T) {
 			t.Errorf("%s\n%s", f.Name, diff.Diff("want", want[name], "got", got))
 		}
 		if first, _, _ := strings.Cut(string(got), "\n"); !strings.HasPrefix(first, f.Name+":") || !strings.Contains(string(got), " | ") {
-			t.Errorf("%s: no place, or no line:\n%s", f.Name, got)
+			t.Errorf("%s: the output lacks the position or the line of the mistake:\n%s", f.Name, got)
 		}
 	}
 	if *update && !t.Failed() {

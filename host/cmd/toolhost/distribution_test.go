@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// newRegistry returns the address of an empty registry: Debian's docker-registry if it is installed, and otherwise one in
-// this process. The two differ in how they list signatures.
+// newRegistry returns the address of an empty registry: Debian's docker-registry if it is installed, and otherwise a
+// registry in this process. These registries differ in how they list signatures.
 func newRegistry(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(sourceEnv()["DEBIAN"], "usr/bin/docker-registry")
@@ -52,7 +52,7 @@ func newRegistry(t *testing.T) string {
 	return ""
 }
 
-// operator is a machine with a configuration of its user.
+// operator is a simulated machine with a user who has a configuration.
 type operator struct {
 	t   *testing.T
 	dir string
@@ -104,9 +104,10 @@ func (o *operator) run(status int, line string, want ...string) string {
 	return string(out)
 }
 
-// TestGuideOfDistribution runs the commands of the guide: an author makes, signs and publishes a plugin, and the host of
-// another machine runs it. After that, neither run nor batch nor mcp needs a network.
+// TestGuideOfDistribution checks the commands of the guide: an author makes, signs and publishes a plugin, and the host
+// of another machine runs it. After the installation, neither run nor batch nor mcp may need a network.
 func TestGuideOfDistribution(t *testing.T) {
+	t.Parallel()
 	const doc = "../../../docs/distribution.md"
 	at := newRegistry(t)
 	lines := shellBlocks(t, doc)
@@ -135,7 +136,8 @@ func TestGuideOfDistribution(t *testing.T) {
 	o.run(0, lines[5], "Hello, World")
 	o.run(0, "toolhost plugin verify --remote", "version 0.1.0 is installed as locked")
 	withoutNetwork(t, o)
-	// Another machine with the same lock file has none of the files. The message names the command.
+	// Another machine has the same lock file, but the plugin is not installed. The error must name the command that
+	// installs it.
 	fresh := newOperator(t, strings.ReplaceAll(string(block[1]), "registry.example.org", at))
 	must(t, os.WriteFile(filepath.Join(fresh.dir, "config", "toolhost", "acme.pub"), key, 0o644))
 	must(t, os.WriteFile(filepath.Join(fresh.dir, "config", "toolhost", "toolhost.lock.json"), []byte(o.lock()), 0o644))
@@ -147,14 +149,14 @@ func TestGuideOfDistribution(t *testing.T) {
 	}
 }
 
-// withoutNetwork runs hosts in an empty network namespace.
+// withoutNetwork checks that hosts work in an empty network namespace.
 func withoutNetwork(t *testing.T, o *operator) {
 	t.Helper()
 	if exec.Command("unshare", "-rn", "true").Run() != nil {
 		t.Log("no network namespaces: starts without a network were not checked")
 		return
 	}
-	o.run(1, "unshare -rn toolhost plugin install --reinstall", "cannot be reached") // shows that there is no network
+	o.run(1, "unshare -rn toolhost plugin install --reinstall", "cannot be reached") // proves that there is no network
 	o.run(0, "toolhost plugin install")
 	o.run(0, "unshare -rn toolhost plugin install", "is installed") // nothing to do
 	o.run(0, "unshare -rn toolhost run 'weather World'", "Hello, World")
@@ -181,7 +183,8 @@ func withoutNetwork(t *testing.T, o *operator) {
 	o.run(0, "unshare -rn toolhost config reload")
 }
 
-// served returns the directory of the plugin that the running host and a new one use.
+// served returns the directory of the plugin. It checks that the running host uses the same directory as a new host
+// would.
 func (o *operator) served() string {
 	o.t.Helper()
 	dirs := regexp.MustCompile(`h1-[0-9a-f]{64}`).FindAllString(o.run(0, "toolhost status", "running (pid"), -1)
@@ -191,11 +194,12 @@ func (o *operator) served() string {
 	return dirs[0]
 }
 
-// TestUpgradeOfRunningHost upgrades a plugin while a host serves it. A version that the host refuses changes nothing. It
-// also installs from a directory and from a web server.
+// TestUpgradeOfRunningHost checks upgrades of a plugin while a host serves it. A version that the host refuses must
+// change nothing. The first version is installed from a web server, and the others from a directory.
 func TestUpgradeOfRunningHost(t *testing.T) {
+	t.Parallel()
 	mirror := filepath.Join(t.TempDir(), "mirror")
-	const src = "registry.invalid/acme/weather" // no such registry exists: the mirror is the only place
+	const src = "registry.invalid/acme/weather" // this registry does not exist, so every version must come from the mirror
 	web := httptest.NewServer(http.FileServer(http.Dir(mirror)))
 	defer web.Close()
 	config := func(to string) string {

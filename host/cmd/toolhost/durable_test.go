@@ -17,7 +17,7 @@ import (
 
 // durableRounds is the number of hosts that TestNothingAnsweredIsLost kills. durableSessions is the number of concurrent
 // callers.
-const durableRounds, durableSessions = 32, 5
+const durableRounds, durableSessions = 16, 5
 
 // TestNothingAnsweredIsLost kills hosts at random times. Before each kill, several callers make calls in separate
 // sessions. The next host must have every variable, directory and file state of the answered calls.
@@ -59,7 +59,7 @@ func TestNothingAnsweredIsLost(t *testing.T) {
 	}
 }
 
-// answers describes the answers that a caller received.
+// answers describes the state of a session according to the answers that a caller received.
 type answers struct {
 	calls int
 	value int    // value of the variable N; the directory is d(N mod 3)
@@ -161,7 +161,7 @@ func (h *batchHost) checkKept(t *testing.T, session string, a *answers) {
 		_, _ = fmt.Sscan(out, &n, &dir)
 	}
 	if n < a.value || n > a.value+1 || !strings.HasSuffix(dir, fmt.Sprint("/d", n%3)) {
-		t.Errorf("%s: %v, but %d was answered", session, res, a.value)
+		t.Errorf("%s: %v, but the last answered value is %d", session, res, a.value)
 	}
 	a.calls++
 	if a.file != "" {
@@ -174,7 +174,7 @@ func (h *batchHost) checkKept(t *testing.T, session string, a *answers) {
 }
 
 // TestSessionOfTwoProcesses checks a session that two processes use. The processes must not overwrite each other's
-// changes. A read-only call must not wait, a call that stops waiting must leave no traces, and a killed process must
+// changes. A read-only call must not wait. A call that gives up waiting must have no effects. A killed process must
 // release the session.
 func TestSessionOfTwoProcesses(t *testing.T) {
 	t.Parallel()
@@ -224,6 +224,6 @@ func TestSessionOfTwoProcesses(t *testing.T) {
 		t.Errorf("after the kill: %s %v", out, err)
 	}
 	if left, err := os.ReadDir(filepath.Join(work+".state", "locks")); err != nil || len(left) > 0 {
-		t.Errorf("%v is left (%v)", left, err)
+		t.Errorf("these locks were not removed: %v (%v)", left, err)
 	}
 }

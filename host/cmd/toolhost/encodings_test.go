@@ -19,8 +19,9 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
-// worldText is a natural-language text in an encoding. The field word occurs once in the text, and the test replaces it
-// by the field new. The field foreign is a character that the encoding cannot represent.
+// worldText is a natural-language text in an encoding. The value of the field "word" occurs once in the text, and the
+// test replaces it by the value of the field "new". The field "foreign" is a character that the encoding cannot
+// represent.
 type worldText struct {
 	encoding           string
 	codec              encoding.Encoding
@@ -75,7 +76,7 @@ func runBatch(t *testing.T, dir string, calls ...batchCall) []batchResult {
 		}
 		in.Write(append(line, '\n'))
 	}
-	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", t.TempDir(), "batch", "--ordered")
+	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", keptState(t, filepath.Join(t.TempDir(), "state")), "batch", "--ordered")
 	c.Dir, c.Stdin, c.Stderr = dir, &in, os.Stderr
 	c.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	out, err := c.Output()
@@ -142,7 +143,7 @@ func TestTextOfTheWorld(t *testing.T) {
 	}
 }
 
-// worldFile is the file text.txt with the text prose, or with a longer text around it, in its own directory.
+// worldFile is a file text.txt in its own directory. It contains the text prose, or a longer text that includes prose.
 type worldFile struct {
 	worldText
 	name, dir string
@@ -205,13 +206,14 @@ func equalFile(t *testing.T, path string, want []byte) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v, %d bytes, want %d; or another content", filepath.Base(path), err, len(got), len(want))
+		t.Errorf("%s differs: %v, %d bytes, want %d bytes", filepath.Base(path), err, len(got), len(want))
 	}
 }
 
 // TestMixedEncodings checks files with several encodings and files with an uncertain encoding (requirement U9). The
 // tools must show such files but must not change them.
 func TestMixedEncodings(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,12 @@ field "erp" {
 }
 principal "alice" {}
 principal "bob" { tools = ["read", "erp:get_*"] }
+permissions {
+  ask "signing" {
+    tool   = ["erp:sign_contract"]
+    reason = "a person signs"
+  }
+}
 endpoint "auto" {}
 endpoint "narrow" {
   tools      = ["read", "bash", "erp:get_*"]
@@ -84,6 +90,12 @@ func TestEndpoint(t *testing.T) {
 			if !strings.HasPrefix(answer, "field:erp archive_supplier --number <integer> [--reason <string>]") {
 				t.Error(answer)
 			}
+			if strings.Contains(answer, "permission") {
+				t.Errorf("an allowed tool: %s", answer)
+			}
+			if got := text(t, callTool(t, s, "find_tools", map[string]any{"query": "sign a contract", "limit": 1})); !strings.Contains(got, "\n  needs a permission: a person signs (ask \"signing\" (") {
+				t.Errorf("a tool that asks: %s", got)
+			}
 			if got := text(t, callTool(t, s, "bash", map[string]any{"command": "field:erp archive_supplier --number 5"})); got != "called archive_supplier" {
 				t.Errorf("the command of the answer: %s", got)
 			}
@@ -96,7 +108,7 @@ func TestEndpoint(t *testing.T) {
 			if names, _, _ = listNames(t, s); slices.Contains(names, "erp_archive_supplier") != legacy {
 				t.Errorf("after the search: %v", names)
 			}
-			for _, query := range []string{"invoice", "customer", "order"} { // 20 tools each
+			for _, query := range []string{"invoice", "customer", "order"} { // each of these queries matches 20 tools
 				callTool(t, s, "find_tools", map[string]any{"query": query, "limit": 20})
 			}
 			names, _, _ = listNames(t, s)

@@ -5,9 +5,9 @@ package main
 // entry is the program's entry point if the linker flag -E main.entry is set, as in the Makefile. It sets the timer
 // slack of the process to 500 µs and continues with the entry point of Go's runtime. No Go code calls entry.
 //
-// entry must run before the runtime, because a thread can change only its own timer slack. The runtime starts its
-// monitor thread early, and new threads and processes inherit the timer slack. Without the linker flag, the program
-// works but uses more processor time. See docs/adr/0027 and prctl(2), PR_SET_TIMERSLACK.
+// entry must run before the runtime. A thread can change only its own timer slack, which new threads and processes
+// inherit, and the runtime starts its monitor thread early. Without the linker flag, the program works but uses more
+// processor time. See docs/adr/0027 and prctl(2), PR_SET_TIMERSLACK.
 func entry()
 
 var _ = entry // this reference is needed because only the linker uses entry

@@ -25,10 +25,11 @@ type escape struct {
 	command string // prints ESCAPED after a successful escape, unless out is set
 	// out reports whether the command changed something outside the sandbox.
 	out func(w *world) bool
-	// control is the user for whom the command must succeed without a sandbox. Empty means every user. "nobody" means
-	// that a protection outside of the sandbox also blocks the command.
+	// control is the user for whom the command must succeed without a sandbox. Empty means that it must succeed for
+	// every user. "nobody" means that it succeeds for no user, because a protection outside of the sandbox also blocks
+	// it.
 	control string
-	// The field "leaks" reports that the backend "landlock" does not block the command. The output of "toolhost doctor"
+	// The field "leaks" is true if the backend "landlock" does not block the command. The output of "toolhost doctor"
 	// documents this gap.
 	leaks bool
 }
@@ -151,9 +152,10 @@ var escapes = []escape{
 	}},
 }
 
-// TestEscapes tries all escapes with the real tool "bash". To validate the test, each escape must succeed without a
-// sandbox. Under each sandbox backend, every escape must fail.
+// TestEscapes tries all escapes with the real tool "bash". Under each sandbox backend, every escape must fail. Without
+// a sandbox, each escape must succeed, which shows that it is a real attempt.
 func TestEscapes(t *testing.T) {
+	t.Parallel()
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
 		outputs := w.run(t, b.Name, "")
@@ -164,17 +166,17 @@ func TestEscapes(t *testing.T) {
 			}
 			switch {
 			case !b.Abilities.Confines && !got && (e.control == "" || e.control == user):
-				t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
+				t.Errorf("%s: the escape fails even without a sandbox, so the test proves nothing: %s", e.name, outputs[i])
 			case !b.Abilities.OwnRoot && e.leaks: // "toolhost doctor" documents this gap
 			case b.Abilities.Confines && got:
-				t.Errorf("%s: it got out: %s", e.name, outputs[i])
+				t.Errorf("%s: the command escaped: %s", e.name, outputs[i])
 			}
 		}
 	})
 }
 
-// eachBackend runs a test for each user and each backend that this machine supports. For Landlock without namespaces,
-// the test requires the newest version of Landlock.
+// eachBackend runs a test for each user and each backend that this machine supports. The backend that uses Landlock
+// without namespaces is tested only with the newest version of Landlock.
 func eachBackend(t *testing.T, users []string, test func(t *testing.T, user string, b sandboxBackend)) {
 	abi, backends := doctor(t)
 	for _, user := range users {
@@ -206,6 +208,7 @@ func newWorld(t *testing.T, user string) *world {
 	for _, d := range []string{w.work, w.victimDir, filepath.Join(w.home, ".ssh"), filepath.Join(dir, "run"), filepath.Join(dir, "state")} {
 		must(t, os.MkdirAll(d, 0o700))
 	}
+	keptState(t, filepath.Join(dir, "state", "toolhost"))
 	for _, name := range []string{"over", "append", "truncate", "remove", "move", "mode", "times"} {
 		must(t, os.WriteFile(w.outside(name), []byte("whole\n"), 0o644))
 	}
@@ -297,7 +300,7 @@ func (w *world) serve(t *testing.T, user string) error {
 	return nil
 }
 
-// run tries all escapes in one host and returns the output of each.
+// run tries all escapes in one host and returns the output of each escape.
 func (w *world) run(t *testing.T, backend, more string) []string {
 	t.Helper()
 	commands := make([]string, len(escapes))
@@ -373,7 +376,7 @@ func TestBombs(t *testing.T) {
 	const processes = 4 // index of the last bomb in the table
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		if user == "root" && !b.Abilities.Confines {
-			t.Skip("the control needs one user")
+			t.Skip("the run without a sandbox needs only one user")
 		}
 		w := newWorld(t, user)
 		for i, out := range w.batch(t, b.Name, `sandbox {
@@ -393,18 +396,20 @@ func TestBombs(t *testing.T) {
 			_, noCgroup := os.Stat("/sys/fs/cgroup/pids")
 			unlimited := i == processes && user == "root" && !b.Abilities.PrivateProcesses && noCgroup != nil
 			if want := !b.Abilities.Confines || unlimited; got != want {
-				t.Errorf("%s: got out: %v: %s", bombs[i], got, out)
+				t.Errorf("%s: escaped: %v: %s", bombs[i], got, out)
 			}
 		}
 	})
 }
 
-// TestDaemonsEnd starts a process that leaves its process group, its session and its environment. Then it kills the
-// plugin, so that the plugin cannot clean up. The process must nevertheless end.
+// TestDaemonsEnd starts a process that leaves its process group and its session and drops its environment. Then it
+// kills the plugin, so that the plugin cannot clean up. With a sandbox, the process must end. Without a sandbox, it
+// must survive.
 func TestDaemonsEnd(t *testing.T) {
+	t.Parallel()
 	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
 		if b.Abilities.Confines && !b.Abilities.PrivateProcesses {
-			t.Skipf("%s does not promise that: doctor says so", b.Name)
+			t.Skipf("%s does not end such processes, as doctor reports", b.Name)
 		}
 		w := newWorld(t, "ordinary")
 		nap := strconv.Itoa(100000 + w.victim) // a unique duration identifies the process
@@ -458,6 +463,7 @@ func processes(t *testing.T, cmdline string) []int {
 
 // TestToolchains checks that typical commands of agents work inside the sandbox.
 func TestToolchains(t *testing.T) {
+	t.Parallel()
 	work := []string{
 		`git init -q . && git config user.email a@b && git config user.name n && echo 1 > f && git add f && git commit -qm one && git log --oneline | grep -q one && echo WORKS`,
 		`printf 'all: x\n\t@echo WORKS\nx:\n\t@touch x\n' > Makefile; make`,

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 // unlistedAtExecution contains further scripts that create the file RAN although the program touch is not listed. An
-// analysis of the text cannot recognize this. Only the executed programs reveal it.
+// analysis of the script cannot recognize this. It can only be recognized when the programs are executed.
 var unlistedAtExecution = map[string]string{
 	"unknown word":        `x=$(tr x x <<< touch); $x RAN`,
 	"link":                `ln -s /usr/bin/touch ls2; ./ls2 RAN`,
@@ -55,24 +56,36 @@ var unlistedAtExecution = map[string]string{
 // needsNamespaces skips a test if the backend "ns" or its exec gate does not work on this machine.
 func needsNamespaces(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "doctor").CombinedOutput()
-	if err != nil && len(out) == 0 {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(out), "programs: each one is recorded and judged") || !strings.Contains(string(out), "bash: backend ns") {
-		testneed.Missing(t, fmt.Sprintf("the exec gate or namespaces do not work here:\n%s", out))
+	out := examined()
+	if !strings.Contains(out, "programs: each one is recorded and judged") || !strings.Contains(out, "bash: backend ns") {
+		testneed.Missing(t, "the exec gate or namespaces do not work here:\n"+out)
 	}
 }
 
-// gatedScripts returns the scripts of both tables. In each script, a unique file name replaces RAN. The map witnesses
-// contains these file names.
-func gatedScripts() (scripts, witnesses map[string]string) {
+// examined returns what "toolhost doctor" prints about this machine.
+var examined = sync.OnceValue(func() string {
+	state, err := os.MkdirTemp("", "toolhost-state")
+	if err != nil {
+		return err.Error()
+	}
+	defer os.RemoveAll(state)
+	out, err := exec.Command(filepath.Join(bin, "toolhost"), "--state", state, "doctor").CombinedOutput()
+	if err != nil && len(out) == 0 {
+		return err.Error()
+	}
+	return string(out)
+})
+
+// gatedScripts returns the scripts of the table unlistedAtExecution and more scripts. In each script, a unique file name
+// replaces RAN. The file names are in witnesses.
+func gatedScripts(more map[string]string) (scripts, witnesses map[string]string) {
 	scripts, witnesses = make(map[string]string), make(map[string]string)
-	all := maps.Clone(unlisted)
+	all := make(map[string]string)
+	maps.Copy(all, more)
 	for name, script := range unlistedAtExecution {
 		all["at execution: "+name] = script
 	}
-	delete(all, "find fprintf") // find writes the file without touch
+	delete(all, "find fprintf") // in this script, find writes the file without touch
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		witnesses[name] = fmt.Sprintf("RAN_%d_", i)
 		scripts[name] = strings.ReplaceAll(all[name], "RAN", witnesses[name])
@@ -90,7 +103,7 @@ func TestListedProgramsAtExecution(t *testing.T) {
 	t.Parallel()
 	ws, config := writeConfig(t, "plugin \"bash\" {}\npermissions {\n programs {\n mode = \"listed\"\n allow = ["+listedAtExecution+"]\n}\n}")
 	addLibrary(t, ws)
-	scripts, witnesses := gatedScripts()
+	scripts, witnesses := gatedScripts(unlisted)
 	if lines := runListed(t, ws, config, scripts); len(lines) != len(scripts) {
 		t.Errorf("%d of %d scripts ended", len(lines), len(scripts))
 	}
@@ -107,13 +120,13 @@ func TestListedProgramsAtExecution(t *testing.T) {
 }
 
 // TestUnlistedAtExecutionRun validates [TestListedProgramsAtExecution]. Without a list, most scripts must execute the
-// program.
+// program. [TestUnlistedProgramsRun] does the same for the other scripts.
 func TestUnlistedAtExecutionRun(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
 	ws, config := writeConfig(t, "plugin \"bash\" {}\n")
 	addLibrary(t, ws)
-	scripts, witnesses := gatedScripts()
+	scripts, witnesses := gatedScripts(nil)
 	runListed(t, ws, config, scripts)
 	ran := 0
 	for _, witness := range witnesses {
@@ -144,8 +157,8 @@ func addLibrary(t *testing.T, ws string) {
 	}
 }
 
-// racer is a program that executes a listed program in a loop. Meanwhile, another thread replaces the path by the path
-// of an unlisted program, both in memory and as a link.
+// racer is a program that executes a listed program in a loop. Meanwhile, another thread replaces the path in memory by
+// the path of an unlisted program, and back.
 const racer = `
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None)
@@ -261,7 +274,7 @@ const ordinaryPrograms = `, "seq *", "tac *", "head *", "tail *", "grep *", "pas
 func TestGateOfOrdinaryUser(t *testing.T) {
 	needsNamespaces(t)
 	if os.Getuid() != 0 {
-		t.Skip("all tests run as an ordinary user")
+		t.Skip("the other tests already run as an ordinary user")
 	}
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "ordinary")
@@ -296,7 +309,7 @@ func TestGateKilled(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
 	ws, config := writeConfig(t, "plugin \"bash\" {}\npermissions {\n deny \"no\" {\n command = \"touch *\"\n}\n}")
-	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "--config", config, "run",
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", keptState(t, filepath.Join(t.TempDir(), "state")), "--config", config, "run",
 		`x=$(tr x x <<< tou); for i in 1 2 3 4; do (while :; do "${x}ch" RAN 2>/dev/null; done) & done; echo > started; trap : TERM HUP; wait; "${x}ch" RAN`)
 	c.Dir = ws
 	must(t, c.Start())
@@ -305,7 +318,7 @@ func TestGateKilled(t *testing.T) {
 	}
 	must(t, c.Process.Kill())
 	_ = c.Wait()
-	for running := true; running; { // without success, the test ends by its time limit
+	for running := true; running; { // if a process does not end, the time limit of the test ends this loop
 		running = false
 		dirs, err := filepath.Glob("/proc/[0-9]*/cwd")
 		must(t, err)

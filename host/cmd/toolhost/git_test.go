@@ -38,6 +38,7 @@ var gitWays = []string{
 
 // TestGitIsProtected checks that git outside the sandbox does not execute files that a command in the sandbox created.
 func TestGitIsProtected(t *testing.T) {
+	t.Parallel()
 	for _, user := range []string{"root", "ordinary"} {
 		if user == "root" && os.Getuid() != 0 {
 			continue
@@ -45,7 +46,7 @@ func TestGitIsProtected(t *testing.T) {
 		for _, tc := range []struct{ backend, more string }{{"none", ""}, {"ns", ""}, {"ns", `sandbox { git = "read-write" }`}} {
 			t.Run(user+"/"+tc.backend+strconv.FormatBool(tc.more != ""), func(t *testing.T) {
 				if tc.backend == "ns" && !supports(t, tc.backend) {
-					t.Skip("this machine has no namespaces: toolhost doctor says why")
+					t.Skip("this machine has no namespaces: toolhost doctor reports why")
 				}
 				w := newWorld(t, user)
 				w.repository(t, user)
@@ -54,15 +55,15 @@ func TestGitIsProtected(t *testing.T) {
 					must(t, os.RemoveAll(filepath.Join(w.work, ".git", "hooks")))
 					w.gitWorks(t)
 				}
-				// The sandbox cannot protect a missing file. Therefore the host must rename the file that the call
-				// created.
+				// The sandbox cannot protect a file that does not exist. Therefore the host must rename the file after
+				// the call has created it.
 				redirect := w.batch(t, tc.backend, tc.more, `echo . > .git/commondir`)[0]
 				if told := strings.Contains(redirect, "redirects git to other settings"); told != holds {
-					t.Errorf("told of another directory: %v: %s", told, redirect)
+					t.Errorf("reported the redirection: %v: %s", told, redirect)
 				}
 				for i, out := range w.batch(t, tc.backend, tc.more, gitWays...) {
 					if got := strings.Contains(out, "ESCAPED"); got == holds {
-						t.Errorf("%s: got out: %v: %s", gitWays[i], got, out)
+						t.Errorf("%s: escaped: %v: %s", gitWays[i], got, out)
 					}
 				}
 			})
@@ -102,10 +103,10 @@ func (w *world) gitWorks(t *testing.T) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
-	// The tool write belongs to another plugin. It also must not change hooks.
+	// The tool "write" belongs to another plugin. It must not change hooks either.
 	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", w.work, "run", "write .git/hooks/pre-push text")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state2")}
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `git = "read-write" in the sandbox block of plugin "edit"`) {
-		t.Errorf("write made a hook, or does not say why not: %v %s", err, out)
+		t.Errorf("write created a hook, or its error does not name the setting: %v %s", err, out)
 	}
 }

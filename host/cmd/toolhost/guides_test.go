@@ -52,8 +52,8 @@ type guide struct {
 	programs string
 }
 
-// newGuide returns an empty workspace. The built programs and the SDK lie in directories next to it, as in the repository.
-// The programs trust the project files, because the test has no person to ask.
+// newGuide returns an empty workspace. As in the repository, the built programs and the SDK are in directories next to
+// it. The programs trust the project files, because the test cannot ask a person.
 func newGuide(t *testing.T) *guide {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -112,6 +112,7 @@ func (g *guide) run(dir string, lines []string) string {
 // TestGuideOfPlugins runs the commands in the guide for plugin authors. Then it runs the commands in the README of the
 // new plugin.
 func TestGuideOfPlugins(t *testing.T) {
+	t.Parallel()
 	g := newGuide(t)
 	out := g.run(".", shellBlocks(t, "../../../docs/plugin-authors.md"))
 	if !strings.Contains(out, "HELLO, WORLD") {
@@ -133,6 +134,7 @@ func TestGuideOfPlugins(t *testing.T) {
 
 // TestGuidesOfUse runs the commands in the README and in the guides for agents and operators.
 func TestGuidesOfUse(t *testing.T) {
+	t.Parallel()
 	g := newGuide(t)
 	must(t, os.Symlink("../bin", filepath.Join(g.dir, "bin")))
 	must(t, os.Mkdir(filepath.Join(g.dir, "docs"), 0o755))
@@ -165,6 +167,7 @@ func TestGuidesOfUse(t *testing.T) {
 // TestCommandsInDocuments checks that each toolhost command in the documents exists, with its flags. It also covers
 // commands that the tests above do not run.
 func TestCommandsInDocuments(t *testing.T) {
+	t.Parallel()
 	documents, err := filepath.Glob("../../../docs/*.md")
 	must(t, err)
 	for _, pattern := range []string{"../../../README.md", "../../scaffold/files/*/README.md", "../../../examples/*/README.md", "../../../docs/checklists/*.md"} {

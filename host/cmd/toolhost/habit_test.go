@@ -20,8 +20,8 @@ type habitCall struct {
 	Agent, Name string
 	Args        json.RawMessage
 	Tool        string
-	// Contains is a part of the expected output. Fails is a part of the error message if the call cannot succeed in the
-	// test.
+	// Contains is a part of the expected output. If the call cannot succeed in the test, Fails is a part of the
+	// expected error message.
 	Contains, Fails string
 }
 
@@ -69,7 +69,7 @@ func TestHabits(t *testing.T) {
 	if len(calls) < 300 {
 		t.Fatalf("the corpus has %d calls", len(calls))
 	}
-	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--state", filepath.Join(dir, "state"), "--workspace", filepath.Join(dir, "work"), "batch")
+	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--state", keptState(t, filepath.Join(dir, "state")), "--workspace", filepath.Join(dir, "work"), "batch")
 	cmd.Stdin, cmd.Env = &input, append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	out, err := cmd.Output()
 	if len(out) == 0 {
@@ -113,7 +113,7 @@ const maxDefinitions = 16 << 10
 func TestDefinitionsAreSmall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--state", filepath.Join(dir, "state"), "--workspace", dir, "tools", "--format", "anthropic")
+	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--state", keptState(t, filepath.Join(dir, "state")), "--workspace", dir, "tools", "--format", "anthropic")
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	out, err := cmd.Output()
 	must(t, err)

@@ -19,7 +19,7 @@ import (
 func newHelp(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "help [COMMAND | TOOL]",
-		Short: "Describe a command, or a tool",
+		Short: "Describe a command or a tool",
 		Example: `  toolhost help config show
   toolhost help read`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,7 +54,7 @@ func newHelp(s *cli.Settings) *cobra.Command {
 	return c
 }
 
-// knownTool returns an error if the words do not name one tool.
+// knownTool returns an error if the words are not the name of exactly one tool.
 func knownTool(h *host.Host, words []string) error {
 	var names []string
 	for _, t := range h.Tools() {

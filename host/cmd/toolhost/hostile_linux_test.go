@@ -83,8 +83,8 @@ func TestLinkedWorkspace(t *testing.T) {
 	outer, inner := p.as("outer"), p.as("inner")
 	inner.want(200, dir+`/outer/inner\n`, "POST", "/v1/run", `{"command":"pwd"}`)
 	outer.want(200, `"success":true`, "POST", "/v1/run", fmt.Sprintf(`{"command":"rm -r inner && ln -s %s/victim inner"}`, dir))
-	inner.want(403, "may not work in", "POST", "/v1/run", `{"command":"pwd"}`)
-	inner.want(403, "may not work in", "POST", "/v1/run", fmt.Sprintf(`{"command":"pwd","workspace":%q}`, dir+"/victim"))
+	inner.want(403, "not allowed to work in", "POST", "/v1/run", `{"command":"pwd"}`)
+	inner.want(403, "not allowed to work in", "POST", "/v1/run", fmt.Sprintf(`{"command":"pwd","workspace":%q}`, dir+"/victim"))
 	outer.want(200, `"success":true`, "POST", "/v1/run", `{"command":"rm inner && mkdir inner"}`)
 	inner.want(200, dir+`/outer/inner\n`, "POST", "/v1/run", `{"command":"pwd"}`)
 }

@@ -43,8 +43,8 @@ func (h *batchHost) want(t *testing.T, session, command string, want ...string) 
 	}
 }
 
-// onlyChild waits until the host has exactly one process of a plugin, and returns it. A process that only described the
-// plugin can still be ending.
+// onlyChild waits until the host has exactly one process of a plugin, and returns the id of this process. A process
+// that only described the plugin can still be ending.
 func (h *batchHost) onlyChild(t *testing.T, name string) int {
 	t.Helper()
 	var all []int
@@ -55,8 +55,8 @@ func (h *batchHost) onlyChild(t *testing.T, name string) int {
 	return all[0]
 }
 
-// freeze stops a process, and waits until all its threads have stopped. On a busy machine, they run on until one of them
-// gets the signal.
+// freeze stops a process, and waits until all its threads have stopped. On a busy machine, the threads continue to run
+// until one of them receives the signal.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
@@ -76,8 +76,9 @@ func freeze(t *testing.T, pid int) {
 	})
 }
 
-// TestHungPluginIsReplaced stops the process of a plugin. A call that exceeds its timeout reveals that the plugin hangs.
-// The other running calls must end, and calls of read-only tools must be repeated. The next call must use a new process.
+// TestHungPluginIsReplaced stops the process of a plugin. A call that exceeds its timeout shows the host that the
+// plugin hangs. The other running calls must end, and the host must repeat calls of read-only tools. The next call must
+// use a new process.
 func TestHungPluginIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)
@@ -101,7 +102,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	freeze(t, plugin)
 	wg.Wait()
 
-	// SIGTERM ends the process and cancels its calls.
+	// SIGTERM ends each process and cancels the calls of the process.
 	wg.Go(func() { h.want(t, "c", "nap --ms 60000 --marker napping", "success:true", "attempts:2") })
 	wg.Go(func() {
 		h.want(t, "b", "echo printed; touch began; sleep 60", "kind:unavailable", "Plugin bash ended during the call of bash (exit status 0). The plugin is started again. It is unknown whether this call took effect. The tool still reported: ", "was killed with everything it had started", "printed")
@@ -132,7 +133,7 @@ func TestPoisonedCall(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	h.want(t, "p", "poison x", "kind:unavailable", "ended during the call of poison (exit status 7)", "attempts:2")
-	for range 6 { // repeat more often than the number of failures that suspends a plugin
+	for range 6 { // more failures than are needed to suspend a plugin
 		h.want(t, "p", "poison x", "poison was not run, because this call ended plugin test 2 times (exit status 7). Make another call, or change its arguments.", "attempts:1")
 	}
 	h.want(t, "other", "poison x", "ended during the call of poison (exit status 7)", "attempts:2") // crashes count only for the session that caused them

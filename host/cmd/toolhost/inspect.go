@@ -26,7 +26,7 @@ import (
 func newExplain(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "explain [flags] [--] COMMAND",
-		Short:   "Say what a command means, without running it",
+		Short:   "Explain a command without running it",
 		Example: `  toolhost explain 'grep -rn TODO src | head'`,
 		Args:    needCommand,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -135,13 +135,13 @@ func newTools(s *cli.Settings) *cobra.Command {
 	var single bool
 	c := &cobra.Command{
 		Use:   "tools",
-		Short: "List the tools, or give them in a form that a model's API or prompt wants",
-		Long: `List the tools. With --format the enabled ones are given as function definitions:
+		Short: "List the tools, or export their definitions",
+		Long: `List the tools. With --format, the enabled tools are printed as function definitions:
 anthropic, openai (Chat Completions), openai-responses and gemini are the "tools" array of
 that API; xml and json-prompt are a part of a system prompt for a model without function
-calls; json has everything toolhost knows of them. A function's name is a name to call the
-tool by, in batch too. --single gives one function instead, bash, whose command string
-leads to every tool.`,
+calls; json contains all that toolhost knows about the tools. Calls can use the name of a
+function as the name of the tool, also in toolhost batch. With --single, there is only one
+function, bash, whose command string can call every tool.`,
 		Example: `  toolhost tools
   toolhost tools --format anthropic
   toolhost tools --format openai --single`,
@@ -261,8 +261,8 @@ not answer. The exit status is 1 if a tool is not healthy.`,
 	}
 }
 
-// checkTools checks the named tools. Without names, it checks all enabled tools. The result "good" reports whether all
-// checked tools are healthy.
+// checkTools checks the named tools. If names is empty, it checks all enabled tools. The result "good" reports whether
+// all checked tools are healthy.
 func checkTools(ctx context.Context, h *host.Host, names []string) (list []toolHealth, good bool) {
 	if len(names) == 0 {
 		for _, t := range enabled(h.Tools()) {

@@ -60,8 +60,8 @@ func issued(t *testing.T, issuer, client, audience string) string {
 	return answer.Token
 }
 
-// TestRealIssuer checks tokens of a certified provider. The cases are a known subject, another audience, a subject that
-// matches no principal, a token without a signature, and a provider that no longer runs.
+// TestRealIssuer checks tokens of a certified provider. The cases are a known subject, a wrong audience, a subject that
+// matches no principal, a token without a signature, and a provider that does not run any more.
 func TestRealIssuer(t *testing.T) {
 	t.Parallel()
 	const audience = "https://toolhost.example"

@@ -17,13 +17,14 @@ import (
 	"time"
 )
 
-// killedFiles is the number of files that the test writes. Every second file has two hard links. The edit plugin writes
-// such a file in place.
+// killedFiles is the number of files that the test writes. Every second file has two hard links, so the edit plugin
+// writes this file in place. killedWrites is the number of writes by each host.
 const killedFiles, killedWrites = 10, 500
 
 // TestKilledWhileWriting kills the host or the edit plugin during 500 writes, while another host also writes. Each file
 // must then contain either its old or its new text. After the next host writes a file, no temporary files must remain.
 func TestKilledWhileWriting(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	work := filepath.Join(dir, "work")
@@ -37,6 +38,7 @@ func TestKilledWhileWriting(t *testing.T) {
 	runtime, err := os.MkdirTemp("", "th") // a short directory name, because the length of socket paths is limited
 	must(t, err)
 	defer os.RemoveAll(runtime)
+	keptState(t, filepath.Join(dir, "state", "toolhost"))
 	env := append(os.Environ(), "XDG_RUNTIME_DIR="+runtime, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	for round := range 6 {
 		a, b := startWriting(t, work, env, fmt.Sprint("a", round), 0), startWriting(t, work, env, fmt.Sprint("b", round), killedFiles/2)
@@ -51,7 +53,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		must(t, syscall.Kill(victim, syscall.SIGKILL))
 		n := a.answers()
 		if n >= killedWrites {
-			t.Logf("round %d: all writes were through before the kill", round)
+			t.Logf("round %d: all writes were complete before the kill", round)
 		}
 		a.stop()
 		b.stop()
@@ -73,7 +75,8 @@ func must(t *testing.T, err error) {
 
 func killedFile(work string, i int) string { return filepath.Join(work, fmt.Sprintf("f%d.txt", i)) }
 
-// killedText returns a text in which missing parts and mixtures of two versions can be recognized.
+// killedText returns a text that differs for each n. The test can recognize whether a part of the text is missing or
+// mixed with another version.
 func killedText(n int) []byte {
 	return append(bytes.Repeat(fmt.Appendf(nil, "version %d\n", n), 2000+n), "end\n"...)
 }
@@ -195,7 +198,7 @@ func whole(t *testing.T, work string) {
 		switch _, err := fmt.Sscanf(string(b), "version %d\n", &n); {
 		case strings.HasPrefix(e.Name(), "after"):
 		case strings.HasPrefix(e.Name(), "."):
-			t.Errorf("%s is left", e.Name())
+			t.Errorf("the temporary file %s remains", e.Name())
 		case err != nil || !bytes.Equal(b, killedText(n)):
 			t.Errorf("%s is not whole: %d bytes, %.40q", e.Name(), len(b), b)
 		}

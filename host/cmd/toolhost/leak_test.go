@@ -202,7 +202,7 @@ func TestSecretsStayOut(t *testing.T) {
 	select {
 	case base = <-listening:
 	case <-logged:
-		t.Fatalf("it does not listen: %s", log.String())
+		t.Fatalf("the server does not listen: %s", log.String())
 	}
 	client := &client{t, base, planted("S_SERVE")}
 	for _, body := range leakCalls {
@@ -224,7 +224,7 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 	review := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", dir+".other", "trust")
 	review.Dir, review.Env = dir, env
-	out, _ := review.CombinedOutput() // ignore the error: no person can be asked
+	out, _ := review.CombinedOutput() // ignore the error: the command fails because it cannot ask a person
 	if leaks(t, "the review", out); !strings.Contains(string(out), `runs     plugin "args"`) {
 		t.Errorf("the review is missing: %s", out)
 	}

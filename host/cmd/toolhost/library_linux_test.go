@@ -11,10 +11,10 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// searchesWorkspace writes a modified copy of a program. The copy searches a directory in the working directory for the
-// program's first library. For this purpose, the function replaces the entry DT_DEBUG, which only debuggers need, by
-// DT_RUNPATH. The directory has the name of the library, which is also the result. With this method, the test needs no
-// compiler.
+// searchesWorkspace writes a modified copy of a program. The copy first searches a directory below the working
+// directory for its libraries. This directory has the same name as the program's first library, and the function
+// returns this name. To modify the program without a compiler, the function replaces the entry DT_DEBUG, which only
+// debuggers need, by DT_RUNPATH.
 func searchesWorkspace(t *testing.T, program, to string) (library string) {
 	t.Helper()
 	b, err := os.ReadFile(program)

@@ -160,7 +160,7 @@ func runListed(t *testing.T, ws, config string, scripts map[string]string) (line
 			t.Fatal(err)
 		}
 	}
-	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "--config", config, "batch")
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", keptState(t, filepath.Join(t.TempDir(), "state")), "--config", config, "batch")
 	c.Dir, c.Stdin = ws, &calls
 	out, _ := c.Output() // ignore the error: some calls fail
 	for line := range strings.Lines(string(out)) {
@@ -172,6 +172,7 @@ func runListed(t *testing.T, ws, config string, scripts map[string]string) (line
 // TestListedPrograms checks scripts that execute an unlisted program. Without namespaces, the scripts must be refused
 // before they run, with both forms of the list.
 func TestListedPrograms(t *testing.T) {
+	t.Parallel()
 	for name, permissions := range listForms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +204,7 @@ func TestUnlistedProgramsRun(t *testing.T) {
 		fillDirectory(t, dirs[name])
 		scripts[name] = "cd " + dirs[name] + "\n" + script
 	}
-	const together = 20 // each session starts a process, and a busy machine starts only some of them in time
+	const together = 20 // each session starts a process, and on a busy machine, too many starts at once take too long
 	var lines []string
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(scripts)), together) {
 		some := make(map[string]string)

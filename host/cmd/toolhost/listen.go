@@ -65,7 +65,8 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	return l, f.check(l)
 }
 
-// check closes the listener and returns an error if clients without TLS could reach the listener from other machines.
+// check returns an error if the flags are not permitted for the listener, for example if clients could reach it from
+// other machines without TLS. Before check returns an error, it closes the listener.
 func (f *serveFlags) check(l net.Listener) (err error) {
 	if _, socket := l.(*net.UnixListener); socket && (f.noAuth || f.cert != "") {
 		err = errSocketClients
@@ -98,7 +99,7 @@ func inherited() (net.Listener, error) {
 	}
 	syscall.CloseOnExec(firstPassed)
 	file := os.NewFile(firstPassed, "LISTEN_FD_3")
-	defer file.Close() //nolint:errcheck // FileListener has a duplicate
+	defer file.Close() //nolint:errcheck // FileListener uses a duplicate
 	l, err := net.FileListener(file)
 	if err != nil {
 		return nil, fmt.Errorf("the socket of the service manager cannot be used: %w", err)
@@ -130,7 +131,8 @@ func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*hos
 	return l, f.check(l.Listener)
 }
 
-// The method "offer" lets another server acquire the socket. The channel is closed after another server acquires it.
+// The method "offer" lets another server acquire the socket. It returns a channel that is closed when another server
+// has acquired the socket.
 func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan struct{} {
 	replaced := make(chan struct{})
 	text, _ := json.Marshal(mine) // ignore the error: texts and flags can always be encoded
@@ -151,7 +153,8 @@ func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan str
 	return replaced
 }
 
-// leaving closes each client connection after the next request, so that the client connects to another server.
+// If now is true, leaving closes each client connection after the next request, so that the client connects to another
+// server.
 type leaving struct{ now atomic.Bool }
 
 func (l *leaving) handler(next http.Handler) http.Handler {
@@ -167,8 +170,8 @@ func (l *leaving) handler(next http.Handler) http.Handler {
 	})
 }
 
-// The method "yield" stops accepting connections and waits until no more requests arrive on existing connections.
-// Another server now accepts connections from the same socket.
+// The method "yield" stops accepting connections, because another server now accepts connections from the same socket.
+// Then it waits until no more requests arrive on existing connections.
 func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener) {
 	if err := h.Share(); err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost: the sessions cannot be saved:", cli.Clean(err.Error()))
@@ -178,9 +181,9 @@ func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener
 	h.Yield(ctx)
 }
 
-// stop ends a server. Running requests have 2 seconds to end. Then cancel ends the calls, and the requests have 2 more
-// seconds.
-func stop(web *http.Server, server *mcp.Server, endpoints *mcp.Endpoints, cancel func()) error {
+// stop ends a server. Running requests have 2 seconds to end. After that, the function "cancel" cancels the running
+// calls, and the requests have 2 more seconds.
+func stop(web *http.Server, server *mcp.Server, endpoints *mcp.Endpoints, cancel, leave func()) error {
 	server.Close()
 	endpoints.Close()
 	late := time.AfterFunc(stopGrace, cancel)
@@ -189,8 +192,9 @@ func stop(web *http.Server, server *mcp.Server, endpoints *mcp.Endpoints, cancel
 	defer done()
 	err := web.Shutdown(ctx)
 	if err != nil {
-		err = web.Close() // close the connections that clients keep open
+		err = web.Close() // close the connections that are still open
 	}
+	leave()
 	return err
 }
 
@@ -198,7 +202,7 @@ func stop(web *http.Server, server *mcp.Server, endpoints *mcp.Endpoints, cancel
 // again after the cancellation.
 const stopGrace = 2 * time.Second
 
-// errSocketClients is the error for flags that are not supported with a Unix socket.
+// errSocketClients is the error for flags that cannot be used with a Unix socket.
 var errSocketClients = errors.New("a Unix socket identifies clients by their users: remove --no-auth, --tls-cert and --tls-key")
 
 // socket opens a Unix socket to which every user can connect. The server identifies each client by its user.
@@ -250,10 +254,11 @@ browser on another machine or where none can be opened.`,
 	return c
 }
 
-// offerConsole lets "toolhost console" get a link. It prints a link if the command started this server.
+// offerConsole lets the command "toolhost console" request a link from this server. If that command started this
+// server, offerConsole prints a link.
 func (f *serveFlags) offerConsole(ctx context.Context, h *host.Host, l net.Listener, pages *console.Console) {
 	if _, socket := l.(*net.UnixListener); socket {
-		return // a browser cannot open it
+		return // a browser cannot open a Unix socket
 	}
 	base := "http://"
 	if f.cert != "" {
@@ -283,7 +288,7 @@ func show(ctx context.Context, url string) {
 // The method "console" returns the web console and the log for rejected clients.
 func (f *serveFlags) console(s *cli.Settings, clients *host.Directory) (*console.Console, *slog.Logger) {
 	log := s.Log(slog.LevelWarn)
-	return console.New(console.Options{Authenticate: clients.Authenticate, Issuers: clients, Secure: f.cert != "", Log: log}), log
+	return console.New(console.Options{Authenticate: clients.Authenticate, Issuers: clients, Secure: f.cert != "", Fleet: f.fleet.On(), Log: log}), log
 }
 
 // notify sends the state of the server to the service manager, as sd_notify(3) does. Without a service manager, it does
@@ -301,6 +306,6 @@ func notify(state string) {
 		fmt.Fprintln(os.Stderr, "toolhost: the service manager cannot be notified:", err)
 		return
 	}
-	_, _ = conn.Write([]byte(state)) // the error is ignored: the service manager notices that nothing came
+	_, _ = conn.Write([]byte(state)) // ignore the error: the service manager notices the missing message
 	_ = conn.Close()
 }

@@ -34,14 +34,15 @@ const (
 
 var insideAddresses = []string{"127.0.0.1", "10.0.0.1", "169.254.169.254"}
 
-// isolated is set in the process that has a network of its own.
+// isolated is the name of the environment variable that is set in the process with its own network.
 const isolated = "TOOLHOST_TEST_ISOLATED"
 
-// TestLoginStaysOutside logs in at a hostile public server, which leads the host to addresses of the operator's network:
-// by the address of its metadata, by a redirect, by the address of its authorization server, and by a DNS name that changes.
-// None of these addresses may get a connection. As a control, each way leads to another public address, which must get one.
+// TestLoginStaysOutside checks that a login at a hostile public server makes no connection to the operator's network.
+// The server leads the host to addresses of this network in four ways: by the address of its metadata, by a redirect,
+// by the address of its authorization server, and by a DNS name that changes. As a control, the server also leads the
+// host to another public address in each of these ways. This address must get a connection.
 //
-// The test runs itself again in a network namespace, in which the public addresses are its own.
+// The test runs itself again in a network namespace that has all these addresses.
 func TestLoginStaysOutside(t *testing.T) {
 	if os.Getenv(isolated) == "" {
 		t.Parallel()
@@ -158,7 +159,8 @@ func addAddress(t *testing.T, i int, address string) {
 	must(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, up))
 }
 
-// startDNS replaces the name server of the process's mount namespace. Its answer to each query is the current address.
+// startDNS starts a name server and makes it the only one in the process's mount namespace. The server answers each
+// query with the current address.
 func startDNS(t *testing.T, current *atomic.Pointer[string]) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "resolv.conf")
@@ -176,13 +178,13 @@ func startDNS(t *testing.T, current *atomic.Pointer[string]) {
 				return
 			}
 			q := b[:n]
-			end := 12 // of the question, after the header
+			end := 12 // end of the question, which follows the header
 			for q[end] != 0 {
 				end += int(q[end]) + 1
 			}
 			end += 5
 			answer := append([]byte{q[0], q[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, q[12:end]...)
-			if q[end-3] == 1 { // an A record: a pointer to the question, type, class, no lifetime, and the address
+			if q[end-3] == 1 { // an A record: a pointer to the question, type, class, a lifetime of 0, and the address
 				answer[7] = 1
 				a := netip.MustParseAddr(*current.Load()).As4()
 				answer = append(append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4), a[:]...)
@@ -192,7 +194,7 @@ func startDNS(t *testing.T, current *atomic.Pointer[string]) {
 	}()
 }
 
-// selfSigned returns a certificate for all servers of the test, and the file with this certificate.
+// selfSigned returns a certificate for all servers of the test, and the path of a file with the certificate.
 func selfSigned(t *testing.T) (certificate tls.Certificate, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -211,7 +213,7 @@ func selfSigned(t *testing.T) (certificate tls.Certificate, file string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
-// listenTLS starts a server and returns its address. The function connected is called for each connection.
+// listenTLS starts a server and returns its address. The function "connected" is called for each connection.
 func listenTLS(t *testing.T, address string, c tls.Certificate, connected func(), f http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", address)

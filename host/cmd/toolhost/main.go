@@ -28,13 +28,13 @@ func main() {
 }
 
 // delayCollection delays the first garbage collection until the heap reaches 10 MB, which is more than twice its usual
-// size. A run of one command ends earlier. Without the delay, garbage collections during the start would take a fifth of
-// the run's time. Afterwards, the heap can grow to three times the used memory, because it is small. With the default of
-// Go, collections would take a tenth of the time of short calls.
+// size. A run of a single command ends before that. Without the delay, garbage collections during the start would take
+// a fifth of such a run's time. After the first collection, the heap may grow to four times the used memory, which is
+// still small. With Go's default, collections would take a tenth of the time of short calls.
 func delayCollection() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(250)
-	runtime.AddCleanup(new([64]byte), func(int) { debug.SetGCPercent(200) }, 0)
+	runtime.AddCleanup(new([64]byte), func(int) { debug.SetGCPercent(300) }, 0)
 }

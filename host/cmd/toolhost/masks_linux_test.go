@@ -36,9 +36,10 @@ func newMasked(t *testing.T, user string) *masked {
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	m := &masked{t: t, w: &world{}, user: user, dir: dir}
-	for _, d := range []string{"home", "run", "state", "ws/sub/deep", "ws/secrets", "ws/deploy", "ws/inner/deep", "ws/.vscode", "ws/pkg/.claude", "ws/node_modules/a/.vscode"} {
+	for _, d := range []string{"home", "run", "ws/sub/deep", "ws/secrets", "ws/deploy", "ws/inner/deep", "ws/.vscode", "ws/pkg/.claude", "ws/node_modules/a/.vscode"} {
 		must(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
 	}
+	keptState(t, filepath.Join(dir, "state"))
 	for _, f := range []string{".env", "sub/deep/.env", "secrets/key"} {
 		m.write(f, secret)
 	}
@@ -149,7 +150,7 @@ var maskReaders = []string{
 func eachMaskUser(t *testing.T, test func(t *testing.T, user string)) {
 	t.Helper()
 	if !supports(t, "ns") {
-		testneed.Missing(t, "this machine has no namespaces: toolhost doctor says why")
+		testneed.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
 	}
 	if os.Getuid() == 0 {
 		t.Run("root", func(t *testing.T) { test(t, "root") })
@@ -158,8 +159,9 @@ func eachMaskUser(t *testing.T, test func(t *testing.T, user string)) {
 }
 
 // TestDeniedPaths checks that no command prints or changes the content of denied files. Without the rule, each command
-// must print the content. Otherwise a command could fail for another reason.
+// must print the content, which shows that the commands fail because of the rule.
 func TestDeniedPaths(t *testing.T) {
+	t.Parallel()
 	readers := slices.Clone(maskReaders)
 	if isThere("/usr/bin/python3") {
 		readers = append(readers, `/usr/bin/python3 -c 'import os; print(open(os.environ["E"]).read())'`)
@@ -191,6 +193,7 @@ func TestDeniedPaths(t *testing.T) {
 // TestDeniedPathsAfterChanges checks that denied files stay hidden from running plugins after programs outside of the
 // sandbox replaced, moved or created them.
 func TestDeniedPathsAfterChanges(t *testing.T) {
+	t.Parallel()
 	eachMaskUser(t, func(t *testing.T, user string) {
 		m := newMasked(t, user)
 		m.start(`deny = ["**/.env", "secrets/**"]`, `enforce = "require"`)
@@ -244,6 +247,7 @@ var maskWriters = map[string]string{
 // TestProtectedPaths checks that no command changes protected files, and that plugins can still read these files.
 // Without the protection, each command must change its file.
 func TestProtectedPaths(t *testing.T) {
+	t.Parallel()
 	eachMaskUser(t, func(t *testing.T, user string) {
 		for command, file := range maskWriters {
 			m := newMasked(t, user)

@@ -24,13 +24,12 @@ func newMCP(s *cli.Settings) *cobra.Command {
 	var opts mcp.Options
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Be an MCP server on standard input and output",
-		Long: `Be an MCP server on standard input and output, for one client such as Claude Code, Codex
-or an editor. Every enabled tool is a tool of the server, a field tool as NAME_COMMAND; with
---single there is one, bash, whose command string leads to all of them. What the policy asks,
-the client asks its user. Logs go to standard error.
-
-Each run has a session of its own, unless --session names one that is to last.`,
+		Short: "Run an MCP server on standard input and output",
+		Long: `Run an MCP server on standard input and output, for one client such as Claude Code, Codex
+or an editor. Every enabled tool is a tool of the server; a field tool has the name
+NAME_COMMAND. With --single, there is only one tool, bash, whose command string can call all
+tools. If the policy asks about a call, the client asks its user. Logs go to standard error.
+Each run has its own session, unless --session names a session that is kept.`,
 		Example: `  claude mcp add toolhost -- toolhost mcp
   toolhost mcp --tools read,grep,glob`,
 		Args: cobra.NoArgs,
@@ -82,12 +81,12 @@ Each run has a session of its own, unless --session names one that is to last.`,
 
 // mcpOptions adds the global settings to the options of a server.
 func mcpOptions(s *cli.Settings, opts mcp.Options) mcp.Options {
-	opts.Session, opts.Log = s.Session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
+	opts.Session, opts.Branch, opts.Log = s.Session, s.Branch, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
 	return opts
 }
 
 func mcpFlags(c *cobra.Command, opts *mcp.Options) {
-	c.Flags().BoolVar(&opts.Single, "single", false, "offer one tool, bash, that leads to all")
+	c.Flags().BoolVar(&opts.Single, "single", false, "offer only one tool, bash, which can call all tools")
 	c.Flags().StringSliceVar(&opts.Tools, "tools", nil, "offer only these tools, by their full `names` (default: all that are enabled)")
 	c.Flags().DurationVar(&opts.AskTimeout, "ask-timeout", 0, "how long a call waits for an answer of the user (default: 10m)")
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestInstructionsNameLimits checks that the instructions for an agent describe the restrictions of its commands
-// (requirements U5, G2).
+// TestInstructionsNameLimits checks that the instructions for an agent describe the restrictions that apply to its
+// commands (requirements U5, G2).
 func TestInstructionsNameLimits(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]bool{

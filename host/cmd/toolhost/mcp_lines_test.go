@@ -17,7 +17,7 @@ type session struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Reader
-	end func() // end ends the program; the end of the test also calls it
+	end func() // end ends the program; also called at the end of the test
 }
 
 func lineSession(t *testing.T, dir string, args ...string) *session {
@@ -27,7 +27,7 @@ func lineSession(t *testing.T, dir string, args ...string) *session {
 	s := &session{t, in, out, sync.OnceFunc(func() {
 		_ = in.Close()
 		if err := c.Wait(); err != nil {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("the server ended with %v", err)
 		}
 	})}
 	t.Cleanup(s.end)
@@ -142,7 +142,7 @@ func TestMCPLinesCancel(t *testing.T) {
 	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`)
 	s.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bash","arguments":{"command":"pgrep -f '[s]leep 1617' | wc -l"}}}`)
 	if h := s.hear("2"); strings.TrimSpace(h.Result.Content[0].Text) != "0" {
-		t.Errorf("it still runs: %+v", h)
+		t.Errorf("the canceled command still runs: %+v", h)
 	}
 	s.say(read("1", ""))
 	if h := s.hear("1"); h.Result.Content[0].Text != "one\ntwo\n" {

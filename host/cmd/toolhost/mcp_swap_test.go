@@ -15,6 +15,7 @@ import (
 // TestMCPClientsFollowTheTools replaces a plugin by a version with different tools. The server must notify the client,
 // and the client must be able to call the new tools.
 func TestMCPClientsFollowTheTools(t *testing.T) {
+	t.Parallel()
 	dir := mcpDir(t)
 	plugin := filepath.Join(dir, "p")
 	put := func(variant string) {
@@ -23,7 +24,7 @@ func TestMCPClientsFollowTheTools(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(plugin+".new", fmt.Appendf(b, "\n!variant %s\n", variant), 0o755))
 		must(t, os.Rename(plugin+".new", plugin))
-		must(t, toolhost(t, dir, "version").Run()) // running any command makes the wrapper trust the binary
+		must(t, toolhost(t, dir, "version").Run()) // any command makes the wrapper trust the binary
 	}
 	put("version=1.0.0")
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte("plugin \"p\" {\n  path = \"p\"\n}\n"), 0o600))
@@ -49,7 +50,7 @@ func TestMCPClientsFollowTheTools(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(30 * time.Second):
-		t.Fatal("nobody told the client")
+		t.Fatal("the client was not notified")
 	}
 	if !slices.Contains(names(), "extra") {
 		t.Errorf("%v", names())

@@ -54,7 +54,7 @@ func mcpDir(t *testing.T) string {
 
 func toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.Command(filepath.Join(bin, "trusting", "toolhost"), append([]string{"--state", dir + ".state"}, args...)...)
+	c := exec.Command(filepath.Join(bin, "trusting", "toolhost"), append([]string{"--state", keptState(t, dir+".state")}, args...)...)
 	c.Dir = dir
 	c.Stderr = t.Output()
 	return c
@@ -163,7 +163,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// approverToken is the token of the client that answers asks.
+// approverToken is the token of the client that answers permission requests.
 const approverToken = "token-of-the-approver"
 
 // hasPrincipals reports whether the configuration contains principals. In this case, the server creates no token.
@@ -186,17 +186,24 @@ func serve(t *testing.T, dir string, args ...string) (base, token string) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	var log bytes.Buffer // output of the host after its start
+	logged := make(chan struct{})
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
+		<-logged
 		if err := c.Wait(); err != nil {
 			t.Errorf("serve: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the host logged: %s", log.Bytes())
 		}
 	})
 	lines := bufio.NewReader(said)
 	for base == "" || token == "" && !slices.Contains(args, "--no-auth") && !hasPrincipals(t, dir) {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("it does not listen: %v", err)
+			close(logged)
+			t.Fatalf("the server does not listen: %v", err)
 		}
 		if _, addr, ok := strings.Cut(line, "listening on "); ok {
 			base = strings.TrimSpace(addr)
@@ -205,7 +212,10 @@ func serve(t *testing.T, dir string, args ...string) (base, token string) {
 			token = strings.Fields(rest)[0]
 		}
 	}
-	go io.Copy(io.Discard, lines)
+	go func() {
+		defer close(logged)
+		_, _ = io.Copy(&log, lines)
+	}()
 	return base, token
 }
 
@@ -275,7 +285,7 @@ func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*
 	if err != nil || res.IsError {
 		t.Fatalf("%v %+v", err, res)
 	}
-	eventually(t, "both lines are told", func() bool { // wait, because the result can arrive before the notifications are handled
+	eventually(t, "both lines are reported", func() bool { // wait, because the result can arrive before the notifications are handled
 		mu.Lock()
 		defer mu.Unlock()
 		return len(*notes) >= 2
@@ -296,7 +306,7 @@ func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*
 	}
 }
 
-// askTest checks that the client's user can answer an ask of a tool.
+// askTest checks that the client's user can answer a permission request for a tool.
 func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 	t.Helper()
 	for _, tc := range []struct {
@@ -397,7 +407,7 @@ func TestOutsideOverMCP(t *testing.T) {
 	}
 }
 
-// TestSwappedWhileAsked checks that a link which changes while a person is asked leads a call to no other file.
+// TestSwappedWhileAsked checks that a call reaches no other file if a link changes while a person is asked.
 func TestSwappedWhileAsked(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -485,10 +495,17 @@ func running(t *testing.T, name, dir string) bool {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in 20 s", what)
+	for end := time.Now().Add(time.Minute); ; {
+		began := time.Now()
+		if done() {
+			return
 		}
+		if began.After(end) {
+			t.Fatalf("%s: not in a minute", what)
+		}
+		// Some conditions start a program. If a condition is slow, wait longer before the next check, because the
+		// checks need the same processors as the work that the test waits for.
+		time.Sleep(max(20*time.Millisecond, 3*time.Since(began)))
 	}
 }
 
@@ -551,10 +568,10 @@ func TestMCPClientGone(t *testing.T) {
 			}
 		case <-time.After(30 * time.Second):
 			_ = c.Process.Kill()
-			t.Fatalf("%s: the server goes on", command)
+			t.Fatalf("%s: the server does not end", command)
 		}
 		if running(t, "sleep", dir) {
-			t.Errorf("%s goes on", command)
+			t.Errorf("%s: the command still runs", command)
 		}
 	}
 }

@@ -12,17 +12,33 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMountedToolsChange checks that tools that a mounted server announces while no call runs reach the client at once.
+// TestMountedToolsChange checks that a client is notified at once if a mounted server adds tools while no call runs.
 func TestMountedToolsChange(t *testing.T) {
 	t.Parallel()
+	for _, tc := range []struct {
+		era      string
+		endpoint bool
+	}{{"2025-11-25", false}, {"2025-11-25", true}, {"2026-07-28", false}, {"2026-07-28", true}} {
+		t.Run(fmt.Sprintf("%s endpoint %v", tc.era, tc.endpoint), func(t *testing.T) {
+			t.Parallel()
+			args := []string{"mcp"}
+			if tc.endpoint {
+				args = append(args, "--endpoint", "every")
+			}
+			toolsChange(t, tc.era, args)
+		})
+	}
+}
+
+func toolsChange(t *testing.T, era string, args []string) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "later"), nil, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "field \"t\" {\n  mcp { command = [%q, \"serve\"] }\n}\n", filepath.Join(bin, "testserver")), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "field \"t\" {\n  mcp { command = [%q, \"serve\"] }\n}\nendpoint \"every\" {\n  tools = [\"t:*\"]\n  mode = \"all\"\n}\n", filepath.Join(bin, "testserver")), 0o600))
 	changed := make(chan struct{}, 10)
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
-	}).Connect(t.Context(), &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	}).Connect(t.Context(), &mcp.CommandTransport{Command: toolhost(t, dir, args...)}, &mcp.ClientSessionOptions{ProtocolVersion: era})
 	must(t, err)
 	defer s.Close()
 	has := func() bool {
@@ -37,7 +53,7 @@ func TestMountedToolsChange(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(30 * time.Second):
-		t.Fatal("nobody told the client")
+		t.Fatal("the client was not notified")
 	}
 	if !has() {
 		t.Error("the tool is not listed")

@@ -19,17 +19,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// publicServer is one entry of bench/mounts/servers.json. Its credentials are made up: servers list their tools without
-// using them.
+// publicServer is one entry of bench/mounts/servers.json. The credentials of the entry are invented, because servers
+// list their tools without using credentials.
 type publicServer struct {
 	Package, Version string
 	Args             []string
 	Env              map[string]string
 }
 
-// TestMountsOfPublicServers installs public MCP servers, mounts each, and compares the tools of the mount with the tools
-// that the server lists itself. No tool may be lost. It runs only if TOOLHOST_MOUNTS names a directory for the packages,
-// because they need gigabytes (make soak-mounts).
+// TestMountsOfPublicServers installs public MCP servers, mounts each of them, and compares the tools of the mount with
+// the tools that the server itself lists. No tool may be missing. The test runs only if TOOLHOST_MOUNTS names a
+// directory for the packages, because they need gigabytes (make soak-mounts).
 func TestMountsOfPublicServers(t *testing.T) {
 	packages := os.Getenv("TOOLHOST_MOUNTS")
 	if packages == "" {
@@ -60,7 +60,7 @@ func TestMountsOfPublicServers(t *testing.T) {
 	}
 }
 
-// install installs the package of a server without running its scripts, and returns its program.
+// install installs the package of a server without running its scripts. It returns the path of the server's program.
 func (s *publicServer) install(t *testing.T, packages string) string {
 	t.Helper()
 	dir := filepath.Join(packages, strings.ReplaceAll(s.Package, "/", "+")+"@"+s.Version)
@@ -104,14 +104,14 @@ func listedBy(t *testing.T, command []string, env map[string]string, dir string)
 	stdout, err := c.StdoutPipe()
 	must(t, err)
 	must(t, c.Start())
-	defer func() { _ = c.Process.Kill(); _ = c.Wait() }() // some servers do not end with their input
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }() // some servers do not end when their input ends
 	messages, out := io.Pipe()
 	go func() { // some servers print text besides messages
 		lines := bufio.NewReader(stdout)
 		for {
 			line, err := lines.ReadBytes('\n')
 			if bytes.HasPrefix(line, []byte("{")) && bytes.Contains(line, []byte(`"jsonrpc"`)) {
-				_, _ = out.Write(line) // fails only if the client ended
+				_, _ = out.Write(line) // ignore the error: it means that the client has ended
 			}
 			if err != nil {
 				_ = out.CloseWithError(err)
@@ -129,7 +129,7 @@ func listedBy(t *testing.T, command []string, env map[string]string, dir string)
 	return names
 }
 
-// mountedFrom returns the names of the tools of a server that is mounted.
+// mountedFrom mounts a server and returns the names of its tools.
 func mountedFrom(t *testing.T, command []string, env map[string]string, dir string) (names []string) {
 	t.Helper()
 	argv, err := json.Marshal(command)

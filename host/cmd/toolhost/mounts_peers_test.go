@@ -52,7 +52,7 @@ func TestMountedServers(t *testing.T) {
 	call := func(command string) (r result) {
 		t.Helper()
 		c := toolhost(t, dir, "--json", "run", command)
-		b, _ := c.Output() // ignore the error: the output also contains error messages
+		b, _ := c.Output() // ignore the error: if the command fails, the output contains the reason
 		if err := json.Unmarshal(b, &r); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, b)
 		}
@@ -74,7 +74,7 @@ func TestMountedServers(t *testing.T) {
 		t.Errorf("the file written: %q, %v", b, err)
 	}
 	if r := call("memory:read_graph"); r.Error != nil || !strings.Contains(string(r.Data), `"Ada"`) {
-		t.Errorf("what another process kept: %+v", r)
+		t.Errorf("the graph that another process stored: %+v", r)
 	}
 	if r := call("everything:get-tiny-image"); r.Error != nil || len(r.Attachments) != 1 || r.Attachments[0].Type != "image" || r.Attachments[0].MediaType != "image/png" || len(r.Attachments[0].Content) == 0 {
 		t.Errorf("image: %+v", r)

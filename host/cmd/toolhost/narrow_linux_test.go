@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestNarrowing checks that a running server takes rights away as soon as the configuration does, even if another part of
-// the configuration does not work: a hook whose program does not exist, a plugin that does not start, or a privilege
-// increase that nobody approved.
+// TestNarrowing checks that a running server removes rights as soon as they are removed from the configuration. This
+// must also happen if another part of the configuration does not work: a hook whose program does not exist, a plugin
+// that does not start, or a privilege increase that was not approved.
 func TestNarrowing(t *testing.T) {
 	conf, root := t.TempDir(), t.TempDir()
 	file, plugin := filepath.Join(conf, "toolhost.hcl"), filepath.Join(conf, "testplugin")
@@ -37,7 +37,7 @@ func TestNarrowing(t *testing.T) {
 	bob.want(200, "in the root", "POST", "/v1/run", read)
 	alice.want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
 
-	// A hook that cannot run, and beside it a root, a principal, a tool and a command less.
+	// The configuration has a hook that cannot run. It also removes a root, a principal, two tools and a command.
 	write(base, "principal \"bob\" {}\nprincipal \"ops\" { role = \"administrator\" }\n", `
 tool "glob" { enabled = false }
 tool "edit" { enabled = false }
@@ -54,11 +54,11 @@ hook "guard" {
 	bob.want(200, `"success":false`, "POST", "/v1/run", fmt.Sprintf(`{"command":"cat %s/f"}`, root))
 	bob.want(200, "disabled", "POST", "/v1/run", `{"command":"tool:edit notes.txt"}`)
 	bob.want(200, `denied by deny \"secrets\"`, "POST", "/v1/run", `{"command":"echo secret x"}`)
-	bob.want(200, `"output":"hi\n"`, "POST", "/v1/run", `{"command":"echo hi"}`) // the hook would stop it
+	bob.want(200, `"output":"hi\n"`, "POST", "/v1/run", `{"command":"echo hi"}`) // succeeds because the hook is not active
 	ops.want(200, "The restrictions in it apply already: tools cannot use the root "+root, "GET", "/v1/status", "")
 	ops.want(200, "config_refused", "GET", "/v1/status", "")
 
-	// What is restricted stays so until somebody decides to go back, as going back increases privileges.
+	// The restrictions stay until a person decides to restore the old configuration, because that increases privileges.
 	write(base, rooted, people, "principal \"bob\" {}\n")
 	eventually(t, "going back is refused", func() bool {
 		_, body := ops.do("GET", "/v1/status", "")
@@ -73,7 +73,7 @@ hook "guard" {
 	bob.want(200, "in the root", "POST", "/v1/run", read)
 	ops.want(200, "alice", "GET", "/v1/log", "")
 
-	// A privilege increase that needs an approval, and a restriction.
+	// The configuration has a privilege increase that needs an approval, and a restriction. The restriction must apply.
 	write(base, rooted, people, "principal \"bob\" { tools = [\"read\"] }\nprincipal \"eve\" {}\n")
 	eventually(t, "bob may only read", func() bool {
 		_, body := bob.do("POST", "/v1/run", `{"command":"echo hi"}`)
@@ -81,7 +81,8 @@ hook "guard" {
 	})
 	bob.want(200, "in the root", "POST", "/v1/run", read)
 
-	// A plugin that does not start any more, and a right less for it: the old process must not serve with the old right.
+	// The plugin no longer starts, and the configuration removes one of its rights. The old process must not serve with
+	// the old right.
 	alice.want(200, "hi", "POST", "/v1/run", `{"command":"field:test echo hi"}`)
 	must(t, os.WriteFile(plugin+".next", []byte("#!/bin/sh\nexit 3\n"), 0o700))
 	must(t, os.Rename(plugin+".next", plugin))
@@ -93,7 +94,7 @@ hook "guard" {
 	alice.want(200, "in the root", "POST", "/v1/run", read)
 	must(t, os.WriteFile(plugin+".next", program, 0o700))
 	must(t, os.Rename(plugin+".next", plugin))
-	eventually(t, "the mended plugin serves", func() bool {
+	eventually(t, "the repaired plugin serves", func() bool {
 		_, body := alice.do("POST", "/v1/run", `{"command":"field:test echo hi"}`)
 		return strings.Contains(body, `"output":"hi`)
 	})

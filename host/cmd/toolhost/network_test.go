@@ -17,11 +17,12 @@ import (
 
 // TestSingleHosts checks that commands can reach only the listed hosts.
 func TestSingleHosts(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		testneed.Missing(t, "there is no curl; install it")
 	}
 	if !supports(t, "ns") {
-		testneed.Missing(t, "this machine has no namespaces: toolhost doctor says why")
+		testneed.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
 	}
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ANSWERED") })
 	listed, other := httptest.NewServer(answer), httptest.NewServer(answer)
@@ -60,10 +61,10 @@ func TestSingleHosts(t *testing.T) {
 				}
 			}
 			if strings.Contains(outs[7], "ESCAPED") || strings.Contains(outs[6], "ANSWERED") {
-				t.Errorf("what does not use the proxy got out: %s %s", outs[6], outs[7])
+				t.Errorf("a connection that bypasses the proxy succeeded: %s %s", outs[6], outs[7])
 			}
 			if strings.Contains(outs[9], "refused") || strings.Contains(outs[0], "refused") {
-				t.Errorf("a call is told of what was refused to another: %s", outs[9])
+				t.Errorf("a call reports a connection that was refused to another call: %s", outs[9])
 			}
 			log := w.command(user, filepath.Join(bin, "toolhost"), "--config", filepath.Join(w.dir, "toolhost.hcl"), "--workspace", w.work, "log", "--json", "--decision", "deny")
 			log.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_STATE_HOME=" + filepath.Join(w.dir, "state")}

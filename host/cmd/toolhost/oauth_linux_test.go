@@ -29,8 +29,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// browse opens a page of a provider, follows its redirects, and returns the address at which the provider ends the
-// authorization: the first address that begins with end.
+// browse opens a page of a provider and follows redirects. It returns the address at which the provider ends the
+// authorization, which is the first address that begins with the argument "end".
 func browse(t *testing.T, page, end string) *url.URL {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -58,7 +58,8 @@ func browse(t *testing.T, page, end string) *url.URL {
 }
 
 // TestOAuthResource checks that an MCP client that knows only the address of the server finds the provider, registers
-// itself, gets a token and calls a tool. A token without the scopes is refused with the scopes that it needs.
+// itself, gets a token and calls a tool. A token without the required scopes must be refused, and the error must name
+// these scopes.
 func TestOAuthResource(t *testing.T) {
 	t.Parallel()
 	const resource, redirect = "http://localhost:1/mcp", "http://127.0.0.1:9/callback"
@@ -108,7 +109,7 @@ principal "staff" {
 	few.want(404, "toolhost token create", "GET", "/.well-known/oauth-protected-resource/other", "")
 }
 
-// nosyServer counts the requests that it gets, and those with a token.
+// nosyServer counts all requests that it gets, and the requests with a token.
 type nosyServer struct{ requests, tokens atomic.Int64 }
 
 // nosy starts a server that refuses all requests.
@@ -126,7 +127,7 @@ func nosy(t *testing.T) (url string, n *nosyServer) {
 	return s.URL, n
 }
 
-// startLogin starts a login command and returns the page that it prints. The function finish waits for the end of the command
+// startLogin starts a login command and returns the page that it prints. The function "finish" waits for the end of the command
 // and returns its output.
 func startLogin(t *testing.T, login *exec.Cmd) (page *url.URL, finish func() string) {
 	t.Helper()
@@ -158,7 +159,8 @@ func startLogin(t *testing.T, login *exec.Cmd) (page *url.URL, finish func() str
 	}
 }
 
-// demandingHost starts a host that takes only the tokens of an issuer. The function before is called before each request.
+// demandingHost starts a host that accepts only tokens of an issuer. It returns the addresses of the issuer and of the
+// host. The function "before" is called before each request.
 func demandingHost(t *testing.T, before func()) (issuer, at string) {
 	t.Helper()
 	issuer, _ = startIssuer(t)
@@ -185,8 +187,8 @@ principal "staff" {
 	return issuer, front.URL
 }
 
-// TestLogin logs in at a remote server with the command, as a person with a browser does, and uses the login in a mount:
-// the token is renewed, and the login ends with the command logout. The remote server is another host.
+// TestLogin checks the commands for logins at a remote server, which is another host. A person logs in with a browser.
+// A mount must use the login, the token must be renewed, and the command logout must end the login.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool
@@ -215,7 +217,7 @@ func TestLogin(t *testing.T) {
 		}
 	}
 	const call = `up:bash --command "echo from the server"`
-	expect(command("run", call), "toolhost mcp login up") // the start failed slowly, so it is remembered
+	expect(command("run", call), "toolhost mcp login up") // the failure is remembered, because the failed start was slow
 	slow.Store(false)
 	expect(command("run", call), "The start failed")
 	expect(command("mcp", "status"), "none")
@@ -260,7 +262,8 @@ func TestLogin(t *testing.T) {
 	if before["issuer"] != issuer || before["revoke_url"] != issuer+"/token/revocation" {
 		t.Errorf("%v", before)
 	}
-	// Another server in a field of the same name gets no token, in the same process and in another one.
+	// Another server in a field with the same name must get no token, neither from the same process nor from another
+	// process.
 	other, heard := nosy(t)
 	elsewhere := filepath.Join(dir, "elsewhere.hcl")
 	must(t, os.WriteFile(elsewhere, []byte(strings.ReplaceAll(config, front, other)), 0o600))
@@ -298,8 +301,8 @@ func TestLogin(t *testing.T) {
 	expect(command("mcp", "logout", "up"), "has no login")
 }
 
-// TestLoginByConfiguration logs in with the scopes and the client of an oauth block. Flags take precedence, and a missing
-// secret is an error.
+// TestLoginByConfiguration checks a login with the scopes and the client of an oauth block. Flags must take precedence,
+// and a missing secret must be an error.
 func TestLoginByConfiguration(t *testing.T) {
 	t.Parallel()
 	issuer, _ := startIssuer(t)
@@ -363,7 +366,7 @@ field "up" {
 	other := login("OTHER=", "--client-id", "builder")
 	page, _ := startLogin(t, other)
 	must(t, other.Process.Kill())
-	_ = other.Wait() // it was killed
+	_ = other.Wait() // ignore the error: the process was killed
 	if q := page.Query(); q.Get("client_id") != "builder" {
 		t.Errorf("the flag does not take precedence: %s", page)
 	}

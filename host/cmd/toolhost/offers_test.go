@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestPromptsOfPlugins uses the prompts and resources of a plugin in Go, in both revisions. Rules of the operator hold for
-// them, and a panic fails only its request.
+// TestPromptsOfPlugins checks the prompts and resources of a plugin in Go with two protocol revisions. Rules of the
+// operator must apply to them, and a panic must fail only its own request.
 func TestPromptsOfPlugins(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
@@ -74,7 +74,7 @@ permissions {
 			refused(err, jsonrpc.CodeInvalidParams, `There is no town "Bonn". Read town://list.`)
 			_, err = s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "town://Berlin/flag"})
 			if err == nil || !strings.Contains(err.Error(), "not this one") {
-				t.Errorf("a rule does not hold: %v", err)
+				t.Errorf("the rule was not applied: %v", err)
 			}
 		})
 	}

@@ -10,13 +10,14 @@ import (
 
 // TestExamplesForOperators checks that the configurations in docs/operators.md are valid and that their own tests pass.
 func TestExamplesForOperators(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../docs/operators.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := strings.Split(string(text), "```hcl\n")[1:]
 	if len(blocks) < 2 {
-		t.Fatal("the tools have no examples")
+		t.Fatal("docs/operators.md has no examples")
 	}
 	for _, b := range blocks {
 		example, _, _ := strings.Cut(b, "```")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// step is one call in a history. If name is empty, the step is a command string for the router. Otherwise it is a
+// step is one call in a history. If name is empty, the step is a command string for the router. Otherwise the step is a
 // function call.
 type step struct {
 	name    string
@@ -37,8 +37,8 @@ type cancels int
 
 const (
 	neverCanceled cancels = iota
-	// canceledWithoutAnswer is for clients that receive no answer to a canceled call. Then only calls without effects
-	// are canceled.
+	// canceledWithoutAnswer is for clients that receive no answer to a canceled call. For such clients, only calls
+	// without effects are canceled.
 	canceledWithoutAnswer
 	canceledWithAnswer
 )

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ import (
 
 // histories is the number of random histories for the library. The environment variable TOOLHOST_ORDER overrides it.
 // Each frontend of the program gets a tenth of this number.
-const histories = 100
+const histories = 50
 
 func orderHistories(t *testing.T) int {
 	t.Helper()
@@ -73,6 +74,11 @@ func orderDir(t *testing.T) (dir, config string) {
 	return dir, config
 }
 
+// impatient reports whether the call stopped waiting for a slow command. The output contains a note in this case. On a
+// busy machine, this also happens with commands that are usually fast, and the results then differ from those of a
+// sequential execution.
+func (o outcome) impatient() bool { return strings.Contains(o.output, "It did not wait for") }
+
 // sender runs the calls of a history in one session. It sends all calls without waiting for results. Result i belongs to
 // call i.
 type sender func(ctx context.Context, session string, steps []step) []outcome
@@ -81,20 +87,32 @@ type sender func(ctx context.Context, session string, steps []step) []outcome
 func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
 	t.Helper()
 	var wg sync.WaitGroup
-	var calls, bad atomic.Int64
+	var calls, bad, unclear atomic.Int64
 	next := make(chan int)
-	for range 4 {
+	for range 2 {
 		wg.Go(func() {
 			for i := range next {
-				session := fmt.Sprintf("%s-%d", filepath.Base(t.Name()), i)
-				root := filepath.Join(dir, session)
-				m := newSequence(t, root)
-				steps := history(rand.New(rand.NewPCG(uint64(i), 7)), root, can)
-				calls.Add(int64(len(steps)))
-				if problems := compare(t, m, steps, send(t.Context(), session, steps)); len(problems) > 0 && bad.Add(1) < 5 {
+				var problems []string
+				var impatient bool
+				for try := range 5 {
+					session := fmt.Sprintf("%s-%d-%d", filepath.Base(t.Name()), i, try)
+					root := filepath.Join(dir, session)
+					m := newSequence(t, root)
+					steps := history(rand.New(rand.NewPCG(uint64(i), 7)), root, can)
+					calls.Add(int64(len(steps)))
+					results := send(t.Context(), session, steps)
+					problems = compare(t, m, steps, results)
+					_ = os.RemoveAll(root)
+					impatient = slices.ContainsFunc(results, outcome.impatient)
+					if len(problems) == 0 || !impatient {
+						break
+					}
+				}
+				if len(problems) > 0 && impatient {
+					unclear.Add(1)
+				} else if len(problems) > 0 && bad.Add(1) < 5 {
 					t.Errorf("history %d:\n%s", i, strings.Join(problems, "\n"))
 				}
-				_ = os.RemoveAll(root)
 			}
 		})
 	}
@@ -103,14 +121,17 @@ func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
 	}
 	close(next)
 	wg.Wait()
-	t.Logf("%d histories with %d calls, %d differ from sequential execution", n, calls.Load(), bad.Load())
+	t.Logf("%d histories with %d calls: %d differ from sequential execution, and %d are unclear, because calls did not wait", n, calls.Load(), bad.Load(), unclear.Load())
+	if int(unclear.Load()) > n/4 {
+		t.Errorf("in %d of %d histories, calls did not wait for earlier calls in any try, so this machine is too busy for the test", unclear.Load(), n)
+	}
 }
 
 // TestOrderOfCalls compares random concurrent calls of several callers with a sequential execution.
 func TestOrderOfCalls(t *testing.T) {
+	t.Parallel()
 	dir, config := orderDir(t)
-	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
-	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: filepath.Join(bin, "plugins"), Workspace: dir, StateDir: t.TempDir()})
+	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: filepath.Join(bin, "plugins"), Workspace: dir, StateDir: keptState(t, filepath.Join(t.TempDir(), "state"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,17 +171,6 @@ func TestOrderOfCalls(t *testing.T) {
 		wg.Wait()
 		return out
 	})
-}
-
-// shortDir returns a new directory whose path is short enough for sockets.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "th")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 func outcomeOf(res *host.Result) outcome {
@@ -221,11 +231,12 @@ func outcomesIn(t *testing.T, body io.Reader, n int) []outcome {
 	return out
 }
 
-// TestOrderInBatch sends all calls of a history at once, to "batch --ordered" and to /v1/batch.
+// TestOrderInBatch is like TestOrderOfCalls, but sends all calls of a history at once, to "batch --ordered" and to
+// /v1/batch.
 func TestOrderInBatch(t *testing.T) {
+	t.Parallel()
 	n := orderHistories(t) / 10
 	dir, config := orderDir(t)
-	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	t.Run("batch", func(t *testing.T) {
 		runHistories(t, dir, n/5+1, abilities{routed: true}, func(ctx context.Context, session string, steps []step) []outcome {
 			c := toolhost(t, dir, "--config", config, "--workspace", dir, "batch", "--ordered")
@@ -250,10 +261,11 @@ func TestOrderInBatch(t *testing.T) {
 	})
 }
 
-// TestOrderOverMCP sends the calls of a history without pauses over standard input and output.
+// TestOrderOverMCP is like TestOrderOfCalls, but sends the calls over standard input and output, without waiting for
+// answers.
 func TestOrderOverMCP(t *testing.T) {
+	t.Parallel()
 	dir, config := orderDir(t)
-	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	runHistories(t, dir, orderHistories(t)/50+1, abilities{cancels: canceledWithoutAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
 		s := lineSession(t, dir, "--config", config, "--workspace", dir, "--session", session)
 		for i, call := range steps {
@@ -312,11 +324,11 @@ func pipelined(c *client, session string, steps []step, call func(i int) outcome
 	return out
 }
 
-// TestOrderOverHTTP sends each call of a history over a separate connection, to /v1/run and to /mcp.
+// TestOrderOverHTTP is like TestOrderOfCalls, but sends each call over a separate connection, to /v1/run and to /mcp.
 func TestOrderOverHTTP(t *testing.T) {
+	t.Parallel()
 	n := orderHistories(t)/50 + 1
 	dir, config := orderDir(t)
-	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	base, token := serve(t, dir, "--config", config, "--workspace", dir)
 	t.Run("run", func(t *testing.T) {
 		c := &client{t, base, token}
@@ -369,7 +381,7 @@ func (s *session) answers(steps []step) []outcome {
 			open[i] = true
 		}
 	}
-	for len(open) > 0 { // the last call runs last, but the answers of others can still be on their way when it is answered
+	for len(open) > 0 { // the last call runs last, but answers to other calls can arrive after its answer
 		line, err := s.out.ReadBytes('\n')
 		if err != nil {
 			s.t.Error(err)

@@ -12,8 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestAsksOfAnotherProcess answers the permission asks of "toolhost mcp" through a server that runs beside it: for a client that
-// cannot ask, and for one whose user does not answer. Without the server, nobody is asked.
+// TestAsksOfAnotherProcess checks that permission requests of "toolhost mcp" can be answered through a server in
+// another process. This must work for a client that cannot ask its user, and for a client whose user does not answer.
+// If there is no server, nobody is asked.
 func TestAsksOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -30,7 +31,7 @@ principal "lead" {
 }
 principal "nobody" {}
 `...), 0o600))
-	must(t, toolhost(t, dir, "version").Run()) // trusts the file
+	must(t, toolhost(t, dir, "version").Run()) // any command makes the wrapper trust the file
 
 	touch := map[string]any{"command": "touch made"}
 	made := func() bool { _, err := os.Stat(filepath.Join(dir, "made")); return err == nil }
@@ -38,7 +39,8 @@ principal "nobody" {}
 	if got := text(t, callTool(t, alone, "bash", touch)); made() || !strings.Contains(got, "needs a confirmation") {
 		t.Errorf("without a server: %s", got)
 	}
-	touch = map[string]any{"command": "touch ./made"} // the answer that nobody can be asked is remembered
+	// Use another command, because the host remembers that nobody could be asked about the first command.
+	touch = map[string]any{"command": "touch ./made"}
 
 	base, _ := serve(t, dir)
 	approver := &client{t, base, approverToken}
@@ -92,6 +94,6 @@ principal "nobody" {}
 	log, err := toolhost(t, dir, "log", "--tool", "bash", "--json").Output()
 	must(t, err)
 	if !strings.Contains(string(log), "by approver-token") && !strings.Contains(string(log), "approver-token") {
-		t.Errorf("the log does not name who answered: %.600s", log)
+		t.Errorf("the log does not name the approver: %.600s", log)
 	}
 }

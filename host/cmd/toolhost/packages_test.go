@@ -31,7 +31,8 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 });
 `
 
-// npmRegistry serves the package @acme/server in some versions. A package can have a script that runs at its installation.
+// npmRegistry serves several versions of the package @acme/server. Version 2.0.0 has a script that runs when the
+// package is installed.
 type npmRegistry struct {
 	*httptest.Server
 	versions map[string]map[string]any
@@ -89,9 +90,10 @@ func archive(t *testing.T, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// TestPackages installs an MCP server from npm, runs it without a network, and upgrades it. A package with an install
-// script and a changed package lock are refused.
+// TestPackages checks that an MCP server from npm can be installed, run without a network, and upgraded. A package with
+// an install script and a changed package lock must be refused.
 func TestPackages(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"npm", "node"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed", program)

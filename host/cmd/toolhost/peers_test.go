@@ -15,14 +15,17 @@ import (
 	"time"
 )
 
-// peer returns the path of a file in the pinned npm packages of bench/peers.
+// peer returns the path of a file in the pinned npm packages of bench/peers. The path is that of the user's cache, because
+// sandboxes get access to it.
 func peer(t *testing.T, path string) string {
 	t.Helper()
 	dir := os.Getenv("TOOLHOST_PEERS")
 	if dir == "" {
 		t.Fatal("TOOLHOST_PEERS is not set: run make test, which installs the peers")
 	}
-	return filepath.Join(dir, path)
+	dir, err := filepath.EvalSymlinks(filepath.Join(dir, "node_modules"))
+	must(t, err)
+	return filepath.Join(filepath.Dir(dir), path)
 }
 
 func node(t *testing.T, args ...string) *exec.Cmd {
@@ -34,7 +37,8 @@ func node(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// TestTypeScriptClients tests both generations of the official TypeScript SDK.
+// TestTypeScriptClients tests both generations of the official TypeScript SDK, also with questions of mounted servers of
+// both generations of the protocol.
 func TestTypeScriptClients(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []string{"1", "2"} {
@@ -45,6 +49,10 @@ func TestTypeScriptClients(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			config, err := os.ReadFile(filepath.Join(dir, "toolhost.hcl"))
+			must(t, err)
+			config = fmt.Appendf(config, "field \"older\" {\n  mcp { command = [%q, \"demanding\"] }\n}\nfield \"newer\" {\n  mcp { command = [%q] }\n}\n", filepath.Join(bin, "testserver"), filepath.Join(bin, "everything"))
+			must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), config, 0o600))
 			server := toolhost(t, dir, "mcp")
 			c := node(t, append([]string{script, peer(t, ""), generation}, server.Args...)...)
 			c.Dir = dir
@@ -61,6 +69,7 @@ func TestTypeScriptClients(t *testing.T) {
 				Tools, Asked                         []string
 				Canceled                             string
 				Read, Failed, Printed, Asking, After result
+				Older, Newer                         result
 				Progress                             []struct{ Message string }
 			}
 			if err := json.Unmarshal(b, &seen); err != nil {
@@ -76,12 +85,13 @@ func TestTypeScriptClients(t *testing.T) {
 			}{
 				"read": {seen.Read, "one\ntwo\n", false}, "failed": {seen.Failed, "File does not exist", true},
 				"printed": {seen.Printed, "first\nsecond\n", false}, "asking": {seen.Asking, "thank you", false}, "after": {seen.After, "on\n", false},
+				"older": {seen.Older, `{"action":"accept","content":{"age":36}}`, false}, "newer": {seen.Newer, "Hello, Ada!", false},
 			} {
 				if r.IsError != r.fails || len(r.Content) != 1 || !strings.Contains(r.Content[0].Text, r.text) {
 					t.Errorf("%s: %+v", what, r.result)
 				}
 			}
-			if fmt.Sprint(seen.Progress) != "[{first} {second}]" || len(seen.Asked) != 1 || !strings.Contains(seen.Asked[0], "May I?") || seen.Canceled != "error" {
+			if fmt.Sprint(seen.Progress) != "[{first} {second}]" || len(seen.Asked) != 3 || !strings.Contains(seen.Asked[0], "May I?") || seen.Canceled != "error" {
 				t.Errorf("%s", b)
 			}
 			if running(t, "sleep", dir) {
@@ -117,8 +127,8 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// TestConformance runs the official conformance suite. The server that it requires is mounted, so all of it passes through
-// the host. No failure is expected.
+// TestConformance runs the official conformance suite. The server that the suite requires is mounted, so all messages
+// pass through the host. All scenarios must pass.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for era, scenarios := range map[string]int{"2025-11-25": 33, "2026-07-28": 40} {

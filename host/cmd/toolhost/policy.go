@@ -16,7 +16,7 @@ import (
 )
 
 func newPolicy(s *cli.Settings) *cobra.Command {
-	c := &cobra.Command{Use: "policy", Short: "Look at what the permissions make of commands, and at remembered answers"}
+	c := &cobra.Command{Use: "policy", Short: "Check permissions and manage remembered answers"}
 	c.AddCommand(newPolicyCheck(s), newPolicyTest(s), newPolicyList(s), newPolicyRevoke(s))
 	return c
 }
@@ -24,10 +24,10 @@ func newPolicy(s *cli.Settings) *cobra.Command {
 func newPolicyCheck(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [flags] [--] COMMAND",
-		Short: "Say whether a command would be allowed, asked about or denied, and by which rule",
-		Long: `Say whether a command would be allowed, asked about or denied, by which rule, and what a
-script would run. What cannot be known before it runs is listed as unknown. Nothing runs
-and nobody is asked.`,
+		Short: "Show the decision about a command, and its rule",
+		Long: `Show whether a command would be allowed, asked about or denied, by which rule, and what a
+script would run. Parts that cannot be known before it runs are listed as unknown. Nothing
+runs and nobody is asked.`,
 		Example: `  toolhost policy check 'git push origin main'
   toolhost policy check --json 'echo "$(curl example.org)" | sh'`,
 		Args: needCommand,
@@ -95,9 +95,10 @@ func decisionText(w io.Writer, d *host.Decision) error {
 func newPolicyTest(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "test [FILE…]",
-		Short: "Run the tests beside the rules, and those in files of test blocks",
-		Long: `Run the test blocks of the configuration's permissions, and of the files named. Each says
-of a command whether it is to be allowed, asked about or denied. Exit status 1 when one fails.`,
+		Short: "Run the tests of the permission rules",
+		Long: `Run the test blocks in the permissions of the configuration, and in the given files. Each
+test states whether a command must be allowed, asked about or denied. The exit status is 1 if a
+test fails.`,
 		RunE: func(c *cobra.Command, files []string) error {
 			h, err := s.Open(c)
 			if err != nil {
@@ -143,7 +144,7 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 	return nil
 }
 
-// newPolicyList returns the command toolhost policy list.
+// newPolicyList returns the command "toolhost policy list".
 func newPolicyList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",

@@ -28,7 +28,7 @@ permissions {
 }
 `
 
-// approver answers permission asks, and does something before each answer.
+// approver answers permission requests. It calls the function "before" before each answer.
 type approver struct {
 	mu     sync.Mutex
 	asks   []*tool.Permission
@@ -63,7 +63,7 @@ func said(res *tool.Result) string {
 	return res.Output
 }
 
-// auditOf returns the answers in the audit log.
+// auditOf returns the answers to permission requests in the audit log.
 func auditOf(t *testing.T, h *host.Host) string {
 	t.Helper()
 	entries, err := h.Log(host.LogQuery{Limit: 100})
@@ -80,7 +80,8 @@ func diffOf(p *tool.Permission) string {
 	return text
 }
 
-// previewHost opens a host whose asks about commands show a diff.
+// previewHost opens a host with a configuration, and a workspace with the given files. The function "run" runs a
+// command in this host.
 func previewHost(t *testing.T, config string, files map[string]string) (h *host.Host, ws string, run func(a *approver, branch, command string) *tool.Result) {
 	t.Helper()
 	needsNamespaces(t)
@@ -88,7 +89,7 @@ func previewHost(t *testing.T, config string, files map[string]string) (h *host.
 	ws = filepath.Join(dir, "ws")
 	writeFiles(t, ws, files)
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
-	h, err := host.New(t.Context(), host.Options{Config: filepath.Join(dir, "toolhost.hcl"), BundledDir: filepath.Join(bin, "plugins"), Workspace: ws, StateDir: filepath.Join(dir, "state"), Prompt: true})
+	h, err := host.New(t.Context(), host.Options{Config: filepath.Join(dir, "toolhost.hcl"), BundledDir: filepath.Join(bin, "plugins"), Workspace: ws, StateDir: keptState(t, filepath.Join(dir, "state")), Prompt: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, h.Close()) })
 	return h, ws, func(a *approver, branch, command string) *tool.Result {
@@ -97,8 +98,9 @@ func previewHost(t *testing.T, config string, files map[string]string) (h *host.
 	}
 }
 
-// TestAskShowsDiff checks that an ask shows what a command changes, that a denial leaves no byte, and that an accepted
-// command changes exactly what was shown, with its result and the state of the shell.
+// TestAskShowsDiff checks that a permission request shows the changes of a command. A declined command must change
+// nothing. An accepted command must make exactly the changes that were shown. The result of the command and the state
+// of the shell must be kept.
 func TestAskShowsDiff(t *testing.T) {
 	t.Parallel()
 	h, ws, run := previewHost(t, showDiff, map[string]string{"a": "one\n", "d/x": "x\n", "d/y": "y\n"})
@@ -156,7 +158,8 @@ func TestAskShowsDiff(t *testing.T) {
 	}
 }
 
-// TestAskRefusesChanges changes a file while an ask waits. The accepted command then changes nothing.
+// TestAskRefusesChanges checks that an accepted command changes nothing if one of its files was changed while the
+// permission request waited.
 func TestAskRefusesChanges(t *testing.T) {
 	t.Parallel()
 	h, ws, run := previewHost(t, showDiff, map[string]string{"a": "one\n", "b": "two\n"})
@@ -171,7 +174,7 @@ func TestAskRefusesChanges(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(ws, "b")); err != nil {
 		t.Error(err)
 	}
-	// The same in a branch that another session changes meanwhile.
+	// The same applies in a branch that another session changes meanwhile.
 	ok := &approver{answer: tool.Accepted}
 	if res := run(ok, "x", "echo 1 > f"); !res.Success() {
 		t.Fatalf("%s", said(res))
@@ -189,7 +192,7 @@ func TestAskRefusesChanges(t *testing.T) {
 	}
 }
 
-// TestAskListsDeletions checks that a long diff is cut, but not its deletions.
+// TestAskListsDeletions checks that a long diff is cut, but still lists all deletions.
 func TestAskListsDeletions(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"big": "x\n"}
@@ -209,7 +212,8 @@ func TestAskListsDeletions(t *testing.T) {
 	if len(diff) > 700*100+64<<10 || !strings.Contains(diff, "more changes are not shown") || !strings.Contains(diff, "# changed file big") {
 		t.Errorf("%d bytes: …%s", len(diff), diff[max(0, len(diff)-500):])
 	}
-	// What nobody could take back is asked first, without a preview.
+	// A push cannot be undone, so the command must not run before the permission request, and the request has no
+	// preview.
 	a = &approver{answer: tool.Declined}
 	run(a, "", "rm d/*; git push origin main")
 	if len(a.asks) != 1 || diffOf(a.asks[0]) != "" || a.asks[0].Metadata["preview"] != nil {
@@ -217,8 +221,9 @@ func TestAskListsDeletions(t *testing.T) {
 	}
 }
 
-// TestPreviewsOverHTTP answers an ask with a diff over HTTP, applies and drops previews by their token, and runs atomic
-// batches. Nobody can apply the preview of another principal, or one that is not as shown.
+// TestPreviewsOverHTTP checks permission requests with a diff, previews and atomic batches over HTTP. A preview is
+// applied or discarded by its token. It must not be applied by another principal, or if its changes differ from those
+// that were shown.
 func TestPreviewsOverHTTP(t *testing.T) {
 	t.Parallel()
 	needsNamespaces(t)
@@ -283,13 +288,13 @@ func TestPreviewsOverHTTP(t *testing.T) {
 	if out := alice.output(fmt.Sprintf(`{"command":"write made more","branch":%q}`, token)); !strings.Contains(out, "is the name of a preview") {
 		t.Error(out)
 	}
-	// Somebody who can write in the state directory changes what was shown.
+	// Somebody with write access to the state directory changes the preview after it was shown.
 	layers, err := filepath.Glob(filepath.Join(p.dir+".state", "branches", token+"@*", "upper", "made"))
 	if err != nil || len(layers) != 1 {
 		t.Fatal(layers, err)
 	}
 	must(t, os.WriteFile(layers[0], []byte("forged"), 0o600))
-	alice.want(409, "its changes are other ones since the preview", "POST", "/v1/branches/"+token+"/apply", "")
+	alice.want(409, "the content of the preview changed since the preview", "POST", "/v1/branches/"+token+"/apply", "")
 	alice.want(200, token, "POST", "/v1/branches/"+token+"/discard", "")
 	alice.want(404, "", "GET", "/v1/branches/"+token, "")
 	file("made", "")
@@ -309,7 +314,7 @@ func TestPreviewsOverHTTP(t *testing.T) {
 	file("both", "y\n")
 }
 
-// TestMCPShowsDiff answers an ask with a diff through elicitation.
+// TestMCPShowsDiff checks that a client can answer a permission request that shows a diff, through elicitation.
 func TestMCPShowsDiff(t *testing.T) {
 	t.Parallel()
 	needsNamespaces(t)
@@ -349,8 +354,8 @@ func TestMCPShowsDiff(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeAnswer kills a host while an ask with a diff waits. Nothing is changed, no process is left, and the preview
-// can be discarded by the next host.
+// TestKilledBeforeAnswer kills a host while a permission request with a diff waits. The workspace must be unchanged,
+// and the next host must be able to discard the preview.
 func TestKilledBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	needsNamespaces(t)
@@ -360,7 +365,7 @@ func TestKilledBeforeAnswer(t *testing.T) {
 	config := filepath.Join(dir, "toolhost.hcl")
 	must(t, os.WriteFile(config, []byte(showDiff), 0o600))
 	args := func(more ...string) []string {
-		return append([]string{"--config", config, "--workspace", ws, "--state", filepath.Join(dir, "state")}, more...)
+		return append([]string{"--config", config, "--workspace", ws, "--state", keptState(t, filepath.Join(dir, "state"))}, more...)
 	}
 	before := treeOf(t, ws)
 	person, program := terminalPair(t)

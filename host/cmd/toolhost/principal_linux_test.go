@@ -164,7 +164,7 @@ func TestRights(t *testing.T) {
 	}
 	for _, dir := range []string{"/etc", "/nonexistent", p.more, y, p.dir, filepath.Join(x, ".."), "relative"} {
 		body := elsewhere.want(403, "permission_denied", "POST", "/v1/run", in(dir))
-		if !strings.Contains(body, "may not work in "+dir+". Ask") {
+		if !strings.Contains(body, "not allowed to work in "+dir+". Ask") {
 			t.Error(body)
 		}
 	}
@@ -173,9 +173,9 @@ func TestRights(t *testing.T) {
 	each.want(200, y, "POST", "/v1/run", in(y))
 	for _, dir := range []string{p.more, filepath.Join(p.more, "link"), filepath.Join(x, "deeper"), p.dir} {
 		_ = os.Mkdir(filepath.Join(x, "deeper"), 0o700)
-		each.want(403, "may not work in", "POST", "/v1/run", in(dir))
+		each.want(403, "not allowed to work in", "POST", "/v1/run", in(dir))
 	}
-	reader.want(403, "may not work in", "POST", "/v1/run", in(x))
+	reader.want(403, "not allowed to work in", "POST", "/v1/run", in(x))
 
 	// Check the limits of a principal.
 	busy := p.as("busy")
@@ -222,7 +222,7 @@ func TestPrincipalsAreSeparate(t *testing.T) {
 	}
 	must(t, json.Unmarshal([]byte(alice.want(200, "", "POST", "/v1/run", `{"command":"seq 100000"}`)), &spilled))
 	if path := spilled.Data.SpillPath; path == "" {
-		t.Error("nothing was spilled")
+		t.Error("the long output was not stored in a file")
 	} else {
 		for c, want := range map[*client]bool{alice: true, bob: false} {
 			for _, command := range []string{"tail -n 1 " + path, "read " + path + " --offset 99999"} {
@@ -250,7 +250,7 @@ func TestPrincipalsAreSeparate(t *testing.T) {
 	if got := bob.output(temporary); got != "end\n" {
 		t.Errorf("bob sees a temporary file of alice: %s", got)
 	}
-	for _, path := range []string{"/v1/status", "/v1/stats", "/metrics"} { // they show the calls of all principals
+	for _, path := range []string{"/v1/status", "/v1/stats", "/metrics"} { // these pages show the calls of all principals
 		bob.want(http.StatusForbidden, "", "GET", path, "")
 	}
 	// The local user must not reach another principal's session through the name of the session.
@@ -260,8 +260,8 @@ func TestPrincipalsAreSeparate(t *testing.T) {
 	}
 }
 
-// TestCallsAreSeen checks who sees whose calls: each principal its own, an approver those of the principals for whom it
-// answers, an administrator all.
+// TestCallsAreSeen checks which calls a principal can see. A principal sees its own calls, an approver sees the calls
+// of the principals for whom it answers, and an administrator sees all calls.
 func TestCallsAreSeen(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -305,7 +305,8 @@ func TestCallsAreSeen(t *testing.T) {
 	}
 }
 
-// TestNoCallCrosses runs 100 concurrent calls of two principals with the same session ids over each frontend.
+// TestNoCallCrosses runs 100 concurrent calls of two principals with the same session ids over each frontend. No call
+// may get the output of the other principal.
 func TestNoCallCrosses(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -346,7 +347,7 @@ func TestNoCallCrosses(t *testing.T) {
 	}
 	wg.Wait()
 	if crossed > 0 || calls != 100 {
-		t.Errorf("%d of %d calls crossed", crossed, calls)
+		t.Errorf("%d of %d calls got the output of the other principal", crossed, calls)
 	}
 }
 
@@ -412,7 +413,8 @@ func TestMCPPrincipals(t *testing.T) {
 	}
 }
 
-// TestAnswers checks who can answer an ask. The audit log must name the caller and the principal that answered.
+// TestAnswers checks who can answer a permission request. The audit log must contain the caller and the principal that
+// answered.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -462,7 +464,7 @@ func TestAnswers(t *testing.T) {
 	if body := <-result; strings.Contains(body, "thank you") {
 		t.Error(body)
 	}
-	// An MCP client must not answer the permission asks of its own calls.
+	// An MCP client must not answer the permission requests of its own calls.
 	u := &user{reply: &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}}
 	s := connect(t, eras[1], &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(alice.token)}}, u, nil)
 	done := make(chan *mcp.CallToolResult, 1)
@@ -499,7 +501,7 @@ func TestAnonymous(t *testing.T) {
 	base, _ := serve(t, dir, "--no-auth")
 	c := &client{t, base, ""}
 	c.want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
-	c.want(403, "may not work in", "POST", "/v1/run", `{"command":"touch owned","workspace":"/tmp"}`)
+	c.want(403, "not allowed to work in", "POST", "/v1/run", `{"command":"touch owned","workspace":"/tmp"}`)
 	for _, path := range []string{"/v1/status", "/v1/stats", "/metrics"} {
 		c.want(403, "needs the right log", "GET", path, "")
 	}

@@ -28,7 +28,7 @@ type prompt struct {
 	mu    sync.Mutex
 	shown bytes.Buffer
 	seen  int        // number of bytes that expect has read
-	done  chan error // receives the error with which the program ended
+	done  chan error // receives the result of waiting for the program
 }
 
 // startPrompt starts "toolhost repl" with a configuration in dir. The argument "environment" contains additional
@@ -39,7 +39,7 @@ func startPrompt(t *testing.T, dir, config string, environment ...string) *promp
 	must(t, os.MkdirAll(p.work, 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	p.terminal, p.program = terminalPair(t)
-	p.command = exec.Command(filepath.Join(bin, "toolhost"), "--config", filepath.Join(dir, "toolhost.hcl"), "--state", filepath.Join(dir, "state"), "repl")
+	p.command = exec.Command(filepath.Join(bin, "toolhost"), "--config", filepath.Join(dir, "toolhost.hcl"), "--state", keptState(t, filepath.Join(dir, "state")), "repl")
 	p.command.Dir = p.work
 	p.command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") }), "TERM=xterm", "HOME="+dir)
 	p.command.Env = append(p.command.Env, environment...)
@@ -125,7 +125,7 @@ func (p *prompt) wait() {
 	mode, err := unix.IoctlGetTermios(int(p.program.Fd()), unix.TCGETS)
 	must(p.t, err)
 	if all := uint32(unix.ICANON | unix.ECHO | unix.ISIG); mode.Lflag&all != all || mode.Cc[unix.VSUSP] == 0 {
-		p.t.Errorf("the terminal is left in another mode: %#v", mode)
+		p.t.Errorf("the mode of the terminal was not restored: %#v", mode)
 	}
 }
 
@@ -140,8 +140,8 @@ func atPrompt(t *testing.T, name, config string, test func(t *testing.T, p *prom
 // silent is a command without output. It runs until the test creates the file "go".
 const silent = "until [ -e go ]; do sleep 0.05; done"
 
-// TestPromptKeysH4 checks that only Ctrl-D in an empty line ends the prompt (requirements H4, U2). If another key ended
-// the prompt, the following keys would reach the person's shell.
+// TestPromptKeysH4 checks that only Ctrl-D in an empty line ends the prompt (requirements H4, U2). If another key could
+// end the prompt, the following keys would reach the person's shell.
 func TestPromptKeysH4(t *testing.T) {
 	t.Parallel()
 	alive := func(p *prompt) {
@@ -158,11 +158,11 @@ func TestPromptKeysH4(t *testing.T) {
 		p.typed("\x04")
 		p.wait()
 		if _, err := os.Stat(filepath.Join(p.work, "reached")); err == nil {
-			p.t.Error("the command went on")
+			p.t.Error("the command continued")
 		}
 	})
 	atPrompt(t, "Ctrl-C clears the typed text", "", func(_ *testing.T, p *prompt) {
-		p.typed("touch typed-file\x03\r") // the library's own action would ignore a Ctrl-C that other keys follow
+		p.typed("touch typed-file\x03\r") // the library on its own would ignore a Ctrl-C if other keys follow at once
 		alive(p)
 		p.typed("touch typed-file")
 		p.expect("typed-file")
@@ -188,7 +188,7 @@ func TestPromptKeysH4(t *testing.T) {
 	})
 	atPrompt(t, "SIGINT", "", func(_ *testing.T, p *prompt) {
 		must(p.t, p.command.Process.Signal(os.Interrupt))
-		p.typed("echo first-$((1+1))\r") // the signal can arrive before this command, or during it and cancel it
+		p.typed("echo first-$((1+1))\r") // the signal can arrive before this command, or cancel it
 		p.expectOne("first-2\r\n", "Nothing was run.", "canceled")
 		alive(p)
 		p.typed(silent + "\r")
@@ -336,8 +336,8 @@ func TestPromptHistoryH4(t *testing.T) {
 	p.wait()
 }
 
-// TestPromptAsksH4 checks that keys typed before an ask never answer the ask but stay in the input (requirements H4,
-// U16). An unknown answer must repeat the question.
+// TestPromptAsksH4 checks that keys that are typed before a question never answer the question, but stay in the input
+// (requirements H4, U16). After an unknown answer, the question must be repeated.
 func TestPromptAsksH4(t *testing.T) {
 	t.Parallel()
 	const rules = `
@@ -396,16 +396,16 @@ permissions {
 	})
 }
 
-// TestPromptHangupH4 checks that no process continues after the terminal closes (requirement H4). This applies to the
+// TestPromptHangupH4 checks that no process continues after the terminal is closed (requirement H4). This includes the
 // program, its plugins, commands and background jobs.
 func TestPromptHangupH4(t *testing.T) {
 	t.Parallel()
 	p := startPrompt(t, t.TempDir(), "")
 	p.typed("sleep 86123 & sleep 86124\r")
 	p.expect("running, 1 s")
-	if n := len(processesWith(t, p.dir, "sleep\x0086123", "sleep\x0086124")); n < 4 { // expect the host, a plugin and two commands
-		t.Fatalf("%d processes were found, too few for this test", n)
-	}
+	eventually(t, "the host, a plugin and two commands run", func() bool {
+		return len(processesWith(t, p.dir, "sleep\x0086123", "sleep\x0086124")) >= 4
+	})
 	must(t, p.program.Close())
 	must(t, p.terminal.Close())
 	<-p.done

@@ -18,8 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// everything returns a configuration that mounts the SDK's server with all features. The suite expects the names of its
-// fixtures, which the field has as a prefix.
+// everything returns a configuration that mounts the SDK's server with all features. The field is named "test", because
+// the names that the conformance suite expects begin with this word.
 func everything(t *testing.T, rules string) string {
 	t.Helper()
 	return fmt.Sprintf(`
@@ -41,7 +41,7 @@ permissions {
 `, bin, filepath.Join(bin, "everything"), rules)
 }
 
-// relayed collects what a client is sent.
+// relayed collects the messages that a client receives.
 type relayed struct {
 	mu     sync.Mutex
 	logs   []string
@@ -80,7 +80,7 @@ func relayClient(t *testing.T, era string, server *exec.Cmd, seen *relayed) *mcp
 	return s
 }
 
-// TestRelay uses all features of a mounted server through the program, in both generations of the protocol.
+// TestRelay checks all features of a mounted server through the program, in both generations of the protocol.
 //
 //nolint:staticcheck // see relayClient
 func TestRelay(t *testing.T) {
@@ -125,7 +125,7 @@ func TestRelay(t *testing.T) {
 			} else if c, ok := res.Content[2].(*mcp.EmbeddedResource); !ok || c.Resource.URI != "test://embedded-in-multiple" || c.Resource.Text != "This is an embedded resource" {
 				t.Errorf("%+v", res.Content[2])
 			}
-			// The roots of a client give a server nothing that the operator did not.
+			// A server sees only those roots of the client that the operator has permitted.
 			if got := text(t, callTool(t, s, "test_input_required_result_list_roots", nil)); !strings.Contains(got, "Client exposed 1 root(s)") || !strings.Contains(got, dir) {
 				t.Errorf("roots: %s", got)
 			}
@@ -146,7 +146,7 @@ func TestRelay(t *testing.T) {
 			}
 			must(t, s.Close())
 
-			// The audit log has the exchanges.
+			// The audit log must contain these exchanges.
 			b, err := toolhost(t, dir, "log", "--json").Output()
 			must(t, err)
 			for _, want := range []string{`test:prompt/test_prompt_with_arguments`, `test:prompt/test_prompt_with_image`, `test:resource/test://template/7/data`, `permission_denied`} {
@@ -158,22 +158,23 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestNothingIsRelayed checks that a mount offers only its tools without the attribute offer, and may only ask for forms
-// without the attribute allow.
+// TestNothingIsRelayed checks the defaults of a mount. Without the attribute offer, the mount offers only its tools.
+// Without the attribute allow, its server can ask the client only for forms.
 //
 //nolint:staticcheck // see relayClient
 func TestNothingIsRelayed(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
 	config := fmt.Sprintf("field \"test\" {\n  sandbox { read = [%q] }\n  mcp { command = [%q] }\n}\nfield \"bad\" {\n  mcp { command = [%q, \"plain\"] }\n}\n", bin, filepath.Join(bin, "everything"), filepath.Join(bin, "testserver"))
-	config += "permissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n" // the rules alone permit nothing that allow does not
+	// A rule permits nothing without the attribute allow.
+	config += "permissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n"
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	seen := new(relayed)
 	s := relayClient(t, "2025-11-25", toolhost(t, dir, "mcp"), seen)
 	if c := s.InitializeResult().Capabilities; c.Prompts != nil || c.Resources != nil || c.Logging != nil || c.Completions != nil || c.Tools == nil {
 		t.Errorf("%+v", c)
 	}
-	// An invalid schema loses no tool, except where clients must not use it.
+	// A tool with an invalid schema is still listed, unless clients must not use the tool.
 	tools, err := s.ListTools(t.Context(), nil)
 	must(t, err)
 	var names []string

@@ -15,8 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// rawClient sends requests of the stateless protocol. Unlike an SDK, it does not answer the questions of servers alone.
-type rawClient struct{ base, token string }
+// rawClient sends requests of the stateless protocol. Unlike an SDK, it does not answer the questions of servers
+// automatically.
+type rawClient struct{ base, token, endpoint string }
 
 // rawResult is the part of a response that the tests use.
 type rawResult struct {
@@ -32,7 +33,7 @@ type rawResult struct {
 	} `json:"error"`
 }
 
-// String returns what a person would see of the result.
+// String describes the result as a person would see it.
 func (r *rawResult) String() string {
 	switch {
 	case r.Error != nil:
@@ -56,19 +57,7 @@ func (c rawClient) send(t *testing.T, method, name string, args any, state strin
 	}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	must(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/mcp", bytes.NewReader(body))
-	must(t, err)
-	for k, v := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28",
-		"Mcp-Method": method, "Mcp-Name": name, "Authorization": "Bearer " + c.token,
-	} {
-		req.Header.Set(k, v)
-	}
-	res, err := http.DefaultClient.Do(req)
-	must(t, err)
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	must(t, err)
+	b := postStateless(t, c.base+"/mcp"+c.endpoint, c.token, method, name, "", body)
 	for line := range strings.Lines(string(b)) {
 		data, _ := strings.CutPrefix(strings.TrimSpace(line), "data: ")
 		out := new(rawResult)
@@ -76,8 +65,30 @@ func (c rawClient) send(t *testing.T, method, name string, args any, state strin
 			return out
 		}
 	}
-	t.Fatalf("%s: %s", res.Status, b)
+	t.Fatalf("no result: %s", b)
 	return nil
+}
+
+// postStateless sends a message of MCP 2026-07-28 and returns the body of the answer. An empty workspace is not sent.
+func postStateless(t *testing.T, url, token, method, name, workspace string, body []byte) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	must(t, err)
+	for k, v := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": eras[2],
+		"Mcp-Method": method, "Mcp-Name": name, "Authorization": "Bearer " + token,
+	} {
+		req.Header.Set(k, v)
+	}
+	if workspace != "" {
+		req.Header.Set("Toolhost-Workspace", workspace)
+	}
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	must(t, err)
+	return b
 }
 
 func accept(key, field string, value any) map[string]any {
@@ -86,8 +97,8 @@ func accept(key, field string, value any) map[string]any {
 
 const refusedState = "-32602 the requestState is unknown, used, expired or from another call; call again without requestState"
 
-// TestRequestState moves calls that wait for an answer between two hosts with the same state directory, and checks that
-// nobody can move them to another caller or another call.
+// TestRequestState checks that a call that waits for an answer can continue at another host with the same state
+// directory. The call must not continue for another caller or as another call.
 func TestRequestState(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -102,6 +113,7 @@ field "big" {
 }
 principal "alice" {}
 principal "bob" {}
+endpoint "found" { mode = "lazy" }
 `, bin, filepath.Join(bin, "everything"), filepath.Join(bin, "testserver"))
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	token := func(name string) string {
@@ -112,7 +124,7 @@ principal "bob" {}
 	alice, bob := token("alice"), token("bob")
 	one, _ := serve(t, dir)
 	two, _ := serve(t, dir)
-	a, b, foreign := rawClient{one, alice}, rawClient{two, alice}, rawClient{two, bob}
+	a, b, foreign := rawClient{base: one, token: alice}, rawClient{base: two, token: alice}, rawClient{base: two, token: bob}
 	const rounds, confirm = "test_input_required_result_multi_round", "test_input_required_result_tampered_state"
 
 	t.Run("both hosts", func(t *testing.T) {
@@ -130,7 +142,7 @@ principal "bob" {}
 			t.Error(got)
 		}
 		if got := a.send(t, "tools/call", rounds, map[string]any{}, first.Result.RequestState, name); got.Result.InputRequests["step2"] == nil {
-			t.Errorf("the first host has ended its own call: %s", got)
+			t.Errorf("the first host no longer continues its own call: %s", got)
 		}
 		if got := a.send(t, "tools/call", rounds, map[string]any{}, first.Result.RequestState, name).String(); got != refusedState {
 			t.Errorf("a state was used twice: %s", got)
@@ -147,6 +159,22 @@ principal "bob" {}
 			t.Errorf("an answer that does not fit the form: %s", got)
 		}
 	})
+	t.Run("found tools", func(t *testing.T) { // the endpoint does not list these tools
+		a, b := a, b
+		a.endpoint, b.endpoint = "/found", "/found"
+		state := func() string { return a.send(t, "tools/call", confirm, map[string]any{}, "", nil).Result.RequestState }
+		yes := accept("confirm", "ok", true)
+		for _, c := range []rawClient{a, b} {
+			for _, other := range []string{"test_input_required_result_request_state", rounds} {
+				if got := c.send(t, "tools/call", other, map[string]any{}, state(), yes).String(); got != refusedState {
+					t.Errorf("%s continues the call of another tool: %s", other, got)
+				}
+			}
+			if got := c.send(t, "tools/call", confirm, map[string]any{}, state(), yes).String(); !strings.Contains(got, "state-ok") {
+				t.Errorf("its own call does not continue: %s", got)
+			}
+		}
+	})
 	t.Run("others", func(t *testing.T) {
 		state := a.send(t, "tools/call", confirm, map[string]any{}, "", nil).Result.RequestState
 		yes := accept("confirm", "ok", true)
@@ -159,7 +187,7 @@ principal "bob" {}
 			state  string
 		}{
 			{"another principal", foreign, "tools/call", confirm, nil, state},
-			{"another principal at the first host", rawClient{one, bob}, "tools/call", confirm, nil, state},
+			{"another principal at the first host", rawClient{base: one, token: bob}, "tools/call", confirm, nil, state},
 			{"another tool", b, "tools/call", "test_input_required_result_request_state", nil, state},
 			{"another field", b, "tools/call", "twin_" + confirm, nil, state},
 			{"other arguments", b, "tools/call", confirm, map[string]any{"x": 1}, state},

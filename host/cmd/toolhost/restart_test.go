@@ -45,7 +45,7 @@ func startServer(t *testing.T, dir string, socket *os.File, args ...string) *ser
 	for s.base == "" {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("it does not listen: %v %s", err, line)
+			t.Fatalf("the server does not listen: %v %s", err, line)
 		}
 		if _, addr, ok := strings.Cut(line, "listening on "); ok {
 			s.base = strings.TrimSpace(addr)
@@ -71,8 +71,8 @@ func (s *server) wantEnd(t *testing.T) {
 	}
 }
 
-// TestTerminate checks that SIGTERM lets running calls end, refuses new calls, and cancels calls that take too long. A
-// second SIGTERM must cancel all calls at once.
+// TestTerminate checks that after SIGTERM, a server lets running calls end, refuses new calls, and cancels calls that
+// take too long. A second SIGTERM must cancel all calls at once.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -90,7 +90,7 @@ func TestTerminate(t *testing.T) {
 	}
 	eventually(t, "the call runs", began)
 	must(t, s.cmd.Process.Signal(syscall.SIGTERM))
-	eventually(t, "it is not ready", func() bool {
+	eventually(t, "the server is not ready", func() bool {
 		code, _ := c.do("GET", "/readyz", "")
 		return code == 503
 	})
@@ -122,7 +122,7 @@ func TestTerminate(t *testing.T) {
 		eventually(t, "the call runs", began)
 		must(t, s.cmd.Process.Signal(syscall.SIGTERM))
 		if flags == nil { // do not wait for the whole shutdown timeout
-			eventually(t, "it is not ready", func() bool {
+			eventually(t, "the server is not ready", func() bool {
 				code, _ := c.do("GET", "/readyz", "")
 				return code == 503
 			})
@@ -141,6 +141,7 @@ const restartCallers = 64
 // TestRestartRefusesNothing replaces a server under load. In one case, another server acquires the socket. In the other
 // case, a service manager keeps the socket open. Every call must succeed.
 func TestRestartRefusesNothing(t *testing.T) {
+	t.Parallel()
 	dir := mcpDir(t)
 	first := startServer(t, dir, nil, "--listen", "127.0.0.1:0")
 	address := strings.TrimPrefix(first.base, "http://")
@@ -150,7 +151,7 @@ func TestRestartRefusesNothing(t *testing.T) {
 	}{
 		{"", "--", "clients of the running server would be refused or misled: it has other tokens ($TOOLHOST_TOKEN"},
 		{"TOOLHOST_TOKEN=" + serverToken, "--workspace=" + t.TempDir(), "the workspace is "},
-	} { // in these cases, the running server must continue
+	} { // in the following cases, the running server must continue
 		c := toolhost(t, dir, "serve", "--listen", address, "--take-over", different.flag)
 		c.Stderr, c.Env = nil, append(os.Environ(), different.env)
 		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), different.want) {

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/branchcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/configcmd"
+	"toolhost.dev/host/cmd/toolhost/internal/fleetcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
 	"toolhost.dev/host/cmd/toolhost/internal/report"
 	"toolhost.dev/host/cmd/toolhost/internal/setupcmd"
@@ -35,7 +36,10 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 		Version:       host.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if c.Name() == cobra.ShellCompRequestCmd { // other commands start faster without completions
+				completions(&s, c.Root())
+			}
 			return s.Check()
 		},
 	}
@@ -47,24 +51,23 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	f.BoolVar(&s.ReadOnly, "read-only", false, "let tools only read in the workspace")
 	f.StringArrayVar(&s.Trust, "trust", nil, "`digest` of a project file that is trusted for this run (see toolhost trust)")
 	f.BoolVar(&s.RequireTrust, "require-trust", false, "refuse to start with a project file that is not trusted")
-	f.StringVar(&s.Session, "session", "", "session `id`: file states, working directory and shell state last across runs (default: the workspace's own)")
+	f.StringVar(&s.Session, "session", "", "session `id`: file states, working directory and shell state are kept across runs (default: the session of the workspace)")
 	f.StringVar(&s.Branch, "branch", "", "`name` of the branch to work in: a layer over the workspace that receives all changes (see toolhost branch)")
 	f.StringVar(&s.State, "state", "", "`directory` for sessions and caches (default: the user's state directory)")
-	f.StringVar(&s.OnAsk, "on-ask", "", "what becomes of permission asks: `allow|deny|prompt` (default: what the configuration says, else deny)")
+	f.StringVar(&s.OnAsk, "on-ask", "", "how permission asks are answered: `allow|deny|prompt` (default: from the configuration, else deny)")
 	f.StringVar(&s.LogFormat, "log-format", "text", "`format` of the log on standard error: text|json")
-	f.StringVar(&s.LogLevel, "log-level", "", "log to standard error from this `level` on: debug|info|warn|error (default: what the configuration says, else warn)")
+	f.StringVar(&s.LogLevel, "log-level", "", "log to standard error from this `level` on: debug|info|warn|error (default: from the configuration, else warn)")
 	f.BoolVar(&s.JSON, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(), newMan())
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), fleetcmd.New(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(), newMan())
 	root.SetHelpCommand(newHelp(&s))
 	for _, c := range allCommands(root) {
 		if c != root && c.HasSubCommands() && !c.Runnable() {
 			c.RunE = runGroup
 		}
 	}
-	completions(&s, root)
 	return root
 }
 
@@ -83,7 +86,7 @@ func runGroup(c *cobra.Command, args []string) error {
 func newVersion(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version, what it was built of, and the protocols that it speaks",
+		Short: "Show the version, its build and its protocols",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := admin.Build()

@@ -13,6 +13,7 @@ import (
 // TestMCPRoots checks that tools work in the directory that a client on standard input and output names. If the start
 // directory of the server is too broad, tools must work only in the client's directory.
 func TestMCPRoots(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	project, other := filepath.Join(dir, "home", "project"), filepath.Join(dir, "home", "other")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/branchcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 func newRun(s *cli.Settings) *cobra.Command {
@@ -22,11 +22,10 @@ func newRun(s *cli.Settings) *cobra.Command {
 		Use:   "run [flags] [--] COMMAND",
 		Short: "Run one command",
 		Long: `Run one command string. Several words are joined as a shell would quote them.
-
 The output goes to standard output and the error to standard error; with --json one
-result object goes to standard output. With --preview, the command runs in a new branch, and what it changes
-is shown in place of being done. The exit status is 0 on success, a native
-command's own, 1 when a tool failed, 2 when the command line or the configuration is wrong.`,
+result object goes to standard output. With --preview, the command runs in a new branch, and its
+changes are shown but not made. The exit status is 0 on success, 1 if a tool failed, and 2 if the
+command line or the configuration is wrong. For a native command, it is the status of the command.`,
 		Example: `  toolhost run 'grep TODO --glob "*.go"'
   toolhost run read main.go --limit 20
   toolhost run --json -- git status`,
@@ -95,14 +94,14 @@ func joinCommand(words []string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// jobNotes matches the note in which bash says that a command became a job.
-var jobNotes = regexp.MustCompile(`^\[The command .* the job job-[0-9a-f]+`)
+// jobNotes matches the note with which the tool bash reports that a command became a job.
+var jobNotes = lazyregexp.New(`^\[The command .* the job job-[0-9a-f]+`)
 
 // jobsEnd is the note that replaces notes about jobs, because jobs end with a single run.
 const jobsEnd = "[The processes that the command left running end now, because toolhost run ends them. For jobs, use toolhost repl, batch, mcp or serve.]"
 
-// endJobs removes the notes about a job from the result of a single run, because the job ends with the program. It
-// returns a replacement note, or "" if no job exists.
+// endJobs replaces the notes about a job in the result of a single run, because the job ends when the program ends. It
+// returns the note that replaces them, or "" if the call started no job.
 func endJobs(res *host.Result) string {
 	var data map[string]json.RawMessage
 	if res.Run.Tool != "bash" || json.Unmarshal(res.Data, &data) != nil {
@@ -125,7 +124,7 @@ func endJobs(res *host.Result) string {
 	return jobsEnd
 }
 
-// withoutJob replaces the notes about a job by the note jobsEnd.
+// withoutJob removes the notes about a job from a text and appends the note jobsEnd.
 func withoutJob(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

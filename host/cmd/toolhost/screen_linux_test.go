@@ -16,7 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// hostile is an argument of printf with control sequences. Commands in the tests print it.
+// hostile is a text with control sequences, in the format of an argument of printf. Commands in the tests print this
+// text.
 const hostile = `\033]52;c;aGk=\007 \033]0;owned\007 \033]2;owned\033\\ \033[2J\033[6n \033P$qm\033\\ \033_Gx\033\\ \x9b6n \x9d0;t\x9c \xc2\x9b6n \xc2\x9d0;t\x07 \xe2\x80\xae \033[32mgreen\033[0m end\n`
 
 // atTerminal runs a program with all streams at a terminal and returns the bytes that the terminal receives.
@@ -43,6 +44,7 @@ func atTerminal(t *testing.T, typed string, c *exec.Cmd) string {
 // TestTerminalGetsNoControlSequences checks every command that can print text of a tool. A terminal must receive no
 // control sequences. A pipe must receive the text unchanged.
 func TestTerminalGetsNoControlSequences(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"ws", "runtime"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -64,7 +66,7 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 	toolhost := func(args ...string) *exec.Cmd {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		t.Cleanup(cancel)
-		c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), append([]string{"--state", filepath.Join(dir, "state")}, args...)...)
+		c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), append([]string{"--state", keptState(t, filepath.Join(dir, "state"))}, args...)...)
 		c.Dir = filepath.Join(dir, "ws")
 		c.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "none"), "TERM=xterm")
 		return c
@@ -114,11 +116,12 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 // TestTheElapsedTimeOfASilentCommand checks that a terminal shows the elapsed time of a silent command. The elapsed time
 // must be erased before output begins. A pipe must not receive it.
 func TestTheElapsedTimeOfASilentCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ws := filepath.Join(dir, "ws")
 	must(t, os.Mkdir(ws, 0o700))
 	command := func() *exec.Cmd {
-		c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", filepath.Join(dir, "state"), "run", "until [ -e go ]; do sleep 0.05; done; echo out; sleep 2")
+		c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", keptState(t, filepath.Join(dir, "state")), "run", "until [ -e go ]; do sleep 0.05; done; echo out; sleep 2")
 		c.Dir, c.Env = ws, append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "none"), "TERM=xterm")
 		return c
 	}

@@ -3,10 +3,10 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -21,16 +21,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bin is the directory of the tested binaries: toolhost, its bundled plugins and the host's test plugin. They are built
-// once.
+// bin is the directory of the tested binaries: toolhost, its bundled plugins and the host's test plugin. The binaries
+// are built once.
 var bin string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	// Shells make background commands ignore the signal. The programs that the tests start must not inherit this,
+	// because the tests interrupt them.
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	if bin = os.Getenv("TOOLHOST_TEST_BIN"); bin != "" { // a test runs itself again
 		return m.Run()
 	}
+	_ = os.Setenv("CGO_ENABLED", "0") // builds in tests then share compiled packages with the programs
 	dir, err := os.MkdirTemp("", "toolhost-test")
 	if err == nil {
 		bin = dir
@@ -41,18 +47,17 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // the flag has its default value
-		_ = flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))) // most tests wait for processes
-	}
 	return m.Run()
 }
 
 func build(dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, "plain"), 0o755); err != nil {
+		return err
+	}
 	binaries := map[string]string{
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
-		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
-		"testplugin":       "toolhost.dev/host/internal/testplugin", "everything": "github.com/modelcontextprotocol/go-sdk/conformance/everything-server",
+		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox", "toolhost-coordinator": "toolhost.dev/host/cmd/toolhost-coordinator",
+		"testplugin": "toolhost.dev/host/internal/testplugin", "everything": "github.com/modelcontextprotocol/go-sdk/conformance/everything-server",
 		"testserver": "toolhost.dev/host/internal/testserver", "broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
 	}
 	if err := copyManifests(filepath.Join(dir, "plugins"), binaries); err != nil {
@@ -72,11 +77,24 @@ func build(dir string) error {
 	if err := installTrusting(dir); err != nil {
 		return err
 	}
+	if err := learn(dir); err != nil {
+		return err
+	}
 	return buildExample(dir, "legacy")
 }
 
-// buildBinary builds a program with the flags of the Makefile.
+// buildBinary builds a program with the flags of the Makefile. If TOOLHOST_BUILT is the directory of a current build, it
+// takes the program from there.
 func buildBinary(out, pkg string) error {
+	if built := os.Getenv("TOOLHOST_BUILT"); built != "" && filepath.Base(filepath.Dir(out)) != "plain" {
+		from := filepath.Join(built, filepath.Base(out))
+		if strings.HasPrefix(pkg, "toolhost.dev/plugins/") {
+			from = filepath.Join(built, "plugins", filepath.Base(out))
+		}
+		if b, err := os.ReadFile(from); err == nil {
+			return os.WriteFile(out, b, 0o755)
+		}
+	}
 	flags := "-ldflags=-s -w"
 	switch filepath.Base(pkg) {
 	case "toolhost", "toolhost-sandbox", "toolhost-shim":
@@ -141,6 +159,7 @@ func buildExample(dir, name string) error {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
@@ -163,6 +182,9 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Defer(func() { _ = os.RemoveAll(state) })
+			if err := fillState(filepath.Join(state, "toolhost")); err != nil {
+				return err
+			}
 			list := string(os.PathListSeparator)
 			e.Setenv("PATH", filepath.Join(bin, "trusting")+list+bin+list+os.Getenv("PATH"))
 			e.Setenv("BIN", bin)
@@ -192,7 +214,7 @@ func TestScripts(t *testing.T) {
 				_, esbuild := os.Stat(filepath.Join(sourceEnv()["SOURCES"], "sdk/node/node_modules/.bin/esbuild"))
 				return err == nil && esbuild == nil, nil
 			}
-			if name == "xattr" { // whether the scripts' file system supports extended attributes
+			if name == "xattr" { // whether the file system of the scripts supports extended attributes
 				return attributesAreKept()
 			}
 			if name == "root" {
@@ -231,8 +253,8 @@ var sourceEnv = sync.OnceValue(func() map[string]string {
 		}
 	}
 	env["GOPROXY"] = "off" // generated modules must be buildable without network access
-	debian := filepath.Join(root, "bench/peers/debian")
-	if _, err := os.Stat(filepath.Join(debian, ".installed")); err == nil {
+	// The path of the packages is that of the user's cache, because sandboxes get access to it.
+	if debian, err := filepath.EvalSymlinks(filepath.Join(root, "bench/peers/debian")); err == nil {
 		env["DEBIAN"] = debian
 		if libs, _ := filepath.Glob(filepath.Join(debian, "usr/lib/*-linux-gnu")); len(libs) > 0 {
 			env["DEBIAN_LIBS"] = libs[0]
@@ -302,7 +324,7 @@ func nothing(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: nothing left")
 	}
 	var why error
-	for range 100 {
+	for range 600 {
 		if why = anythingLeft(ts.Getenv("RUNTIME")); why == nil {
 			return
 		}
@@ -350,7 +372,7 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	ts.Fatalf("%v did not come", args)
+	ts.Fatalf("%v: the file or the text did not appear", args)
 }
 
 // killHost implements the script command killhost NAME. It sends SIGKILL to a background command and waits for the end
@@ -384,7 +406,7 @@ func noneHas(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	ts.Fatalf("it did not come to that")
+	ts.Fatalf("the processes did not reach the expected state")
 }
 
 func signalTo(ts *testscript.TestScript, pidFile string, sig syscall.Signal) {

@@ -19,6 +19,7 @@ import (
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/api"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/fleetcmd"
 	"toolhost.dev/host/mcp"
 )
 
@@ -37,8 +38,9 @@ type serveFlags struct {
 	cert, key string
 	hosts     []string
 	takeOver  bool
-	activated bool // whether a service manager passed the socket and keeps it open
+	activated bool // whether a service manager has passed the socket, which it keeps open
 	browse    bool // whether to show a link to the console
+	fleet     fleetcmd.NodeFlags
 	mcp       mcp.Options
 }
 
@@ -50,7 +52,7 @@ func newServe(s *cli.Settings) *cobra.Command {
 		Long: `Serve calls over HTTP until it is interrupted: MCP at /mcp, a JSON API at /v1 (run, batch,
 tools, status, stats, asks, log and more), /metrics, /healthz, /readyz, and a web console at /.
 
-Clients show a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
+Clients send a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
 tools in the workspace, and in directories that --allow-workspace names. Other clients are principals:
 "toolhost token create" makes their tokens, and principal and issuer blocks of the configuration say what
 each may do. If there is none of these, a token is made and printed. --no-auth lets anybody on this
@@ -58,7 +60,7 @@ machine run tools in the workspace. Any other address than a loopback address ne
 a Unix socket (--listen unix:PATH) a client without a token is known by its user.
 
 A permission that a call of the API asks for waits in /v1/asks until another principal answers: one with
-the token of $TOOLHOST_APPROVER_TOKEN, or with the right answer. MCP clients with the token of the server
+the token of $TOOLHOST_APPROVER_TOKEN, or with the right "answer". MCP clients with the token of the server
 ask their user.
 
 SIGTERM refuses new calls and lets the running ones end. To restart without a refused call, start the new
@@ -66,10 +68,16 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 		Example: `  toolhost serve --listen 127.0.0.1:7070
   curl -H "Authorization: Bearer $TOKEN" -d '{"command":"read go.mod"}' http://127.0.0.1:7070/v1/run
   toolhost serve --listen unix:$XDG_RUNTIME_DIR/toolhost.sock`,
-		Args: cobra.NoArgs,
+		Args: f.fleet.Arguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			if f.takeOver && f.fleet.On() {
+				return errors.New("--take-over is not for a node of a fleet, because a state directory has one node at a time. To restart nodes without a refused call: toolhost fleet upgrade")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error { s.LogTime = true; return f.run(c, s) },
 	}
-	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "`address` to listen on; port 0: any that is free; unix:PATH: a Unix socket")
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "`address` to listen on; port 0 means any free port, and unix:PATH a Unix socket")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` that holds the token")
 	c.Flags().StringArrayVar(&f.allow, "allow-workspace", nil, "further `directory` in which calls with the server's token may run; DIR/*: each directory directly inside DIR")
 	c.Flags().BoolVar(&f.noAuth, "no-auth", false, "let anybody on this machine run tools in the workspace, without a token")
@@ -77,6 +85,7 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 	c.Flags().StringVar(&f.key, "tls-key", "", "`file` with its key, in PEM")
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `names` that clients call the server by (default: those of this machine and the address)")
 	c.Flags().BoolVar(&f.takeOver, "take-over", false, "take over the socket of the server that listens on the address, which then ends")
+	f.fleet.Add(c)
 	s.TapeFlag(c)
 	mcpFlags(c, &f.mcp)
 	return c
@@ -104,6 +113,11 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
+	leave, err := f.fleet.Start(c.Context(), s, h)
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	defer leave()
 	mine, serving := f.termsOf(h, clients), func() {}
 	if f.takeOver {
 		taken, err := f.taken(c.Context(), h, mine)
@@ -114,33 +128,36 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		defer listener.Close() //nolint:errcheck // Shutdown has closed it
 	}
 	asks := api.NewAsks(f.askTimeout())
-	f.mcp.Approver = asks.Client
+	f.mcp.Approver, f.mcp.Sessions = asks.Client, f.fleet.Sessions()
 	server, err := newMCPServer(h, s, f.mcp)
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
 	endpoints := mcp.NewEndpoints(h, mcpOptions(s, f.mcp))
 	principal := func(r *http.Request) *host.Principal { return api.Principal(r.Context()) }
-	ctx, cancel := context.WithCancelCause(c.Context()) // canceling this context cancels the calls
+	ctx, cancel := context.WithCancelCause(c.Context()) // canceled to cancel the running calls
 	defer cancel(nil)
 	leaving := new(leaving)
 	pages, log := f.console(s, clients)
-	web := &http.Server{
-		Handler: leaving.handler(api.Handler(h, api.Options{
-			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
-			MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
-		})),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnContext: host.ConnContext,
-	}
+	web := newWeb(ctx, leaving.handler(api.Handler(h, api.Options{
+		Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
+		MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
+	})))
 	f.offerConsole(c.Context(), h, listener, pages)
 	f.announce(listener, made)
 	served := make(chan error, 1)
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)
 	serving()
-	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }) })
+	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }, leave) })
+}
+
+// newWeb returns the web server. The contexts of its requests end with ctx.
+func newWeb(ctx context.Context, handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: host.ConnContext,
+	}
 }
 
 // pinner pins and approves plugins for the principals of the server.
@@ -166,7 +183,7 @@ func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
 	return web.Serve(l)
 }
 
-// untilEnd serves until the server is stopped, replaced or fails. Then it closes the host.
+// untilEnd waits until the server is stopped, is replaced, or fails. Then it stops the server and closes the host.
 func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error, replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
 	notify("READY=1")
 	select {
@@ -198,7 +215,7 @@ func (f *serveFlags) askTimeout() time.Duration {
 // The type "made" contains the tokens that the server created.
 type made struct{ token, approver string }
 
-// clients returns the clients that the server accepts. If no client could authenticate, it creates tokens.
+// clients returns the clients that the server accepts. If no client could authenticate otherwise, it creates tokens.
 func (f *serveFlags) clients(h *host.Host, s *cli.Settings, token, approver string) (*host.Directory, made, error) {
 	d := h.Directory()
 	d.Anonymous = f.noAuth

@@ -22,7 +22,7 @@ import (
 // TestServiceUnits checks the documented units with the systemd of Debian.
 func TestServiceUnits(t *testing.T) {
 	t.Parallel()
-	analyze, libraries := debianProgram(t, "systemd-analyze")
+	analyze := debianProgram(t, "bin/systemd-analyze")
 	dir := t.TempDir()
 	for _, name := range []string{"toolhost.service", "toolhost.socket"} {
 		b, err := os.ReadFile(filepath.Join("../../../docs/service", name))
@@ -32,39 +32,38 @@ func TestServiceUnits(t *testing.T) {
 	}
 	units := filepath.Join(filepath.Dir(analyze), "../../lib/systemd/system")
 	c := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", filepath.Join(dir, "toolhost.service"))
-	c.Env = append(os.Environ(), libraries, "SYSTEMD_UNIT_PATH="+dir+":"+units)
+	c.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":"+units)
 	out, err := c.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "toolhost.") {
 		t.Errorf("%v: %s", err, out)
 	}
-	// The exposure is 0 for a service that may do nothing, and 10 for one without any restriction.
+	// The tool rates the exposure of a service from 0, with all restrictions, to 10, without restrictions.
 	c = exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--no-pager", "--threshold=45", filepath.Join(dir, "toolhost.service"))
-	c.Env = append(os.Environ(), libraries, "SYSTEMD_UNIT_PATH="+dir+":"+units)
+	c.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":"+units)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// serviceManager is a systemd that is the first process of its own namespaces.
+// serviceManager is a systemd that runs as the first process of its own namespaces.
 type serviceManager struct {
-	t         *testing.T
-	libraries string
-	root      string // of the unpacked Debian packages
-	pid       int
-	console   string // the file with the log
+	t       *testing.T
+	root    string // directory of the unpacked Debian packages
+	pid     int
+	console string // path of the log file
 }
 
 // startServiceManager starts systemd with the documented units. Only the port of the socket differs.
 func startServiceManager(t *testing.T, address string) *serviceManager {
 	t.Helper()
-	analyze, libraries := debianProgram(t, "systemd-analyze")
+	analyze := debianProgram(t, "bin/systemd-analyze")
 	if os.Getuid() != 0 {
 		testneed.Missing(t, "only root can start a service manager of the system")
 	}
 	dir, err := os.MkdirTemp("", "th")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	m := &serviceManager{t: t, libraries: libraries, root: filepath.Dir(filepath.Dir(filepath.Dir(analyze))), console: filepath.Join(dir, "console")}
+	m := &serviceManager{t: t, root: filepath.Dir(filepath.Dir(filepath.Dir(analyze))), console: filepath.Join(dir, "console")}
 	units := filepath.Join(dir, "units")
 	must(t, os.Chmod(dir, 0o755))
 	must(t, os.MkdirAll(units+"/toolhost.service.d", 0o755))
@@ -84,7 +83,7 @@ func startServiceManager(t *testing.T, address string) *serviceManager {
 	}
 	copyRelease(t, filepath.Join(dir, "bin"))
 	write("console", "")
-	write("start", strings.NewReplacer("DIR", dir, "ROOT", m.root, "LIBRARIES", libraries).Replace(`set -e
+	write("start", strings.NewReplacer("DIR", dir, "ROOT", m.root).Replace(`set -e
 mount --make-rprivate /
 mount -t proc proc /proc
 cp -a /etc DIR/etc
@@ -96,7 +95,7 @@ for d in /run /srv /var/lib; do mount -t tmpfs tmpfs $d; done
 mkdir -p /srv/workspace
 chown 61235 /srv/workspace
 mount --bind DIR/console /dev/console
-export SYSTEMD_UNIT_PATH=DIR/units LIBRARIES container=test
+export SYSTEMD_UNIT_PATH=DIR/units container=test
 exec ROOT/lib/systemd/systemd --system --unit=default.target --log-target=console
 `))
 	c := exec.CommandContext(t.Context(), "unshare", "--pid", "--mount", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child", "sh", filepath.Join(dir, "start"))
@@ -104,7 +103,7 @@ exec ROOT/lib/systemd/systemd --system --unit=default.target --log-target=consol
 	must(t, c.Start())
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(m.console) // without it, the log is empty
+			log, _ := os.ReadFile(m.console) // ignore the error: the log is then empty
 			t.Logf("the service manager: %s", log)
 		}
 		_ = c.Process.Kill()
@@ -127,17 +126,19 @@ func (m *serviceManager) control(args ...string) string {
 	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
 	if args[0] != "restart" && args[0] != "stop" {
 		cancel()
-		ctx, cancel = context.WithTimeout(m.t.Context(), 3*time.Second) // it waits for a manager that does not answer yet
+		// The timeout is short, because systemctl waits for a manager that does not answer yet.
+		ctx, cancel = context.WithTimeout(m.t.Context(), 3*time.Second)
 	}
 	defer cancel()
-	c := exec.CommandContext(ctx, "nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "env", m.libraries, filepath.Join(m.root, "bin/systemctl"), "--no-pager"}, args...)...)
+	c := exec.CommandContext(ctx, "nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", filepath.Join(m.root, "bin/systemctl"), "--no-pager"}, args...)...)
 	c.WaitDelay = time.Second
 	out, _ := c.CombinedOutput() // the caller checks the text
 	return strings.TrimSpace(string(out))
 }
 
-// TestServiceUnderSystemd runs the documented units under a real systemd. The first request starts the server, the sandbox of
-// each plugin is complete in spite of the hardening, a restart refuses no call, and a stop is clean.
+// TestServiceUnderSystemd checks the documented units under a real systemd. The first request must start the server,
+// the sandbox of each plugin must be complete despite the hardening, a restart must refuse no call, and a stop must be
+// clean.
 func TestServiceUnderSystemd(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)

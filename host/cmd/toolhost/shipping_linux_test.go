@@ -20,8 +20,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestNewPluginsShip makes a new plugin in each language and commits it. Another machine, which has no sources of toolhost,
-// clones the tag, runs the commands of the CI file and publishes the plugin. An operator installs it and runs its tool.
+// TestNewPluginsShip checks that a new plugin in each language can be published and installed. The author commits the
+// plugin. Another machine, which has no sources of toolhost, clones the tag and runs the commands of the CI file, which
+// publish the plugin. An operator installs the plugin and runs its tool.
 func TestNewPluginsShip(t *testing.T) {
 	t.Parallel()
 	_, noSDK := os.Stat("../../../sdk/node/node_modules/.bin/esbuild")
@@ -31,7 +32,8 @@ func TestNewPluginsShip(t *testing.T) {
 	s := newShipping(t)
 	t.Run("go", func(t *testing.T) {
 		source := sourceEnv()
-		// Each machine has a module cache of its own, in its home. Without -trimpath, each would compile all modules again.
+		// Each machine has its own module cache in its home directory. Without -trimpath, each machine would compile
+		// all modules again.
 		elsewhere := []string{"GOMODCACHE=", "GOPATH=", "GOCACHE=" + source["GOCACHE"], "GOFLAGS=-modcacherw -trimpath", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOPROXY="}
 		author := s.author(t, "go", "../../../sdk", append(elsewhere, "GOPROXY="+s.proxies()))
 		if work, err := os.ReadFile(filepath.Join(author.dir, "go.work")); err != nil || !strings.Contains(string(work), "replace toolhost.dev/sdk => ") {
@@ -47,7 +49,7 @@ func TestNewPluginsShip(t *testing.T) {
 			t.Skip("there is no gRPC for Python")
 		}
 		packages, libs := debian+"/usr/lib/python3/dist-packages", sourceEnv()["DEBIAN_LIBS"]
-		// pip finds that the requirements are satisfied, and needs no index.
+		// With these variables, pip finds that the requirements are already satisfied, and needs no package index.
 		elsewhere := []string{"PYTHONPATH=" + packages, "LD_LIBRARY_PATH=" + libs, "PATH=" + debian + "/bin:" + os.Getenv("PATH"), "PIP_NO_INDEX=1", "PIP_BREAK_SYSTEM_PACKAGES=1"}
 		s.ship(t, s.author(t, "python", "", elsewhere), elsewhere, fmt.Sprintf("env = { PYTHONPATH = %q, LD_LIBRARY_PATH = %q }\n  sandbox { read = [%q, %q] }", packages, libs, packages, libs))
 	})
@@ -63,9 +65,9 @@ func TestNewPluginsShip(t *testing.T) {
 	})
 }
 
-// shipping has what the machines of the test share.
+// shipping contains the values that the machines of the test share.
 type shipping struct {
-	packages string // what a release has for authors of plugins
+	packages string // directory of the packages that a release has for plugin authors
 	registry string
 	archive  string // a release with the program toolhost, and its checksum
 	sum      string
@@ -102,12 +104,13 @@ func newShipping(t *testing.T) *shipping {
 	return s
 }
 
-// proxies returns the Go module proxies of the test: that with the modules of toolhost, and the module cache.
+// proxies returns the Go module proxies of the test: the proxy with the modules of toolhost, and the module cache.
 func (s *shipping) proxies() string {
 	return "file://" + filepath.Join(s.packages, "proxy") + ",file://" + filepath.Join(sourceEnv()["GOMODCACHE"], "cache/download")
 }
 
-// machine runs commands in a directory, with a home of its own and without the programs of the test.
+// machine is a simulated machine. It runs commands in a directory, with its own home directory and without the programs
+// of the test.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -139,7 +142,7 @@ func (m *machine) run(status int, line string, want ...string) string {
 	return string(out)
 }
 
-// author returns a machine whose directory is a new plugin.
+// author returns a machine whose directory contains a new plugin.
 func (s *shipping) author(t *testing.T, lang, sdk string, env []string) *machine {
 	t.Helper()
 	m := newMachine(t, env)
@@ -155,7 +158,7 @@ func (s *shipping) author(t *testing.T, lang, sdk string, env []string) *machine
 	return m
 }
 
-// workflow is a CI file.
+// workflow is the part of a CI file that the test uses.
 type workflow struct {
 	Jobs map[string]struct {
 		Steps []struct {
@@ -167,8 +170,8 @@ type workflow struct {
 
 var expression = regexp.MustCompile(`\$\{\{ (.*?) \}\}`)
 
-// ship commits the plugin, runs its CI file elsewhere, and installs what it published. The settings belong into the operator's
-// plugin block.
+// ship commits the plugin, runs its CI file on another machine, and installs the published plugin. The argument
+// "settings" is added to the operator's plugin block.
 func (s *shipping) ship(t *testing.T, author *machine, elsewhere []string, settings string) {
 	t.Helper()
 	author.run(0, "git init -q && git add . && git commit -qm first && git tag v0.1.0")
@@ -184,7 +187,7 @@ func (s *shipping) ship(t *testing.T, author *machine, elsewhere []string, setti
 	name := filepath.Base(author.dir)
 	values := map[string]string{"vars.GOPROXY": s.proxies(), "vars.TOOLHOST_URL": "file://" + s.archive, "vars.TOOLHOST_SHA256": s.sum, "vars.SOURCE": s.registry + "/acme/" + languageOf(t) + "/" + name, "secrets.PLUGIN_KEY": s.key, "secrets.GITHUB_TOKEN": "token"}
 	source := values["vars.SOURCE"]
-	// A program in place of docker keeps the login as docker does.
+	// A script replaces docker and stores the login as docker does.
 	docker := filepath.Join(t.TempDir(), "docker")
 	must(t, os.WriteFile(docker, []byte("#!/bin/sh\nmkdir -p $DOCKER_CONFIG\nprintf '{\"auths\":{\"%s\":{\"auth\":\"%s\"}}}' \"$2\" \"$(printf %s:%s \"$4\" \"$(cat)\" | base64 -w0)\" > $DOCKER_CONFIG/config.json\n"), 0o755))
 	paths := []string{filepath.Dir(docker)}
@@ -210,7 +213,7 @@ func (s *shipping) ship(t *testing.T, author *machine, elsewhere []string, setti
 			m.env = append(m.env, key+"="+expression.ReplaceAllStringFunc(value, func(e string) string {
 				v, ok := values[expression.FindStringSubmatch(e)[1]]
 				if !ok {
-					t.Errorf("the CI file uses %s, which its comment does not name", e)
+					t.Errorf("the CI file uses %s, which the test does not set", e)
 				}
 				return v
 			}))
@@ -248,7 +251,9 @@ func (s *shipping) operate(t *testing.T, source, settings string) {
 func newSourceRegistry(t *testing.T) string {
 	t.Helper()
 	const root = "../../../sdk/node/node_modules"
-	var files sync.Map // paths to contents; the packages contain the address of the server, which must run before
+	// This map contains the contents by path. They are stored after the server has started, because the packages
+	// contain its address.
+	var files sync.Map
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, ok := files.Load(r.URL.Path)
 		if !ok {
@@ -266,7 +271,7 @@ func newSourceRegistry(t *testing.T) string {
 		var manifest map[string]any
 		must(t, json.Unmarshal(b, &manifest))
 		delete(manifest, "optionalDependencies")
-		if name == "esbuild" { // the packages for other platforms are not here
+		if name == "esbuild" { // the packages for other platforms are not installed
 			manifest["optionalDependencies"] = map[string]any{"@esbuild/linux-" + arch: manifest["version"]}
 		}
 		file := packedDir(t, dir, manifest)
@@ -281,7 +286,7 @@ func newSourceRegistry(t *testing.T) string {
 	return server.URL
 }
 
-// packedDir returns an npm package with the files of a directory and another package.json.
+// packedDir returns an npm package with the files of a directory and a different package.json.
 func packedDir(t *testing.T, dir string, manifest map[string]any) []byte {
 	t.Helper()
 	text, err := json.Marshal(manifest)

@@ -17,12 +17,13 @@ import (
 	hostmcp "toolhost.dev/host/mcp"
 )
 
-// TestSlowBodies checks that a client cannot keep a connection by sending a body slowly or not at all, also without a
-// token. A call can take longer than the limit for its body, and so can a batch, whose lines come at any time.
+// TestSlowBodies checks that a client cannot keep a connection open by sending a body slowly or not at all, with or
+// without a valid token. A call can run longer than the limit for its body. A batch can also take longer, because its
+// lines can arrive at any time.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	const limit = 500 * time.Millisecond
-	h, err := host.New(t.Context(), host.Options{BundledDir: filepath.Join(bin, "plugins"), Workspace: mcpDir(t), StateDir: t.TempDir()})
+	h, err := host.New(t.Context(), host.Options{BundledDir: filepath.Join(bin, "plugins"), Workspace: mcpDir(t), StateDir: keptState(t, filepath.Join(t.TempDir(), "state"))})
 	must(t, err)
 	t.Cleanup(func() { _ = h.Close() }) // after the parallel subtests
 	tools, err := hostmcp.New(h, hostmcp.Options{})

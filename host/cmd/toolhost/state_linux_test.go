@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// TestStateCommandsAreKilled kills each of the commands backup, restore and gc at many moments. A backup that exists must be
-// complete. A restore must leave either the old or the new content, and keep the old one. A gc must leave a directory that
-// works. A command that runs to its end must then remove what the killed ones left.
+// TestStateCommandsAreKilled kills each of the commands backup, restore and gc at many moments. A backup that exists
+// must be complete. After a killed restore, the directory must have either the old or the new content, and the old
+// content must still exist. After a killed gc, the directory must still work. A later command that is not killed must
+// remove the remains of the killed commands.
 func TestStateCommandsAreKilled(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -96,7 +97,7 @@ func TestStateCommandsAreKilled(t *testing.T) {
 			t.Fatalf("after gc %d: MARK=%q", i, mark)
 		}
 	}
-	if killed < 3 { // on a busy machine, many commands end before they are killed
+	if killed < 3 { // a low limit: on a busy machine, many commands end before they are killed
 		t.Errorf("only %d commands were killed", killed)
 	}
 }

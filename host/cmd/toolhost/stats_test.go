@@ -63,7 +63,7 @@ func TestStats(t *testing.T) {
 	} {
 		c.want(200, call.answer, "POST", "/v1/run", call.request)
 	}
-	c.want(403, "may not work in /nonexistent", "POST", "/v1/run", `{"name":"nothing","workspace":"/nonexistent"}`)
+	c.want(403, "not allowed to work in /nonexistent", "POST", "/v1/run", `{"name":"nothing","workspace":"/nonexistent"}`)
 	// The second call must wait for the first.
 	c.want(200, `"id":2`, "POST", "/v1/batch", `{"id":1,"command":"sleep 1; echo a"}`+"\n"+`{"id":2,"command":"exit 3"}`+"\n")
 
@@ -247,6 +247,6 @@ func checkMetrics(t *testing.T, text string, s host.Stats) {
 		t.Errorf("%g", got)
 	}
 	if len(families["go_goroutines"].GetMetric()) != 1 {
-		t.Error("nothing of the host's own process")
+		t.Error("the metrics lack the host's own process")
 	}
 }

@@ -74,7 +74,7 @@ func TestStandardInputs(t *testing.T) {
 				}
 			}
 			if name == "pipes" && flags() != before {
-				t.Error("others that share it do not wait for input any more")
+				t.Error("reads by other users of the pipe no longer wait for input")
 			}
 			switch name {
 			case "pipes":
@@ -84,7 +84,7 @@ func TestStandardInputs(t *testing.T) {
 			}
 			must(t, c.Wait())
 			if flags() != before {
-				t.Error("it was not left as it was")
+				t.Error("the mode of the input was not restored")
 			}
 		})
 	}

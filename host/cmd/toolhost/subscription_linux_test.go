@@ -23,10 +23,11 @@ const watchedURI = "test://count"
 // subscriber is a client with a subscription to the resource of watchedField.
 type subscriber struct {
 	*mcp.ClientSession
-	updated chan string // the URIs of notifications
+	updated chan string // URIs in notifications
 }
 
-// subscribe connects a client and subscribes it. In the revision without sessions, the subscription is a stream of its own.
+// subscribe connects a client and subscribes it to the resource. In the revision without sessions, each subscription
+// has its own stream.
 func subscribe(t *testing.T, era string, transport mcp.Transport) *subscriber {
 	t.Helper()
 	s := &subscriber{updated: make(chan string, 100)}
@@ -105,8 +106,9 @@ func killPlugin(t *testing.T, host *client, name string) {
 	t.Fatalf("plugin %s does not run: %+v", name, status)
 }
 
-// TestSubscriptionsOutliveServers kills a mounted server, and the plugin that serves it. Each client with a subscription must be notified once, because a
-// change could have been missed, and later changes must reach it as before.
+// TestSubscriptionsOutliveServers kills a mounted server, and the plugin that runs the server. Each client with a
+// subscription must then be notified once, because it could have missed a change. The client must also be notified of
+// later changes.
 func TestSubscriptionsOutliveServers(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -122,7 +124,7 @@ func TestSubscriptionsOutliveServers(t *testing.T) {
 			t.Run(era+" "+name, func(t *testing.T) {
 				s := subscribe(t, era, transport())
 				s.change(t, "before")
-				_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "w_kill"}) // fails if the server ends before the result is sent
+				_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "w_kill"}) // ignore the error: the server can end before the result is sent
 				s.want(t, "after the restart of the server")
 				s.change(t, "later")
 				if name == "http" {
@@ -139,8 +141,9 @@ func TestSubscriptionsOutliveServers(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsOfPrincipals checks that a subscription belongs to the principal that made it: its rights apply, and
-// only notifications of its own processes reach it. Two streams of one principal are independent of each other.
+// TestSubscriptionsOfPrincipals checks that a subscription belongs to the principal that made it. The rights of this
+// principal apply, and only notifications of its own processes reach it. Two streams of one principal are independent
+// of each other.
 func TestSubscriptionsOfPrincipals(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, watchedField()+"principal \"alice\" {}\nprincipal \"bob\" {}\nprincipal \"reader\" { tools = [\"read\"] }\n")
@@ -156,7 +159,7 @@ func TestSubscriptionsOfPrincipals(t *testing.T) {
 				body, headers = `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://count"}}`, []string{"Mcp-Protocol-Version", era, "Mcp-Session-Id", s.ID()}
 			}
 			refused := make(chan struct{})
-			go func() { // a subscription that is not refused is a stream without end
+			go func() { // in the background, because a subscription that is not refused does not return
 				defer close(refused)
 				reader.want(200, "may not call w:resource/test://count", "POST", "/mcp", body, append(headers, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")...)
 			}()
@@ -175,7 +178,7 @@ func TestSubscriptionsOfPrincipals(t *testing.T) {
 			a.change(t, "with two clients")
 			second.want(t, "with two clients")
 			must(t, second.Close())
-			for range 20 { // the host notices the end of the other client at some time
+			for range 20 { // the host notices the end of the other client only after some time
 				a.change(t, "after the end of the other client")
 			}
 			if len(a.updated)+len(b.updated) > 0 {
@@ -183,7 +186,7 @@ func TestSubscriptionsOfPrincipals(t *testing.T) {
 			}
 		})
 	}
-	// The host makes and ends a subscription for the principal that wants it.
+	// The host makes and ends each subscription in the name of its principal.
 	eventually(t, "bob's subscriptions ended", func() bool {
 		out, err := toolhost(t, p.dir, "log", "--json", "--limit", "1000", "--tool", "w:resource/test://count").Output()
 		must(t, err)

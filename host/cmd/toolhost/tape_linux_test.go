@@ -48,7 +48,7 @@ func TestTapeOfManyCalls(t *testing.T) {
 	rec.Stdout = &recording
 	must(t, rec.Start())
 	begun := make([]byte, 1)
-	_, err = out.Read(begun) // the recording begins with a message
+	_, err = out.Read(begun) // wait for the message that the recording has begun
 	must(t, err)
 
 	batch := toolhost(t, work, "--config", config, "--session", "t", "--on-ask", "allow", "batch")
@@ -119,7 +119,7 @@ func manyCalls(rng *rand.Rand, n int, pages string) string {
 			"web_fetch " + pages + "/p" + strconv.Itoa(rng.IntN(4)), "web_fetch " + pages + "/missing",
 		}
 		command := all[rng.IntN(len(all))]
-		if i < len(all) { // each kind at least once
+		if i < len(all) { // make a call of each kind at least once
 			command = all[i]
 		}
 		line, _ := json.Marshal(map[string]any{"id": i, "command": command})

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host"
 )
 
-// terms contains the settings of a server that its clients notice. A server that acquires the socket of another server
-// compares the settings of both servers, because the clients do not know about the change.
+// terms contains those settings of a server that are relevant to its clients. A server that acquires the socket of
+// another server compares the terms of both servers, because the clients do not notice that the server was replaced.
 type terms struct {
 	Workspace  string            `json:"workspace"`
 	Workspaces map[string]string `json:"workspaces"` // workspaces by token digest
@@ -46,8 +46,8 @@ func (f *serveFlags) termsOf(h *host.Host, clients *host.Directory) *terms {
 }
 
 // replacing compares the terms of a server with the terms of the server that it replaces. The result "refused" lists
-// differences with which clients would be refused or misled. The result "warnings" lists differences that an operator
-// can intend.
+// differences because of which clients would be refused or misled. The result "warnings" lists differences that the
+// operator can have intended.
 func (t *terms) replacing(old *terms) (refused, warnings []string) {
 	if t.Workspace != old.Workspace {
 		refused = append(refused, fmt.Sprintf("the workspace is %s, and not %s", t.Workspace, old.Workspace))

@@ -17,12 +17,11 @@ import (
 func newToken(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
-		Short: "Make and revoke the tokens with which clients of toolhost serve authenticate",
-		Long: `Make, list and revoke the tokens with which clients of "toolhost serve" authenticate.
-
-A token authenticates a principal. What it may do stands in the principal block of this name in the
-configuration; without such a block, the flags of "token create" decide. The state directory holds only
-a hash of each token. Changes take effect at the next request.`,
+		Short: "Create, list and revoke tokens for clients",
+		Long: `Create, list and revoke the tokens with which clients of "toolhost serve" authenticate.
+A token authenticates a principal. The principal block of this name in the configuration defines what
+the token may do; without such a block, the flags of "token create" decide. The state directory contains
+only a hash of each token. Changes take effect at the next request.`,
 		Example: `  toolhost token create ci --role caller --expires 2160h
   toolhost token create me --role approver
   toolhost token list
@@ -45,11 +44,11 @@ func newTokenCreate(s *cli.Settings) *cobra.Command {
 	var f tokenFlags
 	c := &cobra.Command{
 		Use:   "create PRINCIPAL",
-		Short: "Make a token for a principal and print it once",
+		Short: "Create a token for a principal and print it",
 		Long: `Make a token for a principal and print it on standard output. It cannot be shown again.
 
 If the configuration has a principal block of this name, the block decides what the token may do.
-Otherwise the flags do: a caller runs tools, an approver answers the permission asks of others, a viewer
+Otherwise the flags do: a caller runs tools, an approver answers permission requests of others, a viewer
 reads status and statistics, an administrator also gives answers that last.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -75,7 +74,7 @@ reads status and statistics, an administrator also gives answers that last.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&f.role, "role", "", "what the token may do, if no principal block says it: `"+strings.Join(admin.Roles(), "|")+"`")
+	c.Flags().StringVar(&f.role, "role", "", "role of the token, if no principal block defines its rights: `"+strings.Join(admin.Roles(), "|")+"`")
 	c.Flags().StringArrayVar(&f.workspaces, "in", nil, "`directory` in which calls may run; DIR/*: each directory directly inside DIR (default: the workspace of the host)")
 	c.Flags().StringSliceVar(&f.tools, "tool", nil, "`glob` for the full names of the tools that it may call, such as read or jira:* (default: all)")
 	c.Flags().StringSliceVar(&f.fields, "field", nil, "`namespace` of field tools that it may call")
@@ -106,7 +105,7 @@ func (f *tokenFlags) grant() (*admin.TokenGrant, error) {
 	return &admin.TokenGrant{Rights: rights, Workspaces: workspaces, Tools: f.tools, Fields: f.fields}, nil
 }
 
-// The function "until" describes the validity of a token.
+// The function "until" describes how long a token is valid.
 func until(t *admin.Token) string {
 	switch {
 	case t.Expires.IsZero():

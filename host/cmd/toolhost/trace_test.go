@@ -33,38 +33,61 @@ func (s collectedSpan) attribute(key string) string {
 	return ""
 }
 
-// TestTraces checks that a call creates a tree of spans under the caller's span, down to the plugin. It also checks that
-// the spans contain no arguments.
-func TestTraces(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var spans []collectedSpan
-	var all strings.Builder
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+// spanCollector receives spans as an OpenTelemetry collector does.
+type spanCollector struct {
+	*httptest.Server
+	mu    sync.Mutex
+	spans []collectedSpan
+	text  strings.Builder
+}
+
+func newSpanCollector(t *testing.T) *spanCollector {
+	c := new(spanCollector)
+	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var got struct {
 			ResourceSpans []struct {
 				ScopeSpans []struct{ Spans []collectedSpan }
 			}
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		var raw json.RawMessage
 		if err := json.NewDecoder(r.Body).Decode(&raw); err != nil {
 			t.Error(err)
 			return
 		}
-		all.Write(raw)
+		c.text.Write(raw)
 		if err := json.Unmarshal(raw, &got); err != nil {
 			t.Error(err)
 			return
 		}
 		for _, rs := range got.ResourceSpans {
 			for _, ss := range rs.ScopeSpans {
-				spans = append(spans, ss.Spans...)
+				c.spans = append(c.spans, ss.Spans...)
 			}
 		}
 	}))
-	defer collector.Close()
+	t.Cleanup(c.Close)
+	return c
+}
+
+// named returns the spans with the given name.
+func (c *spanCollector) named(name string) (out []collectedSpan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if s.Name == name {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestTraces checks that a call creates a tree of spans under the caller's span, down to the plugin. It also checks that
+// the spans contain no arguments.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	collector := newSpanCollector(t)
 	dir := mcpDir(t)
 	config := "plugin \"bash\" {}\nplugin \"testplugin\" {\n  path = \"" + filepath.Join(bin, "testplugin") + "\"\n}\n"
 	if err := os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600); err != nil {
@@ -83,9 +106,9 @@ func TestTraces(t *testing.T) {
 	if !strings.Contains(out, `"trace_id":"`+trace+`"`) || !strings.Contains(out, "00-"+trace+"-") {
 		t.Errorf("%s", out)
 	}
-	mu.Lock()
+	collector.mu.Lock()
 	by := make(map[string]collectedSpan)
-	for _, s := range spans {
+	for _, s := range collector.spans {
 		by[s.Name] = s
 		if s.TraceID != trace {
 			t.Errorf("%+v is in another trace", s)
@@ -107,25 +130,25 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%+v", by)
 	}
 	if !strings.Contains(out, by["run traced"].SpanID) {
-		t.Errorf("the plugin was told of another span: %s", out)
+		t.Errorf("the plugin received another span: %s", out)
 	}
-	if strings.Contains(all.String(), "secret-word") {
+	if strings.Contains(collector.text.String(), "secret-word") {
 		t.Error("arguments are in the trace")
 	}
-	spans = nil
-	mu.Unlock()
+	collector.spans = nil
+	collector.mu.Unlock()
 
 	run(traced, "run", "tool:fail --kind conflict")
-	mu.Lock()
+	collector.mu.Lock()
 	failed := false
-	for _, s := range spans {
+	for _, s := range collector.spans {
 		failed = failed || s.Name == "call fail" && s.Status.Code == 2 && s.attribute("error.type") == "conflict"
 	}
 	if !failed {
-		t.Errorf("%+v", spans)
+		t.Errorf("%+v", collector.spans)
 	}
-	spans = nil
-	mu.Unlock()
+	collector.spans = nil
+	collector.mu.Unlock()
 	if out := run(traced, "--json", "log", "--limit", "1"); !strings.Contains(out, `"trace_id":"`+trace+`"`) {
 		t.Errorf("%s", out)
 	}
@@ -142,10 +165,10 @@ func TestTraces(t *testing.T) {
 	if out := run([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}, "--json", "run", "traced"); !strings.Contains(out, `"success":true`) {
 		t.Errorf("%s", out)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(spans) > 0 {
-		t.Errorf("%+v", spans)
+	collector.mu.Lock()
+	defer collector.mu.Unlock()
+	if len(collector.spans) > 0 {
+		t.Errorf("%+v", collector.spans)
 	}
 }
 

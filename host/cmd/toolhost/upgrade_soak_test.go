@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // mcpCaller calls tools of a host over its standard input and output. Many calls can run at a time.
@@ -23,7 +24,8 @@ type mcpCaller struct {
 	waiting map[int]chan json.RawMessage
 }
 
-// read passes answers to their callers until the host closes its output. Calls that wait then get no answer.
+// read passes answers to their callers until the host closes its output. Calls that still wait at this time get no
+// answer.
 func (c *mcpCaller) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
@@ -67,8 +69,8 @@ func (c *mcpCaller) request(method, params string) json.RawMessage {
 	return <-answer
 }
 
-// TestUpgradeUnderLoad upgrades a plugin while 64 callers use it. No call is lost, and each version that the host refuses
-// leaves the version before. TOOLHOST_UPGRADES is the number of upgrades.
+// TestUpgradeUnderLoad upgrades a plugin while 64 callers use it. No call may be lost, and a version that the host
+// refuses must leave the previous version in place. TOOLHOST_UPGRADES is the number of upgrades.
 func TestUpgradeUnderLoad(t *testing.T) {
 	const callers = 64
 	upgrades := 4
@@ -123,6 +125,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 					return
 				}
 				answered.Add(1)
+				// Agents also pause; without pauses, the upgrades would wait for the processor.
+				time.Sleep(10 * time.Millisecond)
 			}
 		})
 	}

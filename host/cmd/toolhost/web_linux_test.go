@@ -18,7 +18,7 @@ import (
 func TestWebFetch(t *testing.T) {
 	t.Parallel()
 	if !supports(t, "ns") {
-		testneed.Missing(t, "this machine has no namespaces: toolhost doctor says why")
+		testneed.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
 	}
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
@@ -58,7 +58,7 @@ func TestWebFetch(t *testing.T) {
 		{"plugin \"web\" {\n enabled = false\n}\n", "web_fetch " + listed.URL, "web_fetch: command not found"},
 	} {
 		must(t, os.WriteFile(config, []byte(tc.config), 0o600))
-		c := exec.Command(filepath.Join(bin, "toolhost"), "--config", config, "--state", filepath.Join(dir, "state"), "--workspace", filepath.Join(dir, "work"), "run", tc.command)
+		c := exec.Command(filepath.Join(bin, "toolhost"), "--config", config, "--state", keptState(t, filepath.Join(dir, "state")), "--workspace", filepath.Join(dir, "work"), "run", tc.command)
 		c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 		out, err := c.CombinedOutput()
 		if reached := strings.Contains(string(out), "Fetched"); !strings.Contains(string(out), tc.want) || reached && tc.want != "# Fetched" || reached == (err != nil) && !strings.Contains(tc.command, "wc") {

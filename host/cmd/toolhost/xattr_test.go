@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributesAreKept reports whether the file system for the scripts supports extended attributes.
+// attributesAreKept reports whether the file system of the scripts supports extended attributes.
 func attributesAreKept() (bool, error) {
 	f, err := os.CreateTemp("", "xattr")
 	if err != nil {
@@ -19,7 +19,7 @@ func attributesAreKept() (bool, error) {
 }
 
 // attribute implements the script command xattr. "xattr set FILE NAME VALUE" sets an extended attribute. "xattr is FILE
-// NAME VALUE" checks its value. "! xattr is FILE NAME" checks that the attribute is missing.
+// NAME VALUE" checks the value of an attribute. "! xattr is FILE NAME" checks that the attribute is missing.
 func attribute(ts *testscript.TestScript, neg bool, args []string) {
 	switch {
 	case len(args) == 4 && args[0] == "set" && !neg:

@@ -15,11 +15,11 @@ func TestTimeout(t *testing.T) {
 		count                       uint64
 		p95, average, given, expect time.Duration
 	}{
-		{Samples - 1, s, s, 120 * s, 120 * s}, // too few calls
-		{Samples, s, s, 120 * s, 5 * s},       // at least LeastTimeout
+		{Samples - 1, s, s, 120 * s, 120 * s}, // too few calls to shorten the timeout
+		{Samples, s, s, 120 * s, 5 * s},       // not less than LeastTimeout
 		{Samples, 10 * s, s, 120 * s, 15 * s},
 		{Samples, 4 * s, 4 * s, 120 * s, 12 * s},
-		{Samples, 100 * s, 90 * s, 120 * s, 120 * s}, // at most the given timeout
+		{Samples, 100 * s, 90 * s, 120 * s, 120 * s}, // not more than the given timeout
 		{Samples, s, s, 2 * s, 2 * s},
 	} {
 		if got := Timeout(c.count, c.p95, c.average, c.given); got != c.expect {

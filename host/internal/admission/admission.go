@@ -18,7 +18,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 	"toolhost.dev/host/internal/watch"
 )
@@ -67,11 +67,12 @@ func (s Source) open() (*config.Config, error) {
 	if s.writableFile(cfg) != "" {
 		return s.openProject()
 	}
-	if err := s.checkPrograms(cfg); err != nil {
+	content, err := s.checkPrograms(cfg)
+	if err != nil {
 		return nil, err
 	}
 	if user := config.FindUser(); user == "" || !samePath(user, s.Path) { // the user named this file
-		return cfg, s.protect(cfg)
+		return cfg, s.protectContent(cfg, content)
 	}
 	_, base, err := s.base()
 	if err != nil {
@@ -80,7 +81,7 @@ func (s Source) open() (*config.Config, error) {
 	return s.keepLost(cfg, base)
 }
 
-// keepLost applies the restrictions of trusted project files that no longer exist. The parameter base is the
+// keepLost applies the restrictions of trusted project files that no longer exist. The parameter "base" is the
 // configuration that names the state directory.
 func (s Source) keepLost(cfg, base *config.Config) (*config.Config, error) {
 	decisions, err := s.decisions(base)
@@ -101,15 +102,26 @@ func (s Source) keepLost(cfg, base *config.Config) (*config.Config, error) {
 }
 
 // checkPrograms returns an error if tools can change a program in the operator's configuration. It ignores plugins,
-// because the host skips a plugin with an untrusted binary and loads the others; see [Source.Guard].
-func (s Source) checkPrograms(cfg *config.Config) error {
+// because the host only skips a plugin with an untrusted binary; see [Source.Guard]. It returns the content of the
+// configuration.
+func (s Source) checkPrograms(cfg *config.Config) (*trust.Content, error) {
 	content, err := s.content(cfg)
 	if err != nil || len(content.Programs) == 0 {
-		return err
+		return content, err
 	}
 	if slices.Contains(s.Digests, content.Digest()) {
-		return s.acceptDigest(cfg, content)
+		err = s.acceptDigest(cfg, content)
+	} else {
+		err = s.checkDecision(cfg, content)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return s.content(cfg) // the configuration now names copies of the programs
+}
+
+// checkDecision returns an error if a program in the content of a configuration is not trusted.
+func (s Source) checkDecision(cfg *config.Config, content *trust.Content) error {
 	decisions, _, err := s.base()
 	if err != nil {
 		return err
@@ -118,9 +130,9 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	dirs := s.exposed(cfg)
+	dirs, look := s.exposed(cfg), newLook()
 	for _, p := range cfg.Programs(s.BundledDir) {
-		for _, path := range s.filesOf(p, cfg, "") {
+		for _, path := range s.filesOf(look, p, cfg, "") {
 			switch {
 			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !writable(dirs, path):
 			case decision == nil || decision.Programs[path] != content.Programs[path]:
@@ -148,7 +160,8 @@ func (s Source) local(abs string) bool {
 	return err != nil || abs == cwd || filepath.IsLocal(s.Path)
 }
 
-// discovered reports whether the configuration file was found in the current directory and not named by the user.
+// The method "discovered" reports whether the configuration file was found in the current directory and not named by
+// the user.
 func (s Source) discovered() bool {
 	abs, err := filepath.Abs(s.Path)
 	if err != nil {
@@ -159,7 +172,7 @@ func (s Source) discovered() bool {
 }
 
 // The method "invalid" returns the error in an untrusted configuration file. It loads the file without the environment,
-// because the error could show the values of variables. If the file reads the environment, it returns nil.
+// because the error could show the values of variables. If the file reads the environment, the method returns nil.
 func (s Source) invalid(n *config.Narrowing) error {
 	if s.discovered() { // the user did not name this file, so it is not evaluated
 		return n.Syntax
@@ -200,8 +213,8 @@ func (s Source) exposed(cfg *config.Config) []string {
 	for i := range cfg.Plugins {
 		out = append(out, cfg.Plugins[i].Confinement.Write...)
 	}
-	if dir, err := state.Dir(s.StateDir, cfg.Host.StateDir); err == nil {
-		home := state.Home{Root: dir}
+	if dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir); err == nil {
+		home := statedir.Home{Root: dir}
 		out = append(out, home.Plugins(), home.Principals())
 	}
 	return out
@@ -231,7 +244,7 @@ func (s Source) openProject() (*config.Config, error) {
 	}
 	operator := s
 	if operator.Path = base.Path; base.Path != "" {
-		if err := operator.checkPrograms(base); err != nil {
+		if _, err := operator.checkPrograms(base); err != nil {
 			return nil, err
 		}
 	}
@@ -288,15 +301,21 @@ func (s Source) instead(base *config.Config, n *config.Narrowing, kept bool) str
 	return used
 }
 
-// The method "base" returns the trust store and the configuration that applies without the project file.
-func (s Source) base() (*trust.Decisions, *config.Config, error) {
-	operator := s
-	operator.Path = config.FindUser()
-	if operator.Path != "" && (operator.IsProject() || filepath.Clean(operator.Path) == filepath.Clean(s.Path)) {
-		operator.Path = ""
+// The method "operator" returns the source of the configuration that applies without the project file.
+func (s Source) operator() Source {
+	out := s
+	out.Path = config.FindUser()
+	if out.Path != "" && (out.IsProject() || filepath.Clean(out.Path) == filepath.Clean(s.Path)) {
+		out.Path = ""
 	}
 	// Drop the values from the command line, because only the project file declares their variables.
-	operator.Variables, operator.VariableFiles = nil, nil
+	out.Variables, out.VariableFiles = nil, nil
+	return out
+}
+
+// The method "base" returns the trust store and the configuration that applies without the project file.
+func (s Source) base() (*trust.Decisions, *config.Config, error) {
+	operator := s.operator()
 	base, err := operator.Load()
 	if err == nil && operator.Path != "" && operator.writableFile(base) != "" { // tools can write the user's file, too
 		operator.Path = ""
@@ -309,10 +328,10 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	return decisions, base, err
 }
 
-// The method "decisions" returns the trust store. The parameter base is the configuration that applies without the
+// The method "decisions" returns the trust store. The parameter "base" is the configuration that applies without the
 // project file.
 func (s Source) decisions(base *config.Config) (*trust.Decisions, error) {
-	dir, err := state.Dir(s.StateDir, base.Host.StateDir)
+	dir, err := statedir.Find(s.StateDir, base.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -423,6 +442,11 @@ func (s Source) protect(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	return s.protectContent(cfg, content)
+}
+
+// protectContent is like protect for a configuration with a known content.
+func (s Source) protectContent(cfg *config.Config, content *trust.Content) error {
 	dirs := s.exposed(cfg)
 	add := func(path string) {
 		if within(dirs, path) {
@@ -447,32 +471,4 @@ func (s Source) protect(cfg *config.Config) error {
 	slices.Sort(cfg.Protected)
 	cfg.Protected = slices.Compact(cfg.Protected)
 	return nil
-}
-
-// Guard returns a function for files that plugins need at their start. For a path that tools can write, the function
-// returns the trusted SHA-256, or "" if nobody trusted the file. For other paths, the result guarded is false. The
-// function is safe for concurrent use.
-func (s Source) Guard(cfg *config.Config) func(path string) (sum string, guarded bool) {
-	if cfg.Path == "" {
-		return func(string) (string, bool) { return "", false }
-	}
-	s.Path = cfg.Path
-	dirs, bundled := s.exposed(cfg), filepath.Clean(s.BundledDir)
-	decisions, _, err := s.base()
-	key, keyErr := canonical(s.Path)
-	return func(path string) (string, bool) {
-		if filepath.Dir(path) == bundled || !writable(dirs, path) {
-			return "", false
-		}
-		if err == nil && keyErr == nil {
-			if decision, err := decisions.Of(key); err == nil && decision != nil {
-				for _, sums := range []map[string]string{decision.Programs, decision.Files} {
-					if sum, ok := sums[path]; ok {
-						return sum, true
-					}
-				}
-			}
-		}
-		return cfg.Trusted[path], true
-	}
 }

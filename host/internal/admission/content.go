@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,7 +16,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -55,8 +56,14 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 		out.Files[path] = hex.EncodeToString(sum[:])
 	}
 	dirs := s.exposed(cfg)
+	seen := make(map[string]bool) // many blocks can run the same program
+	look := newLook()
 	for _, p := range cfg.Programs(s.BundledDir) {
-		for _, path := range s.filesOf(p, cfg, "") {
+		for _, path := range s.filesOf(look, p, cfg, "") {
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
 			if !writable(dirs, path) {
 				continue
 			}
@@ -76,11 +83,48 @@ const separators = " \t\r\n;|&()<>'\"`=:,$"
 // interpreters matches the names of programs that run the files in their arguments.
 var interpreters = lazyregexp.New(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
 
+// The type "look" finds files. It queries the file system only once for each path, because the blocks of many servers
+// name the same files. Therefore use a new value for each analysis of a configuration.
+type look struct {
+	files    map[string]fs.FileInfo // regular files by path; nil for other paths
+	programs map[string]string      // by name
+}
+
+func newLook() *look {
+	return &look{files: make(map[string]fs.FileInfo), programs: make(map[string]string)}
+}
+
+// The method "file" returns the regular file at a path. It returns nil if none exists.
+func (l *look) file(path string) fs.FileInfo {
+	st, known := l.files[path]
+	if !known {
+		if found, err := os.Stat(path); err == nil && found.Mode().IsRegular() {
+			st = found
+		}
+		l.files[path] = st
+	}
+	return st
+}
+
+// The method "program" searches the PATH of the host for a program. It returns the path of the program, or the name if
+// the program does not exist.
+func (l *look) program(name string) string {
+	path, known := l.programs[name]
+	if !known {
+		path = name
+		if found, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {
+			path = found
+		}
+		l.programs[name] = path
+	}
+	return path
+}
+
 // filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
 // because programs change them. Relative names are searched in the directory of the configuration, in the workspace, and
-// in the program's working directory. If the program has none, its working directory is cwd.
-func (s Source) filesOf(p config.Program, cfg *config.Config, cwd string) []string {
-	out := []string{program(p)}
+// in the program's working directory. If the program has no working directory, the argument "cwd" is used.
+func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd string) []string {
+	out := []string{program(look, p)}
 	all := interpreters.MatchString(filepath.Base(p.Command[0]))
 	dirs := []string{filepath.Dir(cfg.Path), s.Workspace}
 	if dir := cmp.Or(p.Dir, cwd); dir != "" && !slices.Contains(dirs, dir) {
@@ -94,14 +138,14 @@ func (s Source) filesOf(p config.Program, cfg *config.Config, cwd string) []stri
 					path = filepath.Join(dir, path)
 				}
 				if path, err := filepath.Abs(path); err == nil {
-					if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && (all || st.Mode().Perm()&0o111 != 0 || trust.IsCode(path)) {
+					if st := look.file(path); st != nil && (all || st.Mode().Perm()&0o111 != 0 || trust.IsCode(path)) {
 						out = append(out, path)
 					}
 				}
 			}
 		}
 	}
-	out = append(out, loaded(p, dirs)...)
+	out = append(out, loaded(look, p, dirs)...)
 	if p.Plugin && trust.IsScript(out[0]) {
 		out = append(out, trust.CodeBeside(out[0])...)
 	}
@@ -116,21 +160,19 @@ func (s Source) filesOf(p config.Program, cfg *config.Config, cwd string) []stri
 
 // The function "program" returns the absolute path of a program. It searches the PATH of the block. If the block sets no
 // PATH, it searches the PATH of the host.
-func program(p config.Program) string {
+func program(look *look, p config.Program) string {
 	name := p.Command[0]
 	if path, own := p.Env["PATH"]; own && !p.Plugin && !strings.Contains(name, "/") {
 		for _, dir := range filepath.SplitList(path) {
 			candidate := filepath.Join(cmp.Or(dir, "."), name)
-			if st, err := os.Stat(candidate); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+			if st := look.file(candidate); st != nil && st.Mode().Perm()&0o111 != 0 {
 				name = candidate
 				break
 			}
 		}
 	}
 	if !strings.Contains(name, "/") {
-		if found, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {
-			name = found
-		}
+		name = look.program(name)
 	}
 	if abs, err := filepath.Abs(name); err == nil {
 		return abs
@@ -150,9 +192,9 @@ func (s Source) plugins(cfg *config.Config) (paths []string) {
 
 // useCopies makes hooks and fields run copies of their trusted programs. Tools cannot change the copies.
 func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
-	dir, err := state.Dir(s.StateDir, cfg.Host.StateDir)
+	dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir)
 	if err == nil {
-		dir, err = state.Home{Root: dir}.Pinned()
+		dir, err = statedir.Home{Root: dir}.Pinned()
 	}
 	if err != nil {
 		return err
@@ -160,7 +202,7 @@ func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
 	store := &trust.Store{Dir: dir, Hash: hashFile}
 	copies := make(map[string]string)
 	for _, p := range cfg.Programs(s.BundledDir) {
-		path := program(p)
+		path := program(newLook(), p)
 		sum := content.Programs[path]
 		if p.Plugin || sum == "" || sum == unreadable { // a plugin always runs as a copy
 			continue

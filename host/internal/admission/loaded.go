@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ var entries = []string{"package.json", "index.js", "index.mjs", "index.cjs", "__
 
 // The function "loaded" returns the files that a command runs without naming them in its arguments: the task file of a
 // runner, the entry file of a directory, and the file of a Python module.
-func loaded(p config.Program, dirs []string) (paths []string) {
+func loaded(look *look, p config.Program, dirs []string) (paths []string) {
 	var names []string
 	for _, word := range p.Command[:min(2, len(p.Command))] { // the second word is the program after env
 		for _, r := range runners {
@@ -53,7 +52,7 @@ func loaded(p config.Program, dirs []string) (paths []string) {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(dir, path)
 			}
-			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && !slices.Contains(paths, path) {
+			if look.file(path) != nil && !slices.Contains(paths, path) {
 				paths = append(paths, path)
 			}
 		}

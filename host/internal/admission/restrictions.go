@@ -71,7 +71,7 @@ func restrictionsOf(cfg *config.Config) *restrictions {
 }
 
 // keepRestrictions applies the restrictions of a trusted configuration that changed or disappeared. It returns an error
-// if a restriction cannot be applied. The parameter why is the reason why the configuration itself does not apply.
+// if a restriction cannot be applied. The parameter "why" is the reason why the configuration itself does not apply.
 func keepRestrictions(d *trust.Decision, why string, cfg *config.Config) error {
 	if len(d.Restrictions) == 0 { // an older version of the host wrote the decision
 		return nil
@@ -185,8 +185,8 @@ func intersection(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
-// keepAll applies the restrictions of changed project files in their trusted versions, and of project files that this
-// file hides. The result kept reports whether such restrictions exist.
+// keepAll applies the restrictions in the trusted versions of changed project files. It also applies the restrictions
+// of project files that this file hides. The result "kept" reports whether such restrictions exist.
 func (s Source) keepAll(decisions *trust.Decisions, why string, cfg *config.Config) (kept bool, err error) {
 	all := s.lost(decisions)
 	if key, err := canonical(s.Path); err == nil {

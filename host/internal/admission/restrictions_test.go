@@ -36,8 +36,8 @@ plugin "read" {
 trust { definitions = "approve" }
 `
 
-// TestRestrictionsStay ends the trust of a configuration in each way that is possible for a tool. The restrictions of
-// the trusted content must stay, although they depend on variables.
+// TestRestrictionsStay makes a trusted configuration untrusted, in every way that a tool can. The restrictions of the
+// trusted content must remain, even those that depend on variables.
 func TestRestrictionsStay(t *testing.T) {
 	remove := func(f *fixture) {
 		if err := os.Remove(filepath.Join(f.ws, "toolhost.hcl")); err != nil {
@@ -91,7 +91,7 @@ func TestRestrictionsStay(t *testing.T) {
 			if name != "empty file" {
 				return
 			}
-			// A person can accept the change. The file then applies without a decision.
+			// If a person accepts the change, the changed file applies completely.
 			f.trust(f.source("toolhost.hcl"))
 			if cfg := f.open(f.source("toolhost.hcl")); cfg.Untrusted != "" || cfg.Host.OnAsk != "" || len(cfg.Plugins) != 2 {
 				t.Errorf("the accepted change does not apply: %s", cfg.Untrusted)

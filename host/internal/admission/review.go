@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -44,8 +45,8 @@ type Review struct {
 	Files    map[string]string `json:"files"`
 	Programs map[string]string `json:"programs"`
 	Items    []Item            `json:"items"`
-	// Trusted is the time of the last decision to trust this path, or zero without a decision. Changed lists the paths
-	// with different content since then.
+	// Trusted is the time of the last decision to trust this path. It is zero if no such decision exists. Changed lists
+	// the paths with different content since then.
 	Trusted time.Time `json:"trusted,omitzero"`
 	Changed []string  `json:"changed,omitempty"`
 
@@ -105,11 +106,11 @@ func (s Source) Review() (*Review, error) {
 	return out, nil
 }
 
-// The method "items" lists the effects of a configuration that the configuration base does not have.
+// The method "items" lists the effects of a configuration that the configuration in the parameter "base" does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
 	masker := audit.New(cfg.Hidden())
 	for _, p := range cfg.Programs(s.BundledDir) {
-		path := program(p)
+		path := program(newLook(), p)
 		detail := masker.Command(cfg.Hide(strings.Join(p.Command, " ")))
 		switch sum := content.Programs[path]; {
 		case sum != "":
@@ -141,13 +142,13 @@ func (s Source) Trust(digest string) (*Review, error) {
 		return nil, err
 	}
 	if r.Digest != digest {
-		return nil, fmt.Errorf("the content of %s has the digest %s, not %s: it changed since it was reviewed, or the digest is of another place. Review it again: toolhost trust", r.Config, r.Digest, digest)
+		return nil, fmt.Errorf("the content of %s has the digest %s, not %s: it changed since it was reviewed, or the digest belongs to another place. Review it again: toolhost trust", r.Config, r.Digest, digest)
 	}
 	decisions, _, err := s.base()
 	if err != nil {
 		return nil, err
 	}
-	if config.ReadNarrowing(s.Path).Complete { // such a file needs no decision, and the old decision would add its restrictions
+	if config.ReadNarrowing(s.Path).Complete { // such a file needs no decision, and an old one would add restrictions
 		_, err := decisions.Revoke(r.Config)
 		return r, err
 	}
@@ -201,14 +202,28 @@ func (s Source) Decisions() (*trust.Decisions, error) {
 	return decisions, err
 }
 
+// decisionsPath returns the path of the trust store. It reads no configuration if no configuration can name a state
+// directory.
+func (s Source) decisionsPath() (string, error) {
+	if s.StateDir == "" && s.operator().Path != "" {
+		d, err := s.Decisions()
+		if err != nil {
+			return "", err
+		}
+		return d.Path(), nil
+	}
+	dir, err := statedir.Find(s.StateDir)
+	return trust.OpenDecisions(dir).Path(), err
+}
+
 // Watched lists additional files that affect the choice of the configuration, such as the trust store. The host must
-// reload after their change.
+// reload the configuration after a change of these files.
 func (s Source) Watched() (paths []string) {
 	if s.Path == "" {
 		return nil
 	}
-	if d, err := s.Decisions(); err == nil {
-		paths = append(paths, d.Path())
+	if path, err := s.decisionsPath(); err == nil {
+		paths = append(paths, path)
 	}
 	if lock, err := trust.PathFor(s.Path); err == nil {
 		paths = append(paths, lock)

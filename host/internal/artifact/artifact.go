@@ -13,9 +13,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -48,7 +48,7 @@ const (
 	MaxManifest = 1 << 20
 	// MaxPlatforms is the maximum number of platforms.
 	MaxPlatforms = 64
-	// MaxUnpacked is the maximum size of a plugin's files, in bytes. MaxFiles is their maximum number.
+	// MaxUnpacked is the maximum size of a plugin's files, in bytes. MaxFiles is the maximum number of files.
 	MaxUnpacked = 512 << 20
 	MaxFiles    = 50_000
 )
@@ -72,7 +72,7 @@ type Platform struct {
 // String returns the platform as OS/ARCHITECTURE.
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
-var platformForm = regexp.MustCompile(`^[a-z0-9]{1,20}/[a-z0-9]{1,20}$`)
+var platformForm = lazyregexp.New(`^[a-z0-9]{1,20}/[a-z0-9]{1,20}$`)
 
 // ParsePlatform reads a platform such as "linux/amd64".
 func ParsePlatform(text string) (Platform, error) {
@@ -105,7 +105,7 @@ type Manifest struct {
 
 // Config describes a plugin before it is downloaded.
 type Config struct {
-	// Name is the name of the plugin and of its program. Version is the version that it reports.
+	// Name is the name of the plugin and of its program. Version is the version that the plugin reports.
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	// Runtime is the program that the plugin needs, such as "python>=3.11". It is "none" for a plugin that needs no
@@ -113,14 +113,14 @@ type Config struct {
 	Runtime string `json:"runtime"`
 	// Summary describes the plugin in one line.
 	Summary string `json:"summary,omitempty"`
-	// Description is what the plugin reports of itself.
+	// Description is the description that the plugin itself reports.
 	Description *tool.Description `json:"description"`
 }
 
 var (
-	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	contentForm = regexp.MustCompile(`^h1:[A-Za-z0-9+/]{43}=$`)
-	runtimeForm = regexp.MustCompile(`^(none|(python|node)>=[0-9]+(\.[0-9]+)*)$`)
+	digestForm  = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
+	contentForm = lazyregexp.New(`^h1:[A-Za-z0-9+/]{43}=$`)
+	runtimeForm = lazyregexp.New(`^(none|(python|node)>=[0-9]+(\.[0-9]+)*)$`)
 )
 
 // ValidDigest reports whether text is a SHA-256 digest.
@@ -162,7 +162,7 @@ func ReadIndex(b []byte) (*Index, error) {
 	return &out, nil
 }
 
-// For returns the entry of a platform. The error lists the platforms that the plugin has.
+// For returns the entry of a platform. If the index has no such entry, the error lists the platforms of the plugin.
 func (i *Index) For(platform string) (*Descriptor, error) {
 	have := make(map[string]bool)
 	for k := range i.Manifests {
@@ -186,7 +186,7 @@ func ReadManifest(b []byte) (*Manifest, error) {
 	case out.Config.Size < 2 || out.Config.Size > MaxManifest:
 		return nil, fmt.Errorf("the config has %d bytes; at most %d are allowed", out.Config.Size, MaxManifest)
 	case len(out.Layers) != 1 || out.Layers[0].MediaType != TypeLayer || !ValidDigest(out.Layers[0].Digest):
-		return nil, fmt.Errorf("a plugin has one layer of the type %s", TypeLayer)
+		return nil, fmt.Errorf("this is not a plugin: it has %d layers, not one layer of the type %s", len(out.Layers), TypeLayer)
 	case out.Layers[0].Size < 1 || out.Layers[0].Size > MaxUnpacked:
 		return nil, fmt.Errorf("the layer has %d bytes; at most %d are allowed", out.Layers[0].Size, MaxUnpacked)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNumberOfNames checks that the directories of deep paths count as well.
+// TestNumberOfNames checks that the directories in the paths of files count against the limit of files.
 func TestNumberOfNames(t *testing.T) {
 	n := newNames()
 	for i := range MaxFiles {

@@ -30,7 +30,7 @@ type Packed struct {
 }
 
 // Pack writes the files of a plugin to w as a layer. from is the plugin's program, or a directory that contains a
-// program with the name of the plugin. The same files always have the same layer.
+// program with the name of the plugin. The same files always result in the same layer.
 func Pack(w io.Writer, from, name string) (*Packed, error) {
 	files, err := list(from, name)
 	if err != nil {
@@ -148,7 +148,8 @@ func contentOf(hashes map[string]string) string {
 // HashTree returns the hash of the files in a directory.
 func HashTree(dir string) (string, error) { return dirhash.HashDir(dir, "", dirhash.Hash1) }
 
-// HashDir returns the hash of the files in a directory, and of its program. It is the same hash that [Unpack] returns.
+// HashDir returns the hash of the files in a directory, and the digest of the program with the given name. [Unpack]
+// returns the same values.
 func HashDir(dir, name string) (content, entry string, err error) {
 	if content, err = dirhash.HashDir(dir, "", dirhash.Hash1); err != nil {
 		return "", "", err
@@ -165,8 +166,8 @@ func HashDir(dir, name string) (content, entry string, err error) {
 	return content, "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// folded returns a text that is equal for all names that differ only in case, such as "s" and "ſ". strings.ToLower keeps
-// some of them apart.
+// folded returns a text that is equal for all names that differ only in case, such as "s" and "ſ". strings.ToLower
+// returns different texts for some of these names.
 func folded(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

@@ -34,7 +34,7 @@ func Unpack(r io.Reader, dir, name string) (content, entry string, err error) {
 	}
 	defer root.Close() //nolint:errcheck // only a handle
 	u := unpacking{root: root, names: newNames(), hashes: make(map[string]string), left: MaxUnpacked}
-	// The headers count as well, so that an archive of many empty files ends.
+	// The limit includes headers, so that it also stops an archive of too many empty files.
 	t := tar.NewReader(&limited{z, MaxUnpacked + MaxFiles*2048})
 	for {
 		e, err := t.Next()
@@ -99,7 +99,7 @@ func (u *unpacking) file(e *tar.Header, r io.Reader) error {
 	return nil
 }
 
-// limited returns an error instead of more than n bytes.
+// limited is a reader that returns at most n bytes and then an error.
 type limited struct {
 	r io.Reader
 	n int64

@@ -35,7 +35,7 @@ func shellSecrets(script string) []span {
 
 type finder struct{ found []span }
 
-// The function type "mask" receives the position of each secret in the analyzed text.
+// The function "type" "mask" receives the position of each secret in the analyzed text.
 type mask func(from, to int)
 
 // The method "script" analyzes a script. If the script cannot be parsed, each line is analyzed separately.

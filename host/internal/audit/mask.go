@@ -121,7 +121,7 @@ func (m *Masker) Text(s string) string {
 	return m.short(m.Whole(s), whole)
 }
 
-// The method "short" shortens a masked text if the original text is longer than the stored maximum. The argument whole
+// The method "short" shortens a masked text if the original text is longer than the stored maximum. The argument "whole"
 // is the size of the original text in bytes.
 func (m *Masker) short(s string, whole int) string {
 	if whole > maxText && len(s) > maxText {
@@ -209,7 +209,7 @@ func (f *form) replace(s string) string {
 			at += g[7]
 			continue
 		}
-		// Keep the value for the next search, because it can contain another name.
+		// The next search starts at the value, because the value can contain another name.
 		b.WriteString(s[at : at+g[4]])
 		at += g[4]
 	}
@@ -286,7 +286,8 @@ func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) 
 type visitor struct {
 	*Masker
 	secrets []string // secrets in the call's commands
-	// complete keeps long texts and lists whole. changed reports whether a secret was masked.
+	// The field "complete" prevents the shortening of long texts and lists. The field "changed" reports whether a
+	// secret was masked.
 	complete, changed bool
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNeedles compares the search for all texts with separate searches for each text.
+// TestNeedles checks that the common search for all texts finds the same texts as separate searches.
 func TestNeedles(t *testing.T) {
 	for _, set := range []*needles{secretHints(), commandHints(), scriptKeys()} {
 		var texts []string

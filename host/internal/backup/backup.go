@@ -55,11 +55,11 @@ type Report struct {
 	Bytes int64 `json:"bytes"`
 	// Databases is the number of databases.
 	Databases int `json:"databases"`
-	// LeftOut lists what the directory contains and the archive does not, with the reason.
+	// LeftOut lists the parts of the directory that are not in the archive, each with the reason.
 	LeftOut []string `json:"left_out"`
 }
 
-// transient lists the directories that hosts make anew, or that belong to running processes.
+// transient lists the directories that hosts create again when they need them, or that belong to running processes.
 var transient = map[string]bool{"control": true, "locks": true, "commands": true, "masks": true, "scratch": true, "recordings": true, "sandbox.probed": true}
 
 // skipped reports whether the archive leaves out a path below the state directory. The reason is empty if the path has no
@@ -88,9 +88,9 @@ type writer struct {
 	report *Report
 }
 
-// Write writes an archive of a state directory to a file, which must not exist. Hosts can use the directory meanwhile: each
-// database is copied as it is at one moment, and the changes that running hosts answered before are part of the archive.
-// A killed Write leaves no file with the name of the archive.
+// Write writes an archive of a state directory to a file, which must not exist. Hosts can use the directory meanwhile:
+// each database is copied as it is at one moment, and the archive contains every change that a running host confirmed
+// before Write was called. A killed Write leaves no file with the name of the archive.
 func Write(ctx context.Context, dir, path, version string) (*Report, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%s exists already; name another file, or remove it", path)
@@ -132,8 +132,8 @@ func (w *writer) all(ctx context.Context) error {
 	if err := w.text(headName, head); err != nil {
 		return err
 	}
-	// The journals come first: what leaves a journal later is in the database, which is copied after it. The database knows
-	// which records it contains, so none is applied twice.
+	// Copy the journals before the databases. A record that leaves a journal after the copy is then in the copy of the
+	// database. The database knows which records it contains, so no record is applied twice.
 	var databases []string
 	journal := filepath.Join(w.dir, "journal")
 	for _, root := range []string{journal, w.dir} {
@@ -231,7 +231,8 @@ func (w *writer) database(ctx context.Context, path string) error {
 	return w.file(rel, snapshot, info)
 }
 
-// file adds the content of a file. A file that grows meanwhile is cut at the size that it had.
+// file adds the content of a file. If the file grows meanwhile, the archive contains only the bytes up to the size in
+// info.
 func (w *writer) file(rel, path string, info fs.FileInfo) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

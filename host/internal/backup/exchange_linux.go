@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange makes from the directory to, and keeps the earlier content of to as before. The directory from gets the name
-// before first, because both directories then only exchange their names. A sweep therefore never finds the earlier content
-// under a name that it removes.
+// exchange renames the directory "from" to "to" and keeps the earlier directory "to" under the name "before". It first
+// renames "from" to "before". Then "before" and "to" exchange their names. The earlier content therefore never has the
+// old name of "from", which a sweep would remove.
 func exchange(from, to, before string) error {
 	if err := os.Rename(from, before); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// exchange makes from the directory to, and keeps the earlier content of to as before.
+// exchange renames the directory "from" to "to" and keeps the earlier directory "to" under the name "before".
 func exchange(from, to, before string) error {
 	if err := os.Rename(to, before); err != nil {
 		return err

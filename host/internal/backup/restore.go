@@ -25,7 +25,8 @@ import (
 // Restored describes a restored directory.
 type Restored struct {
 	Head
-	// To is the directory that was restored. Before is the directory with its earlier content, or empty if there was none.
+	// To is the directory that was restored. Before is the directory that now contains the earlier content of To. It is
+	// empty if To did not exist.
 	To     string `json:"to"`
 	Before string `json:"before,omitempty"`
 	Files  int    `json:"files"`
@@ -45,7 +46,7 @@ const (
 func Restore(ctx context.Context, path, dir string) (*Restored, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("the archive cannot be read: %w; name a file of toolhost state backup", err)
+		return nil, fmt.Errorf("the archive cannot be read: %w; give a file that \"toolhost state backup\" wrote", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	parent := filepath.Dir(dir)
@@ -148,7 +149,7 @@ func (r *reader) entry(h *tar.Header, content io.Reader) error {
 	return fmt.Errorf("%.80q is no file, directory or link", name)
 }
 
-// through returns an error if a directory of the path is a link, through which the archive could write elsewhere.
+// through returns an error if a directory in the path is a link. Through a link, the archive could write elsewhere.
 func (r *reader) through(path string) error {
 	for dir := filepath.Dir(path); len(dir) > len(r.dir); dir = filepath.Dir(dir) {
 		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
@@ -227,22 +228,23 @@ func hold(path string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// sweep removes what a killed backup or restore left in a directory.
+// sweep removes the incomplete files and directories that a killed backup or restore left in a directory.
 func sweep(dir string) {
-	entries, _ := os.ReadDir(dir) // error ignored: what follows reports it
+	entries, _ := os.ReadDir(dir) // error ignored: the caller's next access to the directory reports it
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), partial) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
 		if unlock, err := hold(path); err == nil {
-			_ = os.RemoveAll(path) // error ignored: the next one tries again
+			_ = os.RemoveAll(path) // error ignored: the next sweep tries again
 			unlock()
 		}
 	}
 }
 
-// swap puts a directory in the place of another one, which gets a new name.
+// swap replaces the directory "to" by the directory "from". It keeps the earlier directory "to" under a new name, the
+// result "before".
 func swap(from, to string, now time.Time) (before string, err error) {
 	if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(os.Rename(from, to), durable.SyncDir(filepath.Dir(to)))

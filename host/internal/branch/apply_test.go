@@ -10,25 +10,38 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/filetree"
 )
 
 func TestMain(m *testing.M) {
 	switch os.Getenv("TOOLHOST_TEST_ROLE") {
-	case "apply", "revert", "checkpoint", "undo":
+	case "apply", "revert", "checkpoint", "undo", "rewrite", "mounts":
 		os.Exit(child())
 	}
 	os.Exit(m.Run())
 }
 
-// child applies or reverts a branch in a process that the test kills.
+// child applies or reverts a branch, or performs another step of a test, in a process that the test kills.
 func child() int {
 	s := &Store{Dir: os.Getenv("TOOLHOST_TEST_STORE")}
+	limit, _ := strconv.ParseUint(os.Getenv("TOOLHOST_TEST_FILES"), 10, 64)
+	if limit > 0 {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if run := systemRoles[os.Getenv("TOOLHOST_TEST_ROLE")]; run != nil {
+		return run(s, os.Getenv("TOOLHOST_TEST_BASE"))
+	}
 	b, err := s.Find("", os.Getenv("TOOLHOST_TEST_BASE"), "b")
 	if err == nil {
 		switch os.Getenv("TOOLHOST_TEST_ROLE") {
@@ -39,7 +52,9 @@ func child() int {
 		case "checkpoint":
 			err = s.Before(b, "s", "second", "", CheckpointRules{Keep: 3})
 		case "undo":
-			_, _, err = s.Undo(b, 1, CheckpointRules{})
+			_, err = s.Undo(b, 1, CheckpointRules{})
+		case "rewrite":
+			err = rewriteTo(b, os.Getenv("TOOLHOST_TEST_VIEW"), 1)
 		}
 	}
 	if err != nil {
@@ -49,11 +64,22 @@ func child() int {
 	return 0
 }
 
-// killAtStep runs a child that is killed at a step. It reports whether the child was killed.
+// systemRoles contains the roles of a child that only some systems have.
+var systemRoles = make(map[string]func(s *Store, base string) int)
+
+// childFor returns a command that runs this program with the function "child". The role selects the task of the child.
+func childFor(s *Store, base, role string) *exec.Cmd {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "TOOLHOST_TEST_ROLE="+role, "TOOLHOST_TEST_STORE="+s.Dir, "TOOLHOST_TEST_BASE="+base)
+	return c
+}
+
+// killAtStep runs a child whose process is killed at the given step. It returns false if the child ended before this
+// step.
 func killAtStep(t *testing.T, s *Store, base, role string, step int) bool {
 	t.Helper()
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), "TOOLHOST_TEST_ROLE="+role, "TOOLHOST_TEST_STORE="+s.Dir, "TOOLHOST_TEST_BASE="+base, fmt.Sprintf("TOOLHOST_TEST_KILL_AT=%d", step))
+	c := childFor(s, base, role)
+	c.Env = append(c.Env, fmt.Sprintf("TOOLHOST_TEST_KILL_AT=%d", step))
 	out, err := c.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
@@ -65,7 +91,7 @@ func killAtStep(t *testing.T, s *Store, base, role string, step int) bool {
 	return false
 }
 
-// snapshot describes a tree: types, modes, link targets, contents and attributes.
+// snapshot returns a description of each file in a tree: its type, mode, link target, content and attributes.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -78,7 +104,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		rel, _ := filepath.Rel(dir, path)
-		text := fmt.Sprintf("%o %v", st.Mode, attributesOf(path))
+		text := fmt.Sprintf("%o %v", st.Mode, filetree.Attributes(path))
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFLNK:
 			to, _ := os.Readlink(path)
@@ -119,7 +145,8 @@ func differ(t *testing.T, what string, got, want map[string]string) {
 	t.Fatalf("%s:\n%s", what, strings.Join(lines, "\n"))
 }
 
-// files creates files. A name that ends with a slash is a directory, and "-> target" is a link.
+// files creates files with the given contents. A name with a final slash becomes a directory, and the content "->
+// target" makes a symbolic link.
 func files(t *testing.T, dir string, content map[string]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(content)) {
@@ -146,7 +173,8 @@ func whiteout(t *testing.T, path string) {
 	}
 }
 
-// begun returns a base, a branch with every kind of change, the base after the apply, and the base before it.
+// begun returns a store and a branch with every kind of change. It also returns snapshots of the base as it must be
+// after an apply, and as it is before the apply.
 func begun(t *testing.T) (s *Store, b *Branch, after, before map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -155,7 +183,7 @@ func begun(t *testing.T) (s *Store, b *Branch, after, before map[string]string) 
 		"same": "s", "edit": "old", "gone": "g", "link": "-> same", "dir/gone": "x", "dir/kept": "k", "tree/a": "1", "tree/b/c": "2", "turn": "file", "turned/x": "dir", "mode": "m", "deep/a/b/f": "f",
 	})
 	s = &Store{Dir: filepath.Join(dir, "store")}
-	b, err := s.Make("", base, "b")
+	b, err := s.Make("", base, "b", Backend{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,22 +207,22 @@ func begun(t *testing.T) (s *Store, b *Branch, after, before map[string]string) 
 	}
 	whiteout(t, filepath.Join(b.Layer(), "gone"))
 	whiteout(t, filepath.Join(b.Layer(), "dir/gone"))
-	// The whole directory was replaced in the branch.
+	// The branch replaces the whole directory.
 	files(t, b.Layer(), map[string]string{"tree/a": "other"})
-	if err := errors.Join(unix.Setxattr(filepath.Join(b.Layer(), "tree"), opaqueMark, []byte("y"), 0), os.RemoveAll(filepath.Join(want, "tree"))); err != nil {
+	if err := errors.Join(unix.Setxattr(filepath.Join(b.Layer(), "tree"), filetree.OpaqueMark, []byte("y"), 0), os.RemoveAll(filepath.Join(want, "tree"))); err != nil {
 		t.Fatal(err)
 	}
 	files(t, want, map[string]string{"tree/a": "other"})
 	return s, b, snapshot(t, want), before
 }
 
-// TestKilledAtEveryStep kills a process at each step of an apply, and of the revert after it. The next process completes
-// what was begun, and nothing of the base is lost.
+// TestKilledAtEveryStep kills a process at each step of an apply, and of the revert after it. The next process must
+// complete the operation, and nothing of the base may be lost.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Run("all changes", func(t *testing.T) { killAtEveryStep(t, func(*Branch) {}) })
 	t.Run("some changes", func(t *testing.T) {
 		killAtEveryStep(t, func(b *Branch) {
-			if err := unix.Mkfifo(filepath.Join(b.Layer(), "pipe"), 0o600); err != nil { // it is never applied
+			if err := unix.Mkfifo(filepath.Join(b.Layer(), "pipe"), 0o600); err != nil { // a named pipe is never applied
 				t.Fatal(err)
 			}
 		})
@@ -210,7 +238,7 @@ func killAtEveryStep(t *testing.T, prepare func(*Branch)) {
 			resume(t, s, b)
 		}
 		differ(t, fmt.Sprintf("killed at step %d of the apply", step), snapshot(t, b.Base), after)
-		if step%4 != 0 && !done { // each step of the revert is tried below, too
+		if step%4 != 0 && !done { // with a finished apply, the loop below tests all steps of the revert
 			continue
 		}
 		for at, reverted := 1, false; !reverted; at++ {
@@ -234,7 +262,8 @@ func killAtEveryStep(t *testing.T, prepare func(*Branch)) {
 	}
 }
 
-// TestRevertIntoNewChanges reverts an apply after the branch got new changes.
+// TestRevertIntoNewChanges reverts an apply after the branch got new changes. A revert must be refused while a new
+// change has the same path as an applied one.
 func TestRevertIntoNewChanges(t *testing.T) {
 	s, b, after, before := begun(t)
 	layer := snapshot(t, b.Layer())
@@ -259,7 +288,7 @@ func TestRevertIntoNewChanges(t *testing.T) {
 	}
 }
 
-// resume completes what a killed process began, as the next user of the branch does.
+// resume completes the operation of a killed process, as the next use of the branch does.
 func resume(t *testing.T, s *Store, b *Branch) {
 	t.Helper()
 	release, err := s.exclusive(b)
@@ -269,7 +298,8 @@ func resume(t *testing.T, s *Store, b *Branch) {
 	release()
 }
 
-// TestConflicts tries each pair of changes of the same path in the branch and in the base.
+// TestConflicts makes each pair of changes to the same path, one in the branch and one in the base. The apply must
+// report a conflict unless the changes agree, and a conflict must not change the base.
 func TestConflicts(t *testing.T) {
 	ops := map[string]func(dir string) error{
 		"write":  func(dir string) error { return os.WriteFile(filepath.Join(dir, "f"), []byte("written "+dir), 0o644) },
@@ -293,13 +323,13 @@ func TestConflicts(t *testing.T) {
 				base := filepath.Join(dir, "base")
 				files(t, base, map[string]string{"f": "x", "other": "o"})
 				s := &Store{Dir: filepath.Join(dir, "store")}
-				b, err := s.Make("", base, "b")
+				b, err := s.Make("", base, "b", Backend{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				// A copy with the mark of the overlay, as the kernel makes it.
+				// Create a copied file with the overlay's mark, as the kernel does when a process changes a file.
 				files(t, b.Layer(), map[string]string{"f": "x"})
-				if err := unix.Setxattr(filepath.Join(b.Layer(), "f"), originMark, nil, 0); err != nil {
+				if err := unix.Setxattr(filepath.Join(b.Layer(), "f"), filetree.OriginMark, nil, 0); err != nil {
 					t.Fatal(err)
 				}
 				if err := mine(b.Layer()); err != nil {
@@ -315,7 +345,8 @@ func TestConflicts(t *testing.T) {
 				_, err = s.Apply(b, Selection{})
 				var conflict *ConflictError
 				equal := ours == other && (ours == "delete" || ours == "chmod")
-				// A new file in place of one that was deleted outside has no mark of where it came from.
+				// If the base file was deleted, a new file at its path is no conflict, because the new file has no mark of an
+				// overlaid file.
 				created := other == "delete" && ours != "write" && ours != "chmod" && ours != "delete"
 				switch {
 				case equal || created:
@@ -332,8 +363,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost checks what an apply does not know: a change of the base between the search for conflicts and the
-// exchange.
+// TestNothingIsLost changes the base between an apply's search for conflicts and its exchange of files. The apply must
+// be refused and must not change anything.
 func TestNothingIsLost(t *testing.T) {
 	for name, change := range map[string]func(base string) error{
 		"edited":  func(base string) error { return os.WriteFile(filepath.Join(base, "mode"), []byte("somebody"), 0o644) },
@@ -361,7 +392,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			differ(t, "the base", snapshot(t, b.Base), before)
 			differ(t, "the layer", snapshot(t, b.Layer()), layer)
-			// The next apply knows that the workspace has a change of its own.
+			// The next apply must report the change of the workspace as a conflict.
 			var conflict *ConflictError
 			if _, err := s.Apply(b, Selection{}); name != "link in place of a directory" && !errors.As(err, &conflict) {
 				t.Errorf("the second apply returned %v", err)
@@ -370,45 +401,15 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestSameIndex compares indexes that git itself wrote.
-func TestSameIndex(t *testing.T) {
-	dir := t.TempDir()
-	git := func(args ...string) {
-		t.Helper()
-		c := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org"}, args...)...)
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
+// rewriteTo goes back to a checkpoint of a branch that is mounted at a path, as a host does.
+func rewriteTo(b *Branch, at string, number int) error {
+	r, _, err := b.beginRestore(number, true, CheckpointRules{})
+	if err != nil {
+		return err
 	}
-	index := func(name string) string {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(dir, ".git", "index"))
-		at := filepath.Join(t.TempDir(), name)
-		if err = errors.Join(err, os.WriteFile(at, text, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		return at
+	t, err := r.target(b)
+	if err == nil {
+		err = b.rewrite(at, t)
 	}
-	files(t, dir, map[string]string{"a": "1", "some longer name": "2", "dir/b": "3"})
-	git("init", "-q")
-	git("add", "-A")
-	git("commit", "-qm", "x")
-	first := index("first")
-	if err := os.Chtimes(filepath.Join(dir, "a"), time.Now(), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	git("status")
-	refreshed := index("refreshed")
-	files(t, dir, map[string]string{"a": "other"})
-	git("add", "a")
-	changed := index("changed")
-	if equal, _ := sameContent(first, refreshed); equal {
-		t.Error("git did not refresh the index, so the test shows nothing")
-	}
-	if !sameIndex(first, refreshed) {
-		t.Error("a refreshed index counts as another")
-	}
-	if sameIndex(first, changed) || sameIndex(first, filepath.Join(dir, "a")) {
-		t.Error("an index with another entry counts as the same")
-	}
+	return errors.Join(err, b.endRestore(*r))
 }

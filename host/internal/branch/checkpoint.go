@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/sdk/durable"
+	"toolhost.dev/host/internal/branch/internal/killpoint"
+	"toolhost.dev/host/internal/filetree"
 )
 
 const (
@@ -25,38 +28,42 @@ const (
 	objectsDir     = "objects"
 )
 
-// Checkpoint is a copy of the layer of a branch. It shares the contents of unchanged files with the checkpoint before it.
+// Checkpoint is a copy of the layer of a branch. It shares the contents of unchanged files with the previous
+// checkpoint.
 type Checkpoint struct {
 	Number  int       `json:"number"`
 	At      time.Time `json:"at"`
 	Message string    `json:"message,omitempty"`
-	// Files counts the files in the checkpoint, and Bytes is their size. Ignored counts the files that are not in it,
-	// because git ignores them.
+	// Files is the number of files in the checkpoint, and Bytes is their size. Ignored is the number of large files and
+	// directories that the checkpoint leaves out because git ignores them.
 	Files   int   `json:"files"`
 	Bytes   int64 `json:"bytes"`
 	Ignored int   `json:"ignored,omitempty"`
-	// Call is the call before which the checkpoint was made, and Session is the session of the call. They are empty for a
-	// checkpoint that somebody asked for.
+	// Call is the id of the call before which the checkpoint was made, and Session is the session of the call. Both are
+	// empty if a person or an agent requested the checkpoint.
 	Call    string `json:"call,omitempty"`
 	Session string `json:"session,omitempty"`
 	// Undone means that the branch went back to this checkpoint or to an earlier one.
 	Undone bool `json:"undone,omitempty"`
-	// Then lists calls after Call that have no checkpoint of their own, so an undo of Call also takes them back.
+	// Then lists the commands of later calls without their own checkpoint. An undo of Call also undoes these calls.
 	Then []string `json:"then,omitempty"`
-	// Saved means that the checkpoint was made before a restore.
+	// Stored is the total size of the stored contents when this checkpoint was made. Zero means that it is unknown.
+	Stored int64 `json:"stored,omitempty"`
+	// Saved means that the checkpoint was made automatically before a restore.
 	Saved bool `json:"saved,omitempty"`
 }
 
-// Automatic reports whether nobody asked for the checkpoint. The oldest automatic ones are removed if there are too many.
+// Automatic reports whether the checkpoint was made without a request. If there are too many automatic checkpoints, the
+// oldest are removed.
 func (c *Checkpoint) Automatic() bool { return c.Call != "" || c.Saved }
 
 // CheckpointRules limits the checkpoints of a branch. The zero value stores everything and limits nothing.
 type CheckpointRules struct {
-	// Keep is the maximum number of automatic checkpoints, and Bytes is the maximum size of what all checkpoints store.
-	// Zero means no limit.
+	// Keep is the maximum number of automatic checkpoints, and Bytes is the maximum total size of the contents that all
+	// checkpoints store. Zero means no limit.
 	Keep  int
 	Bytes int64
-	// SkipIgnored leaves out the contents of files that git ignores.
+	// SkipIgnored leaves out large files and directories that git ignores.
 	SkipIgnored bool
 }
 
@@ -72,17 +79,30 @@ type entry struct {
 	Mtime      int64
 	Target     string
 	Attributes map[string][]byte
-	Object     string // the name of the stored content; empty for what has none
+	Object     string // name of the stored content; empty if none is stored
+	LeftOut    bool   // whether the content and everything below the path are left out
 }
 
-// newestManifest keeps the manifest of the newest checkpoint, which the next one is compared with.
+// newestManifest is the manifest of the newest checkpoint. The next checkpoint is compared with it.
 type newestManifest struct {
 	number  int
 	entries []entry
-	stored  int64 // the size of all stored contents
 }
 
-// unchanged reports whether a path has the same content as when the entry was made. No program can set the ctime.
+// entryOf returns an entry with the state of a file, but without its content and its attributes.
+func entryOf(path string, st *unix.Stat_t) *entry {
+	return &entry{Path: path, Mode: uint32(st.Mode), Uid: st.Uid, Gid: st.Gid, Size: st.Size, Inode: st.Ino, Ctime: st.Ctim.Nano(), Atime: st.Atim.Nano(), Mtime: st.Mtim.Nano()} //nolint:unconvert // not all systems have 32 bits here
+}
+
+// ownAttributes returns the attributes of an entry without the marks of the overlay.
+func (e *entry) ownAttributes() map[string][]byte {
+	out := maps.Clone(e.Attributes)
+	maps.DeleteFunc(out, func(name string, _ []byte) bool { return strings.HasPrefix(name, filetree.MarkPrefix) })
+	return out
+}
+
+// unchanged reports whether a path has the same content as when the entry was made. This is reliable, because programs
+// cannot set the ctime.
 func (e *entry) unchanged(st *unix.Stat_t) bool {
 	return e.Inode == st.Ino && e.Ctime == st.Ctim.Nano() && e.Size == st.Size && e.Mode == uint32(st.Mode) //nolint:unconvert // not all systems have 32 bits here
 }
@@ -95,10 +115,16 @@ func (b *Branch) Checkpoints() ([]Checkpoint, error) {
 	}
 	var out []Checkpoint
 	for _, e := range entries {
+		if _, notNumber := strconv.Atoi(e.Name()); notNumber != nil {
+			continue
+		}
 		var c Checkpoint
 		text, readErr := os.ReadFile(filepath.Join(b.dir, checkpointsDir, e.Name(), checkpointFile))
+		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the checkpoint %s of the branch %s cannot be read: %w", e.Name(), b.Name, readErr)
+		}
 		if readErr == nil && json.Unmarshal(text, &c) == nil && strconv.Itoa(c.Number) == e.Name() {
-			out = append(out, c)
+			out = append(out, c) // skip damaged checkpoints, which can remain if the machine stops
 		}
 	}
 	slices.SortFunc(out, func(a, b Checkpoint) int { return cmp.Compare(a.Number, b.Number) })
@@ -121,24 +147,37 @@ func (b *Branch) manifest(number int) (out []entry, err error) {
 	return out, nil
 }
 
-// Checkpoint copies the layer of a branch, so that [Store.Restore] can go back to it. The branch must not be mounted. The
-// copies share their data with the layer where the file system supports it.
+// Checkpoint makes a copy of a branch's layer, from which [Store.Restore] can restore the layer. The branch must not be
+// mounted. If the file system supports it, the copy shares its data with the layer.
 func (s *Store) Checkpoint(b *Branch, message string, rules CheckpointRules) (*Checkpoint, error) {
-	lock, err := waitLock(b)
+	lock, err := s.ready(b)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
 	c, err := b.checkpoint(Checkpoint{Message: message}, rules)
 	if err == nil {
-		err = durable.SyncDir(filepath.Join(b.dir, checkpointsDir))
+		err = b.sync()
 	}
 	return c, err
 }
 
-// Before is like [Mount.Before] for a branch that is not mounted.
+// sync writes the layer and the checkpoints to the disk. Do not call it for automatic checkpoints: one is made before each
+// call, and a sync takes too long for that.
+func (b *Branch) sync() error {
+	d, err := os.Open(b.dir)
+	if err == nil {
+		err = errors.Join(filetree.SyncAll(int(d.Fd())), d.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("the files of the branch %s cannot be synced to the disk: %w", b.Name, err)
+	}
+	return nil
+}
+
+// Before is like [Mount.Before], but for a branch that is not mounted.
 func (s *Store) Before(b *Branch, session, call, command string, rules CheckpointRules) error {
-	lock, err := waitLock(b)
+	lock, err := s.ready(b)
 	if err != nil {
 		return err
 	}
@@ -147,8 +186,10 @@ func (s *Store) Before(b *Branch, session, call, command string, rules Checkpoin
 	return err
 }
 
-// Before makes the checkpoint before a call in a mounted branch. If nothing changed since the last automatic checkpoint, that
-// one becomes the checkpoint before this call. No other call of this process may change the branch meanwhile.
+// Before makes the checkpoint before a call in a mounted branch. If the same session made the last automatic
+// checkpoint, and nothing has changed since then, that checkpoint is reused for this call. A checkpoint of another
+// session is not reused, because the call for which it was made can still be running. Meanwhile, no other call of this
+// process may change the branch.
 func (m *Mount) Before(session, call, command string, rules CheckpointRules) (*Checkpoint, error) {
 	m.checkpoints.Lock()
 	defer m.checkpoints.Unlock()
@@ -162,7 +203,7 @@ func (m *Mount) Before(session, call, command string, rules CheckpointRules) (*C
 // maxThen limits [Checkpoint.Then].
 const maxThen = 20
 
-// skip records that a call has no checkpoint.
+// skip records that there is no checkpoint before a call.
 func (b *Branch) skip(command string) {
 	all, err := b.Checkpoints()
 	if err != nil || len(all) == 0 {
@@ -170,11 +211,11 @@ func (b *Branch) skip(command string) {
 	}
 	if last := &all[len(all)-1]; last.Call != "" && !last.Undone && len(last.Then) < maxThen {
 		last.Then = append(last.Then, command)
-		_ = b.relabel(last) // ignore the error: the caller is told anyway
+		_ = b.relabel(last) // ignore the error: the caller reports that the checkpoint is missing
 	}
 }
 
-// NoRoomError means that a checkpoint was not made, because it would exceed the limit.
+// NoRoomError means that a checkpoint was not made, because the stored contents would exceed the limit.
 type NoRoomError struct{ Limit int64 }
 
 func (e *NoRoomError) Error() string {
@@ -182,48 +223,58 @@ func (e *NoRoomError) Error() string {
 }
 
 func (b *Branch) checkpoint(c Checkpoint, rules CheckpointRules) (*Checkpoint, error) {
+	if err := b.gather(); err != nil {
+		return nil, err
+	}
 	all, err := b.Checkpoints()
 	if err != nil {
 		return nil, err
-	}
-	c.Number, c.At = 1, time.Now()
-	var last []entry
-	if len(all) > 0 {
-		c.Number = all[len(all)-1].Number + 1
-		if number := all[len(all)-1].Number; b.newest.number == number {
-			last = b.newest.entries
-		} else if last, err = b.manifest(number); err != nil {
-			last = nil // a damaged checkpoint is only not shared
-		}
 	}
 	dir := filepath.Join(b.dir, checkpointsDir)
 	if err := os.MkdirAll(filepath.Join(dir, objectsDir), 0o700); err != nil {
 		return nil, err
 	}
+	c.At = time.Now()
+	if c.Number, err = nextNumber(dir); err != nil {
+		return nil, err
+	}
+	var last []entry
+	if len(all) > 0 {
+		if number := all[len(all)-1].Number; b.newest.number == number {
+			last = b.newest.entries
+		} else if last, err = b.manifest(number); err != nil {
+			last = nil // the new checkpoint then shares no contents with the damaged one
+		}
+	}
 	if err := removeFresh(dir); err != nil {
 		return nil, err
 	}
+	stale, _ := filepath.Glob(b.object(fmt.Sprintf("%d-*", c.Number))) // contents that a killed process left
+	for _, path := range stale {
+		_ = os.Remove(path)
+	}
 	t := b.newTaker(&c, last, rules)
 	entries, err := t.take()
-	killed()
-	if n := len(all); err == nil && n > 0 && t.same && all[n-1].Call != "" && c.Call != "" && !all[n-1].Undone {
-		c.Number = all[n-1].Number
-		return &c, b.relabel(&c)
+	killpoint.Pass()
+	if n := len(all); err == nil && n > 0 && t.same && all[n-1].Call != "" && c.Call != "" && all[n-1].Session == c.Session && !all[n-1].Undone {
+		return b.rename(&c, &all[n-1], t)
 	}
 	if err == nil {
+		c.Stored = t.stored
+		if len(all) > 0 {
+			if c.Stored += all[len(all)-1].Stored; all[len(all)-1].Stored == 0 {
+				c.Stored = b.stored()
+			}
+		}
 		err = b.store(&c, entries)
 	}
-	stored := b.newest.stored + t.stored
-	if b.newest.number == 0 || b.newest.number != c.Number-1 {
-		stored = b.stored()
-	}
 	if err == nil {
-		stored, err = b.thin(append(all, c), rules, stored)
+		err = b.thin(append(all, c), rules)
 	}
 	room := (*NoRoomError)(nil)
 	switch {
 	case err == nil:
-		b.newest = newestManifest{c.Number, entries, stored}
+		b.newest = newestManifest{c.Number, entries}
 		return &c, nil
 	case errors.As(err, &room):
 		return nil, err
@@ -232,16 +283,44 @@ func (b *Branch) checkpoint(c Checkpoint, rules CheckpointRules) (*Checkpoint, e
 	return nil, fmt.Errorf("the checkpoint of the branch %s cannot be made: %w", b.Name, err)
 }
 
-// removeFresh removes what a killed process left in a directory.
+// nextNumber returns a number that no checkpoint has used, not even a damaged one.
+func nextNumber(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	next := 1
+	for _, e := range entries {
+		if n, notNumber := strconv.Atoi(e.Name()); notNumber == nil {
+			next = max(next, n+1)
+		}
+	}
+	return next, err
+}
+
+// rename reuses the last checkpoint for another call, because nothing has changed since then.
+func (b *Branch) rename(c, last *Checkpoint, t *taker) (*Checkpoint, error) {
+	c.Number, c.Stored = last.Number, last.Stored
+	if t.grown {
+		tmp := filepath.Join(b.checkpointDir(c.Number), ".new-"+manifestFile)
+		if err := writeManifest(tmp, t.entries); err != nil {
+			return nil, err
+		}
+		if err := os.Rename(tmp, filepath.Join(b.checkpointDir(c.Number), manifestFile)); err != nil {
+			return nil, err
+		}
+		b.newest = newestManifest{c.Number, t.entries}
+	}
+	return c, b.relabel(c)
+}
+
+// removeFresh removes temporary files that a killed process left in a directory.
 func removeFresh(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	for _, path := range left {
-		err = errors.Join(err, removeAll(path))
+		err = errors.Join(err, filetree.RemoveAll(path))
 	}
 	return err
 }
 
-// store writes a new checkpoint, whose contents are stored already.
+// store writes the description of a new checkpoint whose contents are already stored.
 func (b *Branch) store(c *Checkpoint, entries []entry) error {
 	dir := filepath.Join(b.dir, checkpointsDir)
 	fresh, err := os.MkdirTemp(dir, ".new-")
@@ -249,12 +328,8 @@ func (b *Branch) store(c *Checkpoint, entries []entry) error {
 		return err
 	}
 	defer os.RemoveAll(fresh) //nolint:errcheck // it is gone after the rename below
-	f, err := os.Create(filepath.Join(fresh, manifestFile))
-	if err != nil {
-		return err
-	}
-	err = errors.Join(gob.NewEncoder(f).Encode(entries), f.Close())
-	killed()
+	err = writeManifest(filepath.Join(fresh, manifestFile), entries)
+	killpoint.Pass()
 	text, marshalErr := json.Marshal(c)
 	if err = errors.Join(err, marshalErr); err == nil {
 		err = os.WriteFile(filepath.Join(fresh, checkpointFile), text, 0o600)
@@ -262,8 +337,16 @@ func (b *Branch) store(c *Checkpoint, entries []entry) error {
 	if err == nil {
 		err = os.Rename(fresh, b.checkpointDir(c.Number))
 	}
-	killed()
+	killpoint.Pass()
 	return err
+}
+
+func writeManifest(path string, entries []entry) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(gob.NewEncoder(f).Encode(entries), f.Close())
 }
 
 // relabel replaces the description of a checkpoint.
@@ -276,38 +359,45 @@ func (b *Branch) relabel(c *Checkpoint) error {
 	if err := os.WriteFile(tmp, text, 0o600); err != nil {
 		return err
 	}
-	killed()
+	killpoint.Pass()
 	return os.Rename(tmp, filepath.Join(b.checkpointDir(c.Number), checkpointFile))
 }
 
-// thin removes the oldest automatic checkpoints that exceed the limits. The argument stored is the size of all stored
-// contents, and the first result is the size after it. It returns a [NoRoomError], and removes the newest
-// checkpoint, if the other ones alone exceed the limit of bytes.
-func (b *Branch) thin(all []Checkpoint, rules CheckpointRules, stored int64) (int64, error) {
+// thin removes the oldest automatic checkpoints until the limits are met. If the other checkpoints alone exceed the
+// limit of bytes, it instead removes the newest checkpoint and returns a [NoRoomError].
+func (b *Branch) thin(all []Checkpoint, rules CheckpointRules) error {
 	n := 0
 	for i := range all {
 		if all[i].Automatic() {
 			n++
 		}
 	}
+	last := &all[len(all)-1]
+	stored := last.Stored
+	if rules.Bytes > 0 && stored > rules.Bytes {
+		stored = b.stored() // measure again, because a killed process can have removed contents
+	}
 	for rules.Keep > 0 && n > rules.Keep || rules.Bytes > 0 && stored > rules.Bytes {
 		i := slices.IndexFunc(all[:len(all)-1], func(c Checkpoint) bool { return c.Automatic() })
 		if i < 0 && (rules.Bytes == 0 || stored <= rules.Bytes) {
-			return stored, nil
+			break
 		}
 		if i < 0 {
-			i = len(all) - 1
-		}
-		if err := b.forget(all, i); err != nil {
-			return stored, err
-		}
-		if i == len(all)-1 {
 			b.newest = newestManifest{}
-			return stored, &NoRoomError{Limit: rules.Bytes}
+			_, err := b.forget(all, len(all)-1)
+			return errors.Join(err, &NoRoomError{Limit: rules.Bytes})
 		}
-		all, n, stored = slices.Delete(all, i, i+1), n-1, b.stored()
+		freed, err := b.forget(all, i)
+		if err != nil {
+			return err
+		}
+		all, n, stored = slices.Delete(all, i, i+1), n-1, stored-freed
 	}
-	return stored, nil
+	if last = &all[len(all)-1]; stored == last.Stored {
+		return nil
+	}
+	last.Stored = stored
+	return b.relabel(last)
 }
 
 // stored returns the size of all stored contents.
@@ -321,9 +411,9 @@ func (b *Branch) stored() (size int64) {
 	return size
 }
 
-// forget removes a checkpoint and the contents that no other one has. A checkpoint only shares contents with the one before
-// it, so the contents of a checkpoint are also in its neighbors or nowhere.
-func (b *Branch) forget(all []Checkpoint, i int) error {
+// forget removes a checkpoint and the contents that only this checkpoint uses. A checkpoint shares contents only with
+// its neighbors, so only these are examined. forget returns the size of the removed contents.
+func (b *Branch) forget(all []Checkpoint, i int) (freed int64, err error) {
 	gone, _ := b.manifest(all[i].Number) // ignore the error: the contents of a damaged checkpoint are removed with the branch
 	used := make(map[string]bool)
 	for _, j := range []int{i - 1, i + 1} {
@@ -332,22 +422,25 @@ func (b *Branch) forget(all []Checkpoint, i int) error {
 		}
 		others, err := b.manifest(all[j].Number)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return 0, err
 		}
 		for k := range others {
 			used[others[k].Object] = true
 		}
 	}
-	if err := removeAll(b.checkpointDir(all[i].Number)); err != nil {
-		return err
+	if err := filetree.RemoveAll(b.checkpointDir(all[i].Number)); err != nil {
+		return 0, err
 	}
-	killed()
+	killpoint.Pass()
 	for k := range gone {
 		if name := gone[k].Object; name != "" && !used[name] {
-			_ = os.Remove(b.object(name)) // ignore the error: the content is removed with the branch
+			used[name] = true                     // several names of one file have the same content
+			if os.Remove(b.object(name)) == nil { // if this fails, the content is removed with the branch
+				freed += gone[k].Size
+			}
 		}
 	}
-	return nil
+	return freed, nil
 }
 
 func (b *Branch) object(name string) string {

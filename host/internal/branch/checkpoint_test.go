@@ -6,12 +6,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// changeLayer changes the layer of [begun] after its first checkpoint.
+// changeLayer makes several changes to the layer of [begun]. Tests call it after the first checkpoint.
 func changeLayer(t *testing.T, b *Branch) {
 	t.Helper()
 	err := errors.Join(os.RemoveAll(filepath.Join(b.Layer(), "turn")), os.Remove(filepath.Join(b.Layer(), "gone")), os.Chmod(filepath.Join(b.Layer(), "deep"), 0o700))
@@ -21,8 +24,8 @@ func changeLayer(t *testing.T, b *Branch) {
 	files(t, b.Layer(), map[string]string{"edit": "again", "turn": "a file", "fresh/x": "1", "gone": "back"})
 }
 
-// TestUndoKilledAtEveryStep kills a process at each step of a checkpoint and of an undo. The branch is then as before or as
-// after, and its checkpoints agree.
+// TestUndoKilledAtEveryStep kills a process at each step of a checkpoint and of an undo. Afterwards, the layer must be
+// either as before or as after the operation, and the list of checkpoints must match.
 func TestUndoKilledAtEveryStep(t *testing.T) {
 	for _, role := range []string{"checkpoint", "undo"} {
 		both := map[bool]int{}
@@ -35,7 +38,7 @@ func TestUndoKilledAtEveryStep(t *testing.T) {
 			changeLayer(t, b)
 			second := snapshot(t, b.Layer())
 			done = !killAtStep(t, s, b.Base, role, step)
-			release, err := s.exclusive(b) // as the next process does
+			release, err := s.exclusive(b) // take the branch as the next process does
 			if err != nil {
 				t.Fatalf("%s, killed at step %d: %v", role, step, err)
 			}
@@ -45,14 +48,14 @@ func TestUndoKilledAtEveryStep(t *testing.T) {
 			if both[undone]++; !undone {
 				differ(t, fmt.Sprintf("%s, killed at step %d", role, step), now, second)
 			}
-			to, calls, err := b.Undoable("", 1)
+			to, calls, err := b.Undoable("", 1, CheckpointRules{})
 			if err != nil || undone != (to == nil) {
 				t.Fatalf("%s, killed at step %d: undone %t, and %v can be undone (%v)", role, step, undone, calls, err)
 			}
 			if undone {
 				continue
 			}
-			if _, _, err := s.Undo(b, 1, CheckpointRules{}); err != nil {
+			if _, err := s.Undo(b, 1, CheckpointRules{}); err != nil {
 				t.Fatalf("%s, killed at step %d: %v", role, step, err)
 			}
 			differ(t, fmt.Sprintf("undone after %s was killed at step %d", role, step), snapshot(t, b.Layer()), first)
@@ -66,8 +69,8 @@ func TestUndoKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestCheckpointsAreBounded makes checkpoints of a layer that changes. Old ones and what only they have are removed, and the
-// others can be restored.
+// TestCheckpointsAreBounded makes more checkpoints of a changing layer than are kept. The oldest checkpoints must be
+// removed, with all contents that no other checkpoint uses. The remaining checkpoints can be restored.
 func TestCheckpointsAreBounded(t *testing.T) {
 	s, b, _, _ := begun(t)
 	rules := CheckpointRules{Keep: 3}
@@ -96,16 +99,19 @@ func TestCheckpointsAreBounded(t *testing.T) {
 		}
 	}
 	delete(used, "")
+	if got, want := all[len(all)-1].Stored, b.stored(); got != want || want == 0 {
+		t.Errorf("the record has %d bytes, and %d are stored", got, want)
+	}
 	stored, err := os.ReadDir(filepath.Join(b.dir, checkpointsDir, objectsDir))
 	if err != nil || len(stored) != len(used) {
 		t.Errorf("%d contents are stored, and %d are used (%v)", len(stored), len(used), err)
 	}
-	if _, _, err := s.Undo(b, all[0].Number, rules); err != nil {
+	if _, err := s.Undo(b, all[0].Number, rules); err != nil {
 		t.Fatal(err)
 	}
 	differ(t, "restored", snapshot(t, b.Layer()), want)
 
-	// What does not fit is not stored, and the others stay.
+	// A content that exceeds the limit is not stored, and the existing checkpoints remain.
 	files(t, b.Layer(), map[string]string{"big": string(make([]byte, 5000))})
 	err = s.Before(b, "s", "big", "", CheckpointRules{Bytes: 4000})
 	if room := (*NoRoomError)(nil); !errors.As(err, &room) {
@@ -116,7 +122,8 @@ func TestCheckpointsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCheckpointWithoutChanges makes two checkpoints of the same layer. The second one only renames the first.
+// TestCheckpointWithoutChanges makes two checkpoints of the same layer. The second call must not add a checkpoint, but
+// only rename the first one.
 func TestCheckpointWithoutChanges(t *testing.T) {
 	s, b, _, _ := begun(t)
 	if err := unix.Link(filepath.Join(b.Layer(), "edit"), filepath.Join(b.Layer(), "name")); err != nil {
@@ -130,14 +137,83 @@ func TestCheckpointWithoutChanges(t *testing.T) {
 	if all, err := b.Checkpoints(); err != nil || len(all) != 1 || all[0].Call != "b" {
 		t.Errorf("%+v %v", all, err)
 	}
-	if _, calls, err := b.Undoable("", 1); err != nil || len(calls) != 0 {
+	if _, calls, err := b.Undoable("", 1, CheckpointRules{}); err != nil || len(calls) != 0 {
 		t.Errorf("%+v can be undone, %v", calls, err)
 	}
-	if _, _, err := s.Restore(b, 1, CheckpointRules{}); err != nil {
+	if _, err := s.Restore(b, 1, CheckpointRules{}); err != nil {
 		t.Fatal(err)
 	}
 	var x, y unix.Stat_t
 	if err := errors.Join(unix.Stat(filepath.Join(b.Layer(), "edit"), &x), unix.Stat(filepath.Join(b.Layer(), "name"), &y)); err != nil || x.Ino != y.Ino {
 		t.Errorf("two names of a file are two files: %v", err)
+	}
+}
+
+// TestTornLayer simulates a crash of the machine while a branch was mounted. Files of the layer can then be incomplete, so
+// every use of the layer is refused, except showing its changes. After Accept, the branch works again.
+func TestTornLayer(t *testing.T) {
+	s, b, after, before := begun(t)
+	if _, err := s.Checkpoint(b, "", CheckpointRules{}); err != nil {
+		t.Fatal(err)
+	}
+	over, err := s.Preview("", b.Base, PreviewPrefix+"1", b, Backend{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Boot = "an earlier boot"
+	if err := b.save(); err != nil {
+		t.Fatal(err)
+	}
+	mounts := &Mounts{Store: s, Launcher: func() (string, error) { return "/nonexistent", nil }}
+	for what, use := range map[string]func() error{
+		"apply":            func() error { _, err := s.Apply(b, Selection{}); return err },
+		"checkpoint":       func() error { _, err := s.Checkpoint(b, "", CheckpointRules{}); return err },
+		"call":             func() error { return s.Before(b, "s", "call", "", CheckpointRules{}) },
+		"restore":          func() error { _, err := s.Restore(b, 1, CheckpointRules{}); return err },
+		"preview":          func() error { _, err := s.Preview("", b.Base, PreviewPrefix+"2", b, Backend{}); return err },
+		"accepted preview": func() error { _, err := s.Apply(over, Selection{}); return err },
+		"mount":            func() error { _, _, err := mounts.Acquire(b, "s"); return err },
+	} {
+		if err := use(); err == nil || !strings.Contains(err.Error(), "the machine stopped while the branch b was in use") || !strings.Contains(err.Error(), "toolhost branch accept b") {
+			t.Errorf("%s of a torn layer: %v", what, err)
+		}
+	}
+	differ(t, "refused", snapshot(t, b.Base), before)
+	if changes, err := b.Changes(); err != nil || len(changes) == 0 {
+		t.Errorf("the changes are %v, %v", changes, err)
+	}
+	if err := s.Accept(b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Checkpoint(b, "", CheckpointRules{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Apply(b, Selection{}); err != nil {
+		t.Error(err)
+	}
+	differ(t, "accepted", snapshot(t, b.Base), after)
+}
+
+// TestPreviewLeavesNothing checks that the next use of a branch removes the copy that a killed Preview left.
+func TestPreviewLeavesNothing(t *testing.T) {
+	s, b, _, _ := begun(t)
+	if _, err := s.Checkpoint(b, "", CheckpointRules{}); err != nil {
+		t.Fatal(err)
+	}
+	files(t, b.Layer(), map[string]string{"more": "m"})
+	left := filepath.Join(b.dir, ".preview-1")
+	files(t, left, map[string]string{"upper/x": "x"})
+	files(t, filepath.Join(b.dir, ".preview-2"), map[string]string{"upper/x": "x"}) // another process makes it
+	if old := time.Now().Add(-2 * previewTime); os.Chtimes(left, old, old) != nil {
+		t.Fatal("the time cannot be set")
+	}
+	if changes, _, err := b.Preview(1, CheckpointRules{}, 1000); err != nil || len(changes) != 1 {
+		t.Errorf("a restore would make %v (%v)", changes, err)
+	}
+	if _, err := s.Checkpoint(b, "", CheckpointRules{}); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := filepath.Glob(filepath.Join(b.dir, ".preview-*")); err != nil || !slices.Equal(names, []string{filepath.Join(b.dir, ".preview-2")}) {
+		t.Errorf("%q are left (%v), want the young one", names, err)
 	}
 }

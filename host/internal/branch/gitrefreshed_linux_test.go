@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGitStatusAfterKill kills an apply at each step. Before it is completed, git refreshes the index. The workspace must be as
-// before the apply or as after it.
+// TestGitStatusAfterKill kills an apply at each step. Before the apply is completed, git refreshes the index. The
+// workspace must then be either as before the apply or as after it.
 func TestGitStatusAfterKill(t *testing.T) {
 	for step := 1; ; step++ {
 		g := newGitCase(t)
@@ -14,10 +14,11 @@ func TestGitStatusAfterKill(t *testing.T) {
 		if !killAtStep(t, g.s, g.base, "apply", step) {
 			break
 		}
-		g.outside("touch f; git status; git diff --cached") // all objects are there
+		g.outside("touch f; git status; git diff --cached") // git finds all objects that it needs
 		if release, err := g.s.exclusive(g.b); err == nil {
 			release()
-		} else if !strings.Contains(err.Error(), "Repeat the command") { // git refreshed the index before its exchange
+			// Git may refresh the index before the recovery exchanges it.
+		} else if !strings.Contains(err.Error(), "Repeat the command") {
 			t.Fatal(err)
 		}
 		g.sound()

@@ -13,10 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/host/internal/branch/internal/journal"
+	"toolhost.dev/host/internal/filetree"
 	"toolhost.dev/host/internal/testneed"
 )
 
-// gitCase is a repository with a branch over it.
+// gitCase is a git repository together with a branch of it.
 type gitCase struct {
 	t    *testing.T
 	s    *Store
@@ -35,7 +38,7 @@ func newGitCase(t *testing.T) *gitCase {
 		t.Fatal(err)
 	}
 	g.outside(gitSetup)
-	b, err := g.s.Make("", g.base, "b")
+	b, err := g.s.Make("", g.base, "b", Backend{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +61,13 @@ func (g *gitCase) run(dir, script string) string {
 // outside runs a script in the workspace.
 func (g *gitCase) outside(script string) string { g.t.Helper(); return g.run(g.base, script) }
 
-// inside runs a script in the branch, which a real overlay shows. Then it records the ancestors, as a host does.
+// inside mounts the branch as an overlay, runs a script in it, and records the ancestors of changed files, as a host
+// does.
 func (g *gitCase) inside(script string) string {
 	g.t.Helper()
 	at := g.t.TempDir()
 	work := filepath.Join(g.b.dir, workDir)
-	if err := errors.Join(removeAll(work), os.Mkdir(work, 0o700)); err != nil {
+	if err := errors.Join(filetree.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
 		g.t.Fatal(err)
 	}
 	if err := unix.Mount("overlay", at, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", g.base, g.b.Layer(), work)); err != nil {
@@ -71,11 +75,11 @@ func (g *gitCase) inside(script string) string {
 	}
 	defer unix.Unmount(at, 0)
 	out := g.run(at, script)
-	var a ancestry
-	visit, end := a.begin(g.b)
+	var a change.Ancestry
+	visit, end := a.Begin(g.b.layer())
 	g.b.measure(visit)
 	end()
-	a.close()
+	a.Close()
 	time.Sleep(5 * time.Millisecond)
 	return out
 }
@@ -90,13 +94,13 @@ func (g *gitCase) apply(sel Selection) *Outcome {
 	return out
 }
 
-// sound checks that git finds no mistake in the workspace, and that no lock is left.
+// sound checks that git finds no errors in the repository of the workspace, and that no lock file remains.
 func (g *gitCase) sound() {
 	g.t.Helper()
 	g.outside("git fsck --strict --no-dangling; ! find .git -name '*.lock' | grep .")
 }
 
-// snapshot describes the workspace without the objects of git, which a revert leaves there.
+// snapshot describes the workspace without git's objects, because a revert does not remove objects.
 func (g *gitCase) snapshot() map[string]string {
 	g.t.Helper()
 	out := snapshot(g.t, g.base)
@@ -104,7 +108,7 @@ func (g *gitCase) snapshot() map[string]string {
 	return out
 }
 
-// want compares the output of a script in the workspace.
+// want compares the output of a script that runs in the workspace with the expected output.
 func (g *gitCase) want(script, want string) {
 	g.t.Helper()
 	if got := g.outside(script); strings.TrimSpace(got) != want {
@@ -149,7 +153,7 @@ func TestGitCommitOutside(t *testing.T) {
 	}
 }
 
-// both makes commits in the branch and in the workspace. The branch has more changes than its commits.
+// both returns a case with commits in the branch and in the workspace. The branch also has changes without a commit.
 func both(t *testing.T) *gitCase {
 	g := newGitCase(t)
 	g.inside("sed -i 's/^9$/nine/' f; echo n > new; git add new; git commit -qam inside; mkdir d; echo c > d/c; git add d; rm h; git commit -qam inside2; echo more >> new; echo u2 > untracked; echo x > d/x; git branch made; git tag light")
@@ -157,7 +161,8 @@ func both(t *testing.T) *gitCase {
 	return g
 }
 
-// merged checks that everything of both sides is in the workspace.
+// merged merges the commits of the branch and applies its other changes. It checks that the workspace then contains the
+// changes of both sides.
 func (g *gitCase) merged() {
 	g.t.Helper()
 	g.outside("git merge -q refs/toolhost/b/heads/main")
@@ -197,7 +202,8 @@ func TestGitCommitsOnBothSides(t *testing.T) {
 	g.merged()
 }
 
-// TestGitKilledAtEveryStep kills an apply of commits at each of its steps. The next process completes it, or takes it back.
+// TestGitKilledAtEveryStep kills an apply of commits at each of its steps. The next process must either complete the
+// apply or undo it.
 func TestGitKilledAtEveryStep(t *testing.T) {
 	g := both(t)
 	before := g.snapshot()
@@ -206,15 +212,15 @@ func TestGitKilledAtEveryStep(t *testing.T) {
 		steps++
 		resume(t, g.s, g.b)
 		g.sound()
-		if all, err := g.b.journals(); err != nil || len(all) == 0 || all[len(all)-1].State != applied {
+		if all, err := g.b.log().Journals(); err != nil || len(all) == 0 || all[len(all)-1].State != journal.Applied {
 			if now := g.snapshot(); len(all) > 0 {
 				differ(t, "taken back", now, before)
 			}
-			continue // it was killed before the journal, or the apply was taken back
+			continue // the process was killed before it wrote the journal, or the next process undid the apply
 		}
 		g.want("git log -1 --format=%s refs/toolhost/b/heads/main", "inside2")
 		if step%2 == 0 {
-			for at := 1; at < 100; at += 3 { // each revert is killed once, at another step
+			for at := 1; at < 100; at += 3 { // kill each revert once, at varying steps
 				if at%7 == step%7 && killAtStep(t, g.s, g.base, "revert", at) {
 					resume(t, g.s, g.b)
 					break
@@ -232,34 +238,11 @@ func TestGitKilledAtEveryStep(t *testing.T) {
 	if steps < 15 {
 		t.Errorf("the apply has only %d steps", steps)
 	}
-	left := func() []string {
-		dirs, err := filepath.Glob(filepath.Join(g.b.dir, gitPrefix+"*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return dirs
-	}
-	if len(left()) == 0 {
-		t.Error("no killed process left a repository, so its removal is not tested")
-	}
-	for _, dir := range left() {
-		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-2*gitAge)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	g.merged()
-	objects, err := openObjects(g.b.dir, strings.Repeat("0", 40))
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects.close()
-	if dirs := left(); len(dirs) > 0 {
-		t.Errorf("repositories of killed processes remain: %q", dirs)
-	}
 }
 
-// TestGitRevertAfterMerge reverts an apply after git merged its commits. The merge needs the objects, so they stay. The
-// branch has them, too, if git removes them from the workspace.
+// TestGitRevertAfterMerge reverts an apply after git merged the applied commits. The revert must keep the git objects,
+// because the merge needs them. If git removes them from the workspace later, the branch must still have them.
 func TestGitRevertAfterMerge(t *testing.T) {
 	g := both(t)
 	g.apply(Selection{})
@@ -293,7 +276,8 @@ func TestGitOtherRefs(t *testing.T) {
 	g.want("git stash list | wc -l", "1")
 }
 
-// TestGitDivergedRef moves the same ref on both sides to commits that do not contain each other.
+// TestGitDivergedRef moves the same ref on both sides, to commits that do not contain each other. The apply must keep
+// the ref of the workspace and save the branch's ref under another name.
 func TestGitDivergedRef(t *testing.T) {
 	g := newGitCase(t)
 	g.inside("git branch -f other $(git commit-tree -p other -m mine HEAD^{tree})")
@@ -305,7 +289,8 @@ func TestGitDivergedRef(t *testing.T) {
 	}
 }
 
-// TestGitStagedOutside stages a file in the workspace while the branch commits. The commit does not undo what is staged.
+// TestGitStagedOutside stages a file in the workspace while the branch makes a commit. After an apply, the file must
+// still be staged.
 func TestGitStagedOutside(t *testing.T) {
 	g := newGitCase(t)
 	g.inside("echo x >> f; git commit -qam inside")
@@ -320,7 +305,7 @@ func TestGitStagedOutside(t *testing.T) {
 	}
 }
 
-// TestGitSelection applies files without the commits, and the commits alone.
+// TestGitSelection applies files without the commits of the branch, and then the commits without most files.
 func TestGitSelection(t *testing.T) {
 	g := both(t)
 	if _, err := g.s.Apply(g.b, Selection{Paths: []string{".git/refs"}}); err == nil || !strings.Contains(err.Error(), "only be applied as a whole") {
@@ -333,7 +318,7 @@ func TestGitSelection(t *testing.T) {
 	g.want("git for-each-ref refs/toolhost; cat d/c d/x", "c\nx")
 }
 
-// TestGitLocked applies while another git has a lock. Nothing is changed.
+// TestGitLocked makes an apply while another git process holds a lock. The apply must be refused and change nothing.
 func TestGitLocked(t *testing.T) {
 	g := newGitCase(t)
 	g.inside("echo x >> f; git commit -qam inside")
@@ -348,7 +333,8 @@ func TestGitLocked(t *testing.T) {
 	g.want(subjects, "inside,second,first")
 }
 
-// TestMergesText changes different lines and the same lines of a file on both sides.
+// TestMergesText changes a file on both sides. Changes of different lines must be merged. Changes of the same lines
+// must be a conflict.
 func TestMergesText(t *testing.T) {
 	g := newGitCase(t)
 	g.inside("sed -i 's/^9$/nine/' f; chmod 755 f; echo v >> untracked; echo mine >> g; rm h")
@@ -379,8 +365,8 @@ func TestMergesText(t *testing.T) {
 	g.want("sed -n 2p f", "zwei")
 }
 
-// TestUnknownAncestor changes a file in the workspace before the branch changes it. The branch may have read what was there
-// before, so nothing is merged.
+// TestUnknownAncestor changes a file in the workspace before the branch changes it. The file must not be merged,
+// because the branch may have read the earlier content.
 func TestUnknownAncestor(t *testing.T) {
 	g := newGitCase(t)
 	time.Sleep(5 * time.Millisecond)
@@ -389,4 +375,52 @@ func TestUnknownAncestor(t *testing.T) {
 	if _, err := g.s.Apply(g.b, Selection{}); err == nil || !strings.Contains(err.Error(), "f: the workspace changed it, too") {
 		t.Errorf("the apply returned %v", err)
 	}
+}
+
+// TestGitStatusAfterRevert lets git refresh the index of the workspace after a revert. The next apply must move the ref
+// as the first apply did, because nobody made a commit in the workspace.
+func TestGitStatusAfterRevert(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("echo x >> g; git commit -qam third")
+	for range 2 {
+		g.apply(Selection{})
+		g.want(subjects, "third,second,first")
+		if _, err := g.s.Revert(g.b); err != nil {
+			t.Fatal(err)
+		}
+		g.outside("sleep 0.01; touch f g; git status -s; git diff --cached --quiet")
+	}
+	out := g.apply(Selection{})
+	g.want(subjects, "third,second,first")
+	g.want("git for-each-ref refs/toolhost", "")
+	g.want(short, "?? untracked")
+	if len(out.Notes) > 0 {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+}
+
+// TestMergesOddTexts merges a file with Windows line endings and a file without a final line ending. A large file must
+// not be merged, and its content must stay.
+func TestMergesOddTexts(t *testing.T) {
+	g := newGitCase(t)
+	g.outside(`seq 1 9 | sed 's/$/\r/' > dos; printf 'a\nb\nc\nd\ne' > open; yes 'a line of a large file' | head -c 50000000 > large`)
+	b, err := g.s.Make("", g.base, "odd", Backend{})
+	mustBranch(t, err)
+	g.b = b
+	time.Sleep(5 * time.Millisecond)
+	g.inside(`sed -i 's/^9\r/nine\r/' dos; printf 'a\nb\nc\nd\nE' > open; echo mine >> large`)
+	g.outside(`sed -i 's/^1\r/one\r/' dos; sed -i 's/^a$/A/' open; sed -i '1s/.*/theirs/' large`)
+	before := g.snapshot()
+	_, err = g.s.Apply(g.b, Selection{})
+	if conflict := (*ConflictError)(nil); !errors.As(err, &conflict) || len(conflict.Conflicts) != 1 || !strings.Contains(err.Error(), "large: the workspace changed it, too, and a file of more than 1 MiB is not merged") {
+		t.Fatalf("the apply returned %v", err)
+	}
+	differ(t, "refused", g.snapshot(), before)
+	g.apply(Selection{Theirs: []string{"large"}})
+	g.want(`grep -c $'\r' dos; head -1 dos | od -An -c | tr -d ' '; tail -1 dos | od -An -c | tr -d ' '; od -An -c open | tr -d ' '; head -1 large; stat -c %s large`,
+		"9\none\\r\\n\nnine\\r\\n\nA\\nb\\nc\\nd\\nE\ntheirs\n49999984")
+	if _, err := g.s.Revert(g.b); err != nil {
+		t.Fatal(err)
+	}
+	differ(t, "reverted", g.snapshot(), before)
 }

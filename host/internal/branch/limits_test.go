@@ -5,14 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestClean checks what is removed and what is kept: changes that are not applied, branches in use, and files without a
-// record.
+// TestClean checks which branches are removed. Branches with unapplied changes, branches in use and young branches must
+// stay. A directory without a record must stay if it contains files.
 func TestClean(t *testing.T) {
-	s, b, _, _ := begun(t) // has changes that are not applied
+	s, b, _, _ := begun(t) // this branch has changes that are not applied
 	old := time.Now().Add(-48 * time.Hour)
 	age := func(path string) {
 		t.Helper()
@@ -21,7 +22,7 @@ func TestClean(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"applied", "young", "used", PreviewPrefix + "old"} {
-		made, err := s.Make("", b.Base, name)
+		made, err := s.Make("", b.Base, name, Backend{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,5 +80,93 @@ func TestClean(t *testing.T) {
 	}
 	if orphans, err := s.Orphans(); err != nil || len(orphans) != 2 {
 		t.Errorf("%+v %v", orphans, err)
+	}
+}
+
+// TestCleanLooksAgain checks that Clean keeps a branch that a session changes after Clean has selected it.
+func TestCleanLooksAgain(t *testing.T) {
+	s, begun, _, _ := begun(t)
+	b, err := s.Make("", begun.Base, "unchanged", Backend{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	if !b.finished(time.Millisecond) {
+		t.Fatal("Clean does not want to remove the branch, so this test shows nothing")
+	}
+	used, err := b.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleaned := make(chan error)
+	go func() { cleaned <- s.Clean(time.Millisecond) }()
+	time.Sleep(forkTime / 4) // until Clean waits for the lock
+	files(t, b.Layer(), map[string]string{"f": "x"})
+	if err := errors.Join(used.Close(), <-cleaned); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Find("", b.Base, b.Name); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClockSetBack checks that nothing of the workspace is replaced without a decision after the clock was set back. What
+// the workspace changed then has a time from before the branch. New paths, and files whose original text is known, are no
+// conflict.
+func TestClockSetBack(t *testing.T) {
+	for what, set := range map[string]func(*Branch){
+		"in this boot":           func(b *Branch) { b.Clock.Offset += 10e9 },
+		"in an earlier boot":     func(b *Branch) { b.Clock.Boot, b.Since = "earlier", b.Since+3600e9 },
+		"noticed by a mount":     func(b *Branch) { b.Clock.Offset += 10e9; b.watchClock(); b.Clock = nil },
+		"not at all":             func(*Branch) {},
+		"by less than a second":  func(b *Branch) { b.Clock.Offset += 9e8 },
+		"before an earlier boot": func(b *Branch) { b.Clock.Boot, b.Clock.Offset = "earlier", b.Clock.Offset+10e9 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			back := !strings.Contains(what, "not at all") && !strings.Contains(what, "less") && !strings.Contains(what, "before")
+			s, b, after, before := begun(t)
+			if b.Clock == nil {
+				t.Fatal("a new branch does not know the clock")
+			}
+			set(b)
+			if err := b.save(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Apply(b, Selection{})
+			if back {
+				var conflict *ConflictError
+				if !errors.As(err, &conflict) || !strings.Contains(err.Error(), "the clock of the machine was set back") {
+					t.Fatalf("the apply: %v", err)
+				}
+				paths := []string{}
+				for _, c := range conflict.Conflicts {
+					paths = append(paths, c.Path)
+				}
+				for _, path := range []string{"edit", "gone", "dir/gone", "link", "mode", "tree", "turn", "turned", "deep"} {
+					if !slices.Contains(paths, path) {
+						t.Errorf("%s is no conflict, only %q are", path, paths)
+					}
+				}
+				if slices.Contains(paths, "new") || slices.Contains(paths, "newdir") {
+					t.Errorf("new paths are conflicts: %q", paths)
+				}
+				differ(t, "refused", snapshot(t, b.Base), before)
+				_, err = s.Apply(b, Selection{Ours: []string{"."}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			differ(t, "applied", snapshot(t, b.Base), after)
+			if b.clockSetBack() {
+				t.Error("the clock is still distrusted, although the branch begins anew")
+			}
+			b.Clock.Offset += 10e9
+			if err := b.save(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Revert(b); err == nil || !strings.Contains(err.Error(), "the clock of the machine was set back") {
+				t.Errorf("a revert after the clock was set back: %v", err)
+			}
+		})
 	}
 }

@@ -5,39 +5,47 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
+
+	"toolhost.dev/host/internal/filetree"
 )
 
-// PreviewPrefix begins the names of branches for previews. Other branches cannot have such names.
+// PreviewPrefix is the prefix of the names of branches for previews. Other branches cannot have this prefix.
 const PreviewPrefix = "preview-"
 
 // IsPreview reports whether the branch belongs to a preview.
 func (b *Branch) IsPreview() bool { return strings.HasPrefix(b.Name, PreviewPrefix) }
 
 // Preview makes a branch for the preview of one call. A preview of the call in another branch begins as a copy of that
-// branch's layer. A nil branch means the workspace. Nothing may change the other branch meanwhile.
-func (s *Store) Preview(owner, base, name string, of *Branch) (*Branch, error) {
+// branch's layer. A nil argument "of" means the workspace. The branch "of" must not be changed while Preview runs.
+func (s *Store) Preview(owner, base, name string, of *Branch, how Backend) (*Branch, error) {
 	if of == nil {
-		return s.Make(owner, base, name)
+		return s.Make(owner, base, name, how)
 	}
-	state, err := of.state()
+	how.Copy = of.Copy != nil
+	if err := of.intact(); err != nil {
+		return nil, err
+	}
+	state, err := of.State()
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Make(owner, base, name)
+	p, err := s.Make(owner, base, name, how)
 	if err != nil {
 		return nil, err
 	}
 	p.Of, p.OfState, p.Since, p.Renewed = of.Name, state, of.Since, of.Renewed
-	err = removeAll(p.Layer())
+	err = filetree.RemoveAll(p.Layer())
 	if err == nil {
-		err = copyTree(of.Layer(), p.Layer())
+		err = filetree.Copy(of.Layer(), p.Layer())
+	}
+	if err == nil {
+		err = p.inherit(of)
 	}
 	if err = errors.Join(err, p.save()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the preview cannot begin with the changes of the branch %s: %w", of.Name, err), s.Discard(p))
@@ -58,7 +66,8 @@ func (b *Branch) parent() (*Branch, error) {
 	return (&Store{Dir: filepath.Dir(b.dir)}).Find(b.Owner, b.Base, b.Of)
 }
 
-// ChangedError means that a preview, or the branch that it shows, changed since a person was shown it.
+// ChangedError means that a preview, or the branch to which it belongs, has changed since a person was shown the
+// preview.
 type ChangedError struct{ Name, what string }
 
 func (e *ChangedError) Error() string {
@@ -68,7 +77,7 @@ func (e *ChangedError) Error() string {
 // Seal records that a person is shown the changes of the preview. From then on, only these changes can be applied. The
 // branch must not be mounted.
 func (s *Store) Seal(b *Branch) error {
-	lock, err := waitLock(b)
+	lock, err := s.claim(b, true)
 	if err != nil {
 		return err
 	}
@@ -77,25 +86,25 @@ func (s *Store) Seal(b *Branch) error {
 }
 
 func (b *Branch) seal() (err error) {
-	if b.Shown, err = b.state(); err != nil {
+	if b.Shown, err = b.State(); err != nil {
 		return fmt.Errorf("the changes of the preview %s cannot be read: %w", b.Name, err)
 	}
 	return b.save()
 }
 
-// asShown returns an error if the layer is not what a person was shown.
+// asShown returns an error if the layer differs from the layer that a person was shown.
 func (b *Branch) asShown() error {
 	if b.Shown == "" {
 		return nil
 	}
-	now, err := b.state()
+	now, err := b.State()
 	if err == nil && now != b.Shown {
-		err = &ChangedError{Name: b.Name, what: "its changes are other ones"}
+		err = &ChangedError{Name: b.Name, what: "the content of the preview changed"}
 	}
 	return err
 }
 
-// adopt makes the layer of a preview the layer of the branch that it is about, in one step.
+// adopt replaces the layer of a branch by the layer of the branch's preview, in one step.
 func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	of, err := p.parent()
 	if err != nil {
@@ -106,7 +115,18 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
-	now, err := of.state()
+	unlock, err := of.lockCopy()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := of.recover(s.Guard); err != nil { // the caller holds the lock of the base
+		return nil, err
+	}
+	if err := of.intact(); err != nil {
+		return nil, err
+	}
+	now, err := of.State()
 	if err == nil && now != p.OfState {
 		err = &ChangedError{Name: p.Name, what: "the branch " + of.Name + " changed"}
 	}
@@ -117,15 +137,20 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The layers change places. A process that is killed after it leaves a preview that is not as shown, so it can only be
-	// discarded.
-	if err := exchangePaths(p.Layer(), of.Layer()); err != nil {
+	// Exchange the layers. If this process is killed afterwards, the preview remains with the branch's old layer. This
+	// layer was not shown to the person, so the preview can only be discarded.
+	from, to := p.Layer(), of.Layer()
+	if p.Copy != nil {
+		from, to = p.inCopy(""), of.inCopy("")
+	}
+	if err := filetree.ExchangePaths(from, to); err != nil {
 		return nil, fmt.Errorf("nothing was applied: %w", err)
 	}
 	return &Outcome{Changes: changes, Into: of.Name}, durable.SyncDir(of.dir)
 }
 
-// adoptWhole is adopt for an apply. Parts of a preview of a branch cannot be applied.
+// adoptWhole is like adopt, but returns an error if the apply selects only some of the changes. A preview of a branch
+// can only be applied as a whole.
 func (s *Store) adoptWhole(p *Branch, sel Selection) (*Outcome, error) {
 	if len(sel.Paths)+len(sel.Ours)+len(sel.Theirs) > 0 {
 		return nil, fmt.Errorf("the preview %s shows changes of the branch %s, so it is applied as a whole: toolhost branch apply %[1]s", p.Name, p.Of)
@@ -137,23 +162,26 @@ func (s *Store) adoptWhole(p *Branch, sel Selection) (*Outcome, error) {
 	return out, err
 }
 
-// state returns a text that identifies the content of the layer. It changes whenever a file in the layer changes, because
-// programs cannot set the ctime of a file. The times of directories do not count: the kernel changes them when it only
-// reads.
-func (b *Branch) state() (string, error) {
+// State returns a text that identifies the content of the layer. It changes whenever a file in the layer changes,
+// because programs cannot set the ctime of a file. The times of directories are ignored, because the kernel can change
+// them when it only reads.
+func (b *Branch) State() (string, error) {
+	if err := b.gather(); err != nil {
+		return "", err
+	}
 	sum := sha256.New()
-	err := filepath.WalkDir(b.Layer(), func(path string, _ fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		if err = errors.Join(err, unix.Lstat(path, &st)); err != nil {
+	err := filetree.WalkOwn(b.Layer(), 0o500, func(path, rel string, st *unix.Stat_t, err error) error {
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%q %o %d %d", strings.TrimPrefix(path, b.Layer()), st.Mode, st.Uid, st.Gid)
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			fmt.Fprintf(sum, " %t\n", isOpaque(path))
-		} else {
+		fmt.Fprintf(sum, "%q %o %d %d", rel, st.Mode, st.Uid, st.Gid)
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			fmt.Fprintf(sum, " %d %d %d\n", st.Ino, st.Size, st.Ctim.Nano())
+			return nil
 		}
-		return nil
+		opaque, err := filetree.IsOpaque(path)
+		fmt.Fprintf(sum, " %t\n", opaque)
+		return err
 	})
 	return hex.EncodeToString(sum.Sum(nil)), err
 }

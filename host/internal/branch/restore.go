@@ -9,45 +9,67 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
+
+	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/host/internal/branch/internal/killpoint"
+	"toolhost.dev/host/internal/filetree"
 )
 
-// restoreFile names the restore that a process began.
+// restoreFile is the name of the file that describes an incomplete restore.
 const restoreFile = "restore.json"
 
-// restoring is a restore that a process began. The next process that uses the branch completes it.
+// restoring describes a restore that was begun. If its process is killed, the next process that uses the branch
+// completes the restore.
 type restoring struct {
 	Number int `json:"number"`
-	// Saved is the checkpoint of the branch before the restore.
+	// Saved is the number of the checkpoint that was made before the restore.
 	Saved int  `json:"saved"`
 	Undo  bool `json:"undo"`
-
-	SkipIgnored bool `json:"skip_ignored"`
+	// Stay lists paths of the layer that stay unchanged. See [target].
+	Stay [][]byte `json:"stay,omitempty"`
+	// SkipIgnored is set only by older versions of the program, which do not set Stay.
+	SkipIgnored bool `json:"skip_ignored,omitempty"`
 }
 
-// Restore makes the layer of a branch what it was at a checkpoint. Number 0 means the last one. It first makes a checkpoint
-// of the layer as it is, so a restore can be taken back. The branch must not be mounted.
-func (s *Store) Restore(b *Branch, number int, rules CheckpointRules) (restored, saved *Checkpoint, err error) {
+// Restore restores the layer of a branch from a checkpoint. Number 0 means the last checkpoint. Restore first makes a
+// checkpoint of the current layer, so that the restore can be undone. The branch must not be mounted.
+func (s *Store) Restore(b *Branch, number int, rules CheckpointRules) (*Restored, error) {
 	return s.goBack(b, number, false, rules)
 }
 
-// Undo is like Restore, and marks the checkpoint and all later ones as undone.
-func (s *Store) Undo(b *Branch, number int, rules CheckpointRules) (restored, saved *Checkpoint, err error) {
+// Undo is like Restore, but also marks the checkpoint and all later checkpoints as undone.
+func (s *Store) Undo(b *Branch, number int, rules CheckpointRules) (*Restored, error) {
 	return s.goBack(b, number, true, rules)
 }
 
-func (s *Store) goBack(b *Branch, number int, undo bool, rules CheckpointRules) (restored, saved *Checkpoint, err error) {
-	lock, err := waitLock(b)
+func (s *Store) goBack(b *Branch, number int, undo bool, rules CheckpointRules) (*Restored, error) {
+	lock, err := s.ready(b)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
-	if err := b.recover(s.Guard); err != nil {
-		return nil, nil, err
+	unlock, err := b.lockCopy()
+	if err != nil {
+		return nil, err
 	}
+	defer unlock()
+	r, done, err := b.beginRestore(number, undo, rules)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.restore(*r); err != nil {
+		return nil, errors.Join(fmt.Errorf("the branch %s cannot be restored, so it stays as it is: %w", b.Name, err), os.Remove(filepath.Join(b.dir, restoreFile)))
+	}
+	return done, b.sync() // the branch is not mounted, so nothing else would show that the layer can be torn
+}
+
+// beginRestore makes a checkpoint of the current layer, and records that a restore begins.
+func (b *Branch) beginRestore(number int, undo bool, rules CheckpointRules) (*restoring, *Restored, error) {
 	all, err := b.Checkpoints()
 	if err != nil {
 		return nil, nil, err
@@ -59,26 +81,61 @@ func (s *Store) goBack(b *Branch, number int, undo bool, rules CheckpointRules) 
 	if i < 0 {
 		return nil, nil, fmt.Errorf("the branch %s has no checkpoint %d. See toolhost branch checkpoints %[1]s", b.Name, number)
 	}
-	rules.Keep, rules.Bytes = 0, 0 // what is restored must not be removed to make room for what is saved
-	if saved, err = b.checkpoint(Checkpoint{Saved: true, Message: fmt.Sprintf("before the restore of checkpoint %d", all[i].Number)}, rules); err != nil {
+	rules.Keep, rules.Bytes = 0, 0 // remove no checkpoints, because the one to restore could be removed
+	saved, err := b.checkpoint(Checkpoint{Saved: true, Message: fmt.Sprintf("before the restore of checkpoint %d", all[i].Number)}, rules)
+	if err != nil {
 		return nil, nil, err
 	}
-	r := restoring{Number: all[i].Number, Saved: saved.Number, Undo: undo, SkipIgnored: rules.SkipIgnored}
+	entries, err := b.manifest(all[i].Number)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := b.target(&all[i], entries, leftOut(b.newest.entries))
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &restoring{Number: all[i].Number, Saved: saved.Number, Undo: undo}
+	for _, path := range t.stay {
+		r.Stay = append(r.Stay, []byte(path))
+	}
 	text, err := json.Marshal(r)
 	if err == nil {
 		err = durable.Replace(filepath.Join(b.dir, restoreFile), text)
 	}
-	killed()
-	if err == nil {
-		err = b.restore(r)
-	}
+	killpoint.Pass()
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("the branch %s cannot be restored, so it stays as it is: %w", b.Name, err), os.Remove(filepath.Join(b.dir, restoreFile)))
+		return nil, nil, fmt.Errorf("the branch %s cannot be restored, so it stays as it is: %w", b.Name, err)
 	}
-	return &all[i], saved, durable.SyncDir(b.dir)
+	return r, &Restored{To: &all[i], Saved: saved, Stay: t.stay, Lost: t.lost}, nil
 }
 
-// continueRestore completes a restore during which a process was killed. The branch must be locked.
+// target returns the result that the restore must have.
+func (r *restoring) target(b *Branch) (*target, error) {
+	entries, err := b.manifest(r.Number)
+	if err != nil {
+		return nil, err
+	}
+	if r.SkipIgnored {
+		return b.target(&Checkpoint{Ignored: 1}, entries, nil)
+	}
+	t := &target{}
+	for _, path := range r.Stay {
+		t.stay = append(t.stay, string(path))
+	}
+	t.entries = t.restorable(entries)
+	return t, nil
+}
+
+// completeRestore completes the restore of a killed process, and updates a stale copy. The branch must be locked, and
+// all of its applies must be complete.
+func (b *Branch) completeRestore() error {
+	if err := b.continueRestore(); err != nil {
+		return err
+	}
+	return b.renewCopy()
+}
+
+// continueRestore completes a restore whose process was killed. The branch must be locked.
 func (b *Branch) continueRestore() error {
 	text, err := os.ReadFile(filepath.Join(b.dir, restoreFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,9 +151,17 @@ func (b *Branch) continueRestore() error {
 	return nil
 }
 
-// restore exchanges the layer with one that is made from a checkpoint. It can be repeated.
+// restore restores the layer from a checkpoint. It can be repeated after a kill.
 func (b *Branch) restore(r restoring) error {
-	entries, err := b.manifest(r.Number)
+	if err := b.exchangeLayer(r); err != nil {
+		return err
+	}
+	return b.endRestore(r)
+}
+
+// exchangeLayer makes a new layer from a checkpoint, and exchanges the layer with it.
+func (b *Branch) exchangeLayer(r restoring) error {
+	t, err := r.target(b)
 	if err != nil {
 		return err
 	}
@@ -107,26 +172,34 @@ func (b *Branch) restore(r restoring) error {
 	if err != nil {
 		return err
 	}
-	defer removeAll(fresh) //nolint:errcheck // it has only the old layer after the exchange below
+	defer filetree.RemoveAll(fresh) //nolint:errcheck // it has only the old layer after the exchange below
 	next := filepath.Join(fresh, upperDir)
-	if err := b.rebuild(next, entries, r.SkipIgnored); err != nil {
+	if err := b.rebuild(next, t); err != nil {
 		return err
 	}
-	killed()
-	if err := exchangePaths(next, b.Layer()); err != nil {
+	killpoint.Pass()
+	if err := b.outdate(); err != nil {
 		return err
 	}
-	killed()
+	if err := filetree.ExchangePaths(next, b.Layer()); err != nil {
+		return err
+	}
+	killpoint.Pass()
+	return b.renewCopy()
+}
+
+// endRestore records that a restore is complete.
+func (b *Branch) endRestore(r restoring) error {
 	if r.Undo {
 		if err := b.markUndone(r); err != nil {
 			return err
 		}
 	}
-	killed()
+	killpoint.Pass()
 	return os.Remove(filepath.Join(b.dir, restoreFile))
 }
 
-// markUndone marks the checkpoint to which the branch went back, and all later ones.
+// markUndone marks the restored checkpoint and all later ones as undone.
 func (b *Branch) markUndone(r restoring) error {
 	all, err := b.Checkpoints()
 	if err != nil {
@@ -143,9 +216,10 @@ func (b *Branch) markUndone(r restoring) error {
 	return nil
 }
 
-// rebuild makes a layer from a checkpoint. Ignored files that the checkpoint does not have stay as they are now.
-func (b *Branch) rebuild(to string, entries []entry, skipIgnored bool) error {
-	made := make(map[string]string) // the first path of each content with several names
+// rebuild creates a new layer in the directory "to".
+func (b *Branch) rebuild(to string, t *target) error {
+	entries := t.entries
+	made := make(map[string]string) // first path of each content, for files with several names
 	inodes := make(map[uint64]int)
 	for i := range entries {
 		inodes[entries[i].Inode]++
@@ -165,14 +239,13 @@ func (b *Branch) rebuild(to string, entries []entry, skipIgnored bool) error {
 		if e.Object != "" {
 			made[e.Object] = at
 		}
-		killed()
+		killpoint.Pass()
 	}
-	if skipIgnored {
-		if err := b.keepIgnored(to); err != nil {
-			return err
-		}
+	if err := b.carry(to, t.stay); err != nil {
+		return err
 	}
-	for i := range slices.Backward(entries) { // at last, because new entries change the times and need the right to write
+	// Last, because new entries change the times of a directory and need write permission.
+	for i := range slices.Backward(entries) {
 		if e := &entries[i]; e.Mode&unix.S_IFMT == unix.S_IFDIR {
 			if err := finishEntry(filepath.Join(to, e.Path), e); err != nil {
 				return err
@@ -187,20 +260,20 @@ func (b *Branch) rebuildEntry(at string, e *entry) error {
 	switch e.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		if err = os.Mkdir(at, 0o700); err == nil {
-			err = setAttributes(at, e.Attributes)
+			err = filetree.SetAttributes(at, e.Attributes)
 		}
 		return err
 	case unix.S_IFREG:
-		err = copyFile(b.object(e.Object), at)
+		err = filetree.CopyFile(b.object(e.Object), at)
 	case unix.S_IFLNK:
 		err = os.Symlink(e.Target, at)
-	case unix.S_IFCHR: // a whiteout, or nothing that this user could make
+	case unix.S_IFCHR: // this creates a whiteout; the layer contains no other devices
 		return unix.Mknod(at, unix.S_IFCHR, 0)
 	default:
 		err = unix.Mknod(at, e.Mode, 0)
 	}
 	if err == nil {
-		err = setAttributes(at, e.Attributes)
+		err = filetree.SetAttributes(at, e.Attributes)
 	}
 	if err != nil {
 		return err
@@ -208,72 +281,75 @@ func (b *Branch) rebuildEntry(at string, e *entry) error {
 	return finishEntry(at, e)
 }
 
-// keepIgnored links the ignored files of the layer into a new layer.
-func (b *Branch) keepIgnored(to string) error {
-	if _, repository := b.after().find(".git"); !repository {
-		return nil
+// previewed is the pattern for the names of the directories that Preview makes.
+const previewed = ".preview-*"
+
+// previewTime is more than the time that Preview needs.
+const previewTime = time.Hour
+
+// removePreviews removes directories that killed processes left in Preview. It keeps young ones, because Preview needs no
+// lock.
+func (b *Branch) removePreviews() error {
+	left, err := filepath.Glob(filepath.Join(b.dir, previewed))
+	for _, path := range left {
+		if info, statErr := os.Lstat(path); statErr == nil && time.Since(info.ModTime()) > previewTime {
+			err = errors.Join(err, filetree.RemoveAll(path))
+		}
 	}
-	ignore := b.ignored()
-	return filepath.WalkDir(b.Layer(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(b.Layer(), path)
-		var st unix.Stat_t
-		if err = errors.Join(err, unix.Lstat(path, &st)); err != nil || rel == "." || isWhiteout(&st) || !ignore.Ignored(rel, d.IsDir()) {
-			return err
-		}
-		at := filepath.Join(to, rel)
-		var dir unix.Stat_t
-		switch parent := filepath.Dir(at); {
-		case unix.Lstat(parent, &dir) != nil:
-			if err := os.MkdirAll(parent, 0o755); err != nil { //nolint:gosec // as a program makes a directory
-				return err
-			}
-		case dir.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return nil // the checkpoint has a file in place of the directory
-		}
-		if unix.Lstat(at, &dir) == nil && !d.IsDir() {
-			return nil // the checkpoint has it
-		}
-		if !d.IsDir() {
-			return os.Link(path, at) //nolint:gosec // nobody else uses the layer, which is locked
-		}
-		err = os.Mkdir(at, 0o700)
-		if err == nil || errors.Is(err, fs.ErrExist) {
-			err = errors.Join(copyMarks(path, at), os.Chmod(at, os.FileMode(st.Mode&0o777)|0o700))
-		}
-		return err
-	})
+	return err
 }
 
-// Preview returns what a restore of a checkpoint would change in the branch, as a list and as a diff of about limit bytes.
-func (b *Branch) Preview(number int, rules CheckpointRules, limit int) ([]Change, string, error) {
+// Preview returns the changes that a restore of a checkpoint would make in the branch, as a list and as a diff of about
+// limit bytes.
+func (b *Branch) Preview(number int, rules CheckpointRules, limit int) ([]change.Change, string, error) {
+	t, err := b.wanted(number, rules)
+	if err != nil {
+		return nil, "", err
+	}
+	fresh, err := os.MkdirTemp(b.dir, previewed)
+	if err != nil {
+		return nil, "", err
+	}
+	defer filetree.RemoveAll(fresh) //nolint:errcheck // a later use of the branch removes it
+	next := filepath.Join(fresh, upperDir)
+	if err := b.rebuild(next, t); err != nil {
+		return nil, "", err
+	}
+	after := change.View{Base: b.Base, Upper: next}
+	changes, err := change.Compare(b.after(), after)
+	if err != nil {
+		return nil, "", err
+	}
+	return changes, change.ShortDiff(b.after(), after, changes, limit), nil
+}
+
+// wanted returns the result that a restore would have.
+func (b *Branch) wanted(number int, rules CheckpointRules) (*target, error) {
+	all, err := b.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
 	entries, err := b.manifest(number)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	fresh, err := os.MkdirTemp(b.dir, ".preview-")
+	i := slices.IndexFunc(all, func(c Checkpoint) bool { return c.Number == number })
+	if i < 0 {
+		return nil, fmt.Errorf("the branch %s has no checkpoint %d", b.Name, number)
+	}
+	rules.Bytes = 0
+	now, err := b.compare(nil, rules)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	defer removeAll(fresh) //nolint:errcheck // the next call removes it
-	next := filepath.Join(fresh, upperDir)
-	if err := b.rebuild(next, entries, rules.SkipIgnored); err != nil {
-		return nil, "", err
-	}
-	after := view{base: b.Base, layer: next}
-	changes, err := compare(b.after(), after)
-	if err != nil {
-		return nil, "", err
-	}
-	return changes, shortDiff(b.after(), after, changes, limit), nil
+	return b.target(&all[i], entries, leftOut(now.entries))
 }
 
-// Undoable returns the checkpoint to which an undo of a session goes back: the one before the given call, or before the
-// last call that changed the branch. Another form of a call is the number of its checkpoint. Steps counts the calls that
-// are undone. The second result lists these calls, the last one first.
-func (b *Branch) Undoable(to string, steps int) (*Checkpoint, []Checkpoint, error) {
+// Undoable returns the checkpoint to which an undo goes back. If the argument "to" is a call or the number of a
+// checkpoint, this is the checkpoint before the call. Otherwise it is the checkpoint before the last calls that changed
+// the branch; the argument "steps" is the number of these calls. The second result lists the calls that would be
+// undone, the last one first.
+func (b *Branch) Undoable(to string, steps int, rules CheckpointRules) (*Checkpoint, []Checkpoint, error) {
 	all, err := b.Checkpoints()
 	if err != nil {
 		return nil, nil, err
@@ -283,17 +359,17 @@ func (b *Branch) Undoable(to string, steps int) (*Checkpoint, []Checkpoint, erro
 		if i < 0 {
 			return nil, nil, fmt.Errorf("the branch %s has no checkpoint before a call %q", b.Name, to)
 		}
-		return &all[i], b.calls(all[i:]), nil
+		return &all[i], b.calls(all[i:], rules), nil
 	}
-	calls := b.calls(all)
+	calls := b.calls(all, rules)
 	if steps > len(calls) {
 		return nil, calls, nil
 	}
 	return &calls[steps-1], calls[:steps], nil
 }
 
-// calls returns the calls that can be undone and that changed something, the last one first.
-func (b *Branch) calls(all []Checkpoint) []Checkpoint {
+// calls returns the calls that changed something and are not yet undone, the last one first.
+func (b *Branch) calls(all []Checkpoint, rules CheckpointRules) []Checkpoint {
 	out := []Checkpoint{}
 	for i := range slices.Backward(all) {
 		if c := all[i]; c.Call != "" && !c.Undone {
@@ -303,64 +379,17 @@ func (b *Branch) calls(all []Checkpoint) []Checkpoint {
 	if len(out) == 0 {
 		return out
 	}
-	if last, err := b.manifest(out[0].Number); err == nil && b.equals(last) {
-		out = out[1:] // the last call changed nothing
+	if last, err := b.manifest(out[0].Number); err == nil {
+		if t, err := b.compare(last, rules); err == nil && t.same {
+			out = out[1:] // the last call changed nothing
+		}
 	}
 	return out
-}
-
-// equals reports whether the layer is as in a manifest.
-func (b *Branch) equals(entries []entry) bool {
-	by := make(map[string]*entry, len(entries))
-	for i := range entries {
-		by[entries[i].Path] = &entries[i]
-	}
-	t := &taker{b: b, c: &Checkpoint{}}
-	if _, repository := b.after().find(".git"); repository {
-		t.ignore = b.ignored()
-	}
-	n, same := 0, true
-	err := filepath.WalkDir(b.Layer(), func(path string, d fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		rel, relErr := filepath.Rel(b.Layer(), path)
-		if err = errors.Join(err, relErr, unix.Lstat(path, &st)); err != nil {
-			return err
-		}
-		e := by[rel]
-		switch {
-		case st.Mode&unix.S_IFMT == unix.S_IFSOCK:
-			return nil
-		case e == nil && rel != "." && t.ignore != nil && t.ignore.Ignored(rel, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case e == nil || !e.unchanged(&st) && (!d.IsDir() || e.Mode != uint32(st.Mode)): //nolint:unconvert // not all systems have 32 bits here
-			same = false
-			return fs.SkipAll
-		}
-		n++
-		return nil
-	})
-	return err == nil && same && n == len(entries)
-}
-
-// setAttributes sets extended attributes of a file.
-func setAttributes(path string, all map[string][]byte) error {
-	for name, value := range all {
-		if err := unix.Lsetxattr(path, name, value, 0); err != nil {
-			return fmt.Errorf("the attribute %s cannot be set: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // finishEntry sets the owner, the mode and the times of an entry.
 func finishEntry(path string, e *entry) error {
 	st := &unix.Stat_t{Uid: e.Uid, Gid: e.Gid, Atim: unix.NsecToTimespec(e.Atime), Mtim: unix.NsecToTimespec(e.Mtime)}
-	setMode(&st.Mode, e.Mode)
-	return finishCopy(path, st)
+	filetree.SetMode(st, e.Mode)
+	return filetree.FinishCopy(path, st)
 }
-
-// setMode sets the mode of a file, whose type depends on the system.
-func setMode[T uint16 | uint32](mode *T, value uint32) { *mode = T(value) }

@@ -1,164 +1,132 @@
 package branch
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"toolhost.dev/sdk/durable"
-
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/host/internal/branch/internal/journal"
+	"toolhost.dev/host/internal/filetree"
 )
 
-// Revert takes back the last apply of a branch. The base gets its old files, and the layer gets its changes again. It
-// changes nothing if the workspace changed one of the files meanwhile, or if the branch did.
+// Revert undoes the last apply of a branch. The base gets its old files back, and the layer gets its changes back.
+// Revert changes nothing if the workspace or the branch has changed one of the paths since the apply.
 func (s *Store) Revert(b *Branch) (*Outcome, error) {
 	release, err := s.exclusive(b)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	all, err := b.journals()
+	if err := b.gather(); err != nil {
+		return nil, err
+	}
+	all, err := b.log().Journals()
 	if err != nil {
 		return nil, err
 	}
-	var last *journal
+	var last *journal.Journal
 	for _, j := range all {
-		if j.State == applied {
+		if j.State == journal.Applied {
 			last = j
 		}
 	}
 	if last == nil {
 		return nil, fmt.Errorf("the branch %s has no apply that can be reverted", b.Name)
 	}
-	if err := last.load(); err != nil {
+	if err := last.Load(); err != nil {
 		return nil, fmt.Errorf("the journal of the branch %s cannot be read: %w", b.Name, err)
 	}
-	x, err := b.newExchange(last)
+	x, err := b.log().Exchange(last)
 	if err != nil {
 		return nil, err
 	}
-	problems := x.revertible()
-	if len(problems) == 0 {
-		err = x.lock(true)
+	problems := x.Revertible()
+	if b.clockSetBack() || b.Copy == nil && last.Done > time.Now().UnixNano()+maxBack {
+		problems = append(problems, "the clock of the machine was set back, so it cannot be told what changed since the apply. What the apply displaced is in "+filepath.Join(b.dir, appliedDir))
 	}
-	x.close()
+	if len(problems) == 0 {
+		err = x.Lock(true)
+	}
+	x.Close()
 	if err != nil {
 		return nil, err
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("nothing was reverted, because these paths changed since the branch %s was applied:\n  %s\nMove them away, or restore them from version control, and repeat the command", b.Name, strings.Join(problems, "\n  "))
 	}
-	if err := errors.Join(x.rewrite(), last.record(undoing)); err != nil {
+	if err := errors.Join(x.Rewrite(), b.outdate(), last.Record(journal.Undoing)); err != nil {
 		return nil, err
 	}
-	out := &Outcome{Changes: []Change{}}
+	out := &Outcome{Changes: []change.Change{}}
 	for i := range last.Steps {
-		out.Changes = append(out.Changes, last.Steps[i].Change)
+		switch step := &last.Steps[i]; {
+		case !step.Drop:
+			out.Changes = append(out.Changes, step.Change)
+		case !change.IsIndex(step.Path):
+			out.GivenUp = append(out.GivenUp, step.Change)
+		}
 	}
-	return out, b.undo(last)
+	return out, errors.Join(b.undo(last), b.renewCopy())
 }
 
-// rewrite writes the journal again if revertible found that git only refreshed an index.
-func (x *exchanger) rewrite() error {
-	if !x.refreshed {
-		return nil
-	}
-	text, err := json.Marshal(x.j)
+// Settle records which files a guard removed from the base after the last apply of a branch. Without this record,
+// Revert would return an error, because it would treat the removals as changes that somebody else made.
+func (s *Store) Settle(b *Branch) error {
+	release, err := s.exclusive(b)
 	if err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(x.j.dir, journalFile), text)
-}
-
-// revertible lists the paths that changed since the apply.
-func (x *exchanger) revertible() (problems []string) {
-	for i := range x.j.Steps {
-		s := &x.j.Steps[i]
-		if s.addsObjects() {
-			continue
-		}
-		if !s.Drop && s.Op != OpMetadata {
-			if why := x.changedSince(s); why != "" {
-				problems = append(problems, s.Path+": "+why)
-			}
-		}
-		if _, err := os.Lstat(filepath.Join(x.b.Layer(), s.Path)); s.Op != OpMetadata && err == nil {
-			problems = append(problems, s.Path+": the branch has a new change of it")
+	defer release()
+	all, err := b.log().Journals()
+	if err != nil {
+		return err
+	}
+	for _, j := range slices.Backward(all) {
+		if j.State == journal.Applied {
+			return b.settle(j)
 		}
 	}
-	return problems
+	return nil
 }
 
-func (x *exchanger) changedSince(s *step) string {
-	st, err := x.base.stat(s.Path)
-	switch {
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
-		if s.Op != OpDelete {
-			return "it was deleted"
-		}
-	case err != nil:
-		return err.Error()
-	case s.Op == OpDelete:
-		return "it was created again"
-	case s.Index != "" && indexSum(filepath.Join(x.base.path, s.Path)) == s.Index:
-		x.refreshed = x.refreshed || st.Ino != s.New
-		s.New = st.Ino
-	case st.Ino != s.New:
-		return "it was replaced"
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		if at := newest(filepath.Join(x.base.path, s.Path), x.j.Done, true); at != "" {
-			return "something in it changed"
-		}
-	case st.Ctim.Nano() >= x.j.Done:
-		return "it was changed"
+func (b *Branch) settle(j *journal.Journal) error {
+	if j.State != journal.Applied {
+		return nil
 	}
-	return ""
+	if err := j.Load(); err != nil {
+		return err
+	}
+	x, err := b.log().Exchange(j)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	err = x.MarkGone()
+	now, tickErr := b.tick()
+	if err = errors.Join(err, tickErr); err == nil {
+		err = errors.Join(j.RecordEnd(journal.Applied, now), x.Sync())
+	}
+	if err != nil {
+		return fmt.Errorf("the branch %s is applied, but what was moved to the quarantine cannot be recorded, so a revert of it will refuse: %w", b.Name, err)
+	}
+	return nil
 }
 
-// Accept declares that a layer is complete although the machine stopped while it was in use.
+// Accept declares that a layer is complete although the machine stopped while the layer was in use.
 func (s *Store) Accept(b *Branch) error {
 	lock, err := b.lock()
 	if err != nil {
 		return err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
-	if err := removeAll(filepath.Join(b.dir, workDir)); err != nil {
+	if err := filetree.RemoveAll(filepath.Join(b.dir, workDir)); err != nil {
 		return err
 	}
 	b.Boot = ""
 	return errors.Join(os.Mkdir(filepath.Join(b.dir, workDir), 0o700), b.save())
-}
-
-// lockBase makes sure that only one process changes a base at a time.
-func (s *Store) lockBase(base string) (*os.File, error) {
-	dir := filepath.Join(s.Dir, ".bases")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256([]byte(base))
-	f, err := os.OpenFile(filepath.Join(dir, hex.EncodeToString(sum[:8])), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	// A process that this one starts has a copy of a released lock until it runs its program.
-	for began := time.Now(); !flock.Try(f); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) < waitForLock {
-			continue
-		}
-		pid := 0
-		_, _ = fmt.Fscan(f, &pid)
-		return nil, errors.Join(fmt.Errorf("the process %d applies or reverts a branch in %s right now. Wait until it ends", pid, base), f.Close())
-	}
-	_ = f.Truncate(0)
-	_, _ = fmt.Fprintf(f, "%d", os.Getpid()) // only for the message of another process
-	return f, nil
 }

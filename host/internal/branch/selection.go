@@ -6,24 +6,30 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/host/internal/branch/internal/journal"
+	"toolhost.dev/host/internal/filetree"
 )
 
 // selecting is the state of [Selection.plan].
 type selecting struct {
 	*Selection
 	b         *Branch
-	all       *survey
-	used      map[string]bool // the paths of the selection that a change has
-	steps     []step
+	all       *change.Survey
+	used      map[string]bool // paths of the selection that match a change
+	steps     []journal.Step
 	out       *Outcome
 	conflicts *ConflictError
 }
 
-// plan selects the steps. It returns a [ConflictError] if a selected change has a conflict that nobody decided.
-func (sel *Selection) plan(b *Branch, all *survey) ([]step, *Outcome, error) {
-	p := &selecting{Selection: sel, b: b, all: all, used: make(map[string]bool), out: &Outcome{Changes: []Change{}}, conflicts: &ConflictError{Name: b.Name}}
-	for i := range all.changes {
-		if err := p.add(all.changes[i]); err != nil {
+// plan returns the steps for the selected changes. It returns a [ConflictError] if a selected change has a conflict and
+// the selection does not decide the conflict.
+func (sel *Selection) plan(b *Branch, all *change.Survey) ([]journal.Step, *Outcome, error) {
+	n := len(all.Changes)
+	p := &selecting{Selection: sel, b: b, all: all, used: make(map[string]bool), steps: make([]journal.Step, 0, n), out: &Outcome{Changes: make([]change.Change, 0, n)}, conflicts: &ConflictError{Name: b.Name}}
+	for i := range all.Changes {
+		if err := p.add(all.Changes[i]); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -35,9 +41,9 @@ func (sel *Selection) plan(b *Branch, all *survey) ([]step, *Outcome, error) {
 	if len(p.conflicts.Conflicts) > 0 {
 		return nil, nil, p.conflicts
 	}
-	for _, g := range all.repos {
-		if p.applies(g.dir) {
-			p.out.Notes = append(p.out.Notes, g.notes...)
+	for _, g := range all.Repos {
+		if p.applies(g.Dir) {
+			p.out.Notes = append(p.out.Notes, g.Notes...)
 		}
 	}
 	for i := range p.steps {
@@ -45,16 +51,21 @@ func (sel *Selection) plan(b *Branch, all *survey) ([]step, *Outcome, error) {
 		if !utf8.ValidString(s.Path) {
 			s.Exact = []byte(s.Path)
 		}
-		if s.Op == OpMetadata {
-			s.Attributes = attributesOf(filepath.Join(b.Layer(), s.Path))
-			s.OldAttributes = attributesOf(filepath.Join(b.Base, s.Path))
+		if s.Op == change.OpMetadata {
+			s.Attributes = s.Change.Attributes
+			s.OldAttributes = filetree.Attributes(filepath.Join(b.Base, s.Path))
 		}
 	}
-	slices.SortStableFunc(p.steps, func(a, b step) int { return order(&a) - order(&b) })
+	slices.SortStableFunc(p.steps, func(a, b journal.Step) int {
+		if order(&a) == closing && order(&b) == closing {
+			return strings.Compare(b.Path, a.Path)
+		}
+		return order(&a) - order(&b)
+	})
 	return p.steps, p.out, nil
 }
 
-// covers reports whether a path is one of a list, or below one.
+// covers reports whether a path is in a list of paths or below a path of the list.
 func (p *selecting) covers(paths []string, path string) bool {
 	for _, at := range paths {
 		if at = filepath.Clean(at); at == "." || at == path || strings.HasPrefix(path, at+"/") {
@@ -67,31 +78,31 @@ func (p *selecting) covers(paths []string, path string) bool {
 
 func (p *selecting) selects(path string) bool { return len(p.Paths) == 0 || p.covers(p.Paths, path) }
 
-// applies reports whether the commits of the branch in a directory of git are part of the apply.
+// applies reports whether the apply includes the commits of the branch in a directory of git.
 func (p *selecting) applies(dir string) bool { return p.selects(dir) && !p.covers(p.Theirs, dir) }
 
-// add adds a change to the steps, to the conflicts, or to what stays in the layer.
-func (p *selecting) add(c Change) error {
+// add adds a change to the steps, to the conflicts, or to the changes that stay in the layer.
+func (p *selecting) add(c change.Change) error {
 	ours, theirs := p.covers(p.Ours, c.Path), p.covers(p.Theirs, c.Path)
 	if ours && theirs {
 		return fmt.Errorf("%s is both in --ours and in --theirs", c.Path)
 	}
 	selected := p.selects(c.Path) || ours || theirs
 	if g := p.repository(c.Path); g != nil {
-		c.contested = true
-		if selected && !p.selects(g.dir) && !p.covers(p.Theirs, g.dir) {
-			return fmt.Errorf("the workspace changed %s, too, so it can only be applied as a whole, and not %s alone. Select %[1]s", g.dir, c.Path)
+		c.BothChanged = true
+		if selected && !p.selects(g.Dir) && !p.covers(p.Theirs, g.Dir) {
+			return fmt.Errorf("the workspace changed %s, too, so it can only be applied as a whole, and not %s alone. Select %[1]s", g.Dir, c.Path)
 		}
-		ours = false // the rules for git decide
+		ours = false // the rules of [change.Repository] decide
 	}
-	committed := c.repo != "" && p.applies(c.repo) && !ours && !theirs
+	committed := c.Repository != "" && p.applies(c.Repository) && !ours && !theirs
 	if !committed {
-		c.Waits, c.Commit, c.Merge = "", "", c.Merge || c.repo != "" && c.made != nil
+		c.Waits, c.Commit, c.Merge = "", "", c.Merge || c.Repository != "" && c.Content != nil
 	}
 	switch {
 	case c.Never != "", !selected, committed && c.Waits != "":
 		p.out.partial = true
-		if !c.drop {
+		if !c.Dropped {
 			p.out.Left = append(p.out.Left, c)
 		}
 		return nil
@@ -101,32 +112,41 @@ func (p *selecting) add(c Change) error {
 	case c.Conflict != "" && !ours && !theirs:
 		p.conflicts.Conflicts = append(p.conflicts.Conflicts, c)
 		return nil
-	case c.drop && !ours:
+	case c.Dropped && !ours:
 		p.drop(c)
 		return nil
-	case theirs && c.inode == 0:
-		return nil // the layer does not have it
+	case theirs && c.Inode == 0:
+		return nil // do nothing, because the layer contains nothing at this path
 	}
-	s := step{Change: c, Drop: theirs, New: c.inode, Old: c.old, Opaque: c.opaque, Contested: c.contested}
-	if isIndex(c.Path) && !theirs {
-		s.Index = indexSum(filepath.Join(p.b.Layer(), c.Path))
+	if ours {
+		c.Conflict = "" // a person has decided the conflict
 	}
-	if c.made != nil && !ours && !theirs {
-		s.Made, s.New, s.Mine = true, 0, c.inode
+	s := journal.Step{Change: c, Drop: theirs, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: c.BothChanged}
+	if change.IsIndex(c.Path) && !theirs {
+		s.Index = change.IndexSum(filepath.Join(p.b.Layer(), c.Path))
 	}
-	p.steps, p.out.Changes = append(p.steps, s), append(p.out.Changes, c)
+	if c.Content != nil && !ours && !theirs {
+		s.Made, s.New, s.Mine = true, 0, c.Inode
+	}
+	p.steps = append(p.steps, s)
+	if theirs {
+		p.out.GivenUp = append(p.out.GivenUp, c)
+	} else {
+		p.out.Changes = append(p.out.Changes, c)
+	}
 	return nil
 }
 
-// drop adds a step that removes something from the layer.
-func (p *selecting) drop(c Change) {
-	p.steps = append(p.steps, step{Change: c, Drop: true, New: c.inode, Old: c.old, Opaque: c.opaque, Contested: true})
+// drop adds a step that removes a path from the layer.
+func (p *selecting) drop(c change.Change) {
+	p.steps = append(p.steps, journal.Step{Change: c, Drop: true, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: true})
 }
 
-// repository returns the directory of git with a path that both the branch and the workspace changed, or nil.
-func (p *selecting) repository(path string) *gitState {
-	for _, g := range p.all.repos {
-		if strings.HasPrefix(path, g.dir+"/") {
+// repository returns the directory of git that contains a path, if both the branch and the workspace changed the
+// directory. Otherwise it returns nil.
+func (p *selecting) repository(path string) *change.Repository {
+	for _, g := range p.all.Repos {
+		if strings.HasPrefix(path, g.Dir+"/") {
 			return g
 		}
 	}

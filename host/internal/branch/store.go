@@ -1,14 +1,20 @@
-// Package branch implements branches: copy-on-write layers over a workspace. Everything that a session does in a branch
-// goes into the layer. The workspace, which is the base of the branch, stays as it is until the layer is applied.
+// Package branch implements branches: copy-on-write layers over a workspace. All changes that a session makes in a
+// branch go into the layer. The workspace, which is the base of the branch, stays unchanged until the layer is applied.
 //
-// [Store] knows the branches, [Mounts] mounts them for the tools of a host, and [Branch.Changes] lists what a layer
-// changes. [Store.Apply] makes these changes in the base as one, and [Store.Revert] takes them back.
+// [Store] manages the branches, [Mounts] mounts them for the tools of a host, and [Branch.Changes] lists the changes of
+// a layer. [Store.Apply] makes all of these changes in the base, or none of them, and [Store.Revert] undoes an apply.
 //
-// A branch is its directory: nothing in memory counts. Store and Mounts are safe for concurrent use by several processes,
-// because one lock of each branch decides which process may use its layer.
+// The state of a branch is completely in its directory, and not in memory. Store and Mounts are safe for concurrent use
+// by several processes: each branch has a lock, and only the process that holds the lock may use the layer.
 package branch
 
 import (
+	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/host/internal/branch/internal/overlay"
+	"toolhost.dev/host/internal/filetree"
+	"toolhost.dev/host/internal/lazyregexp"
+	"toolhost.dev/host/internal/mirror"
+
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,7 +24,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,33 +32,29 @@ import (
 
 	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/suggest"
-
-	"toolhost.dev/host/internal/flock"
 )
 
-// Names of the files in the directory of a branch.
+// These are the names of files in the directory of a branch.
 const (
-	recordFile  = "branch.json"
-	lockFile    = "lock"
-	probeFile   = "probe"
-	upperDir    = "upper"
-	workDir     = "work"
-	appliedDir  = "applied"
-	dustbinDir  = ".discarded"
-	journalFile = "journal.json"
-	// progressFile is beside journalFile.
-	progressFile = "progress.json"
+	recordFile = "branch.json"
+	lockFile   = "lock"
+	probeFile  = "probe"
+	upperDir   = "upper"
+	workDir    = "work"
+	appliedDir = "applied"
+	dustbinDir = ".discarded"
 )
 
 // Store is the directory with the branches of a state directory.
 type Store struct {
 	Dir string
-	// Guard is used when an apply is completed that a killed process began. Nil means no guard.
+	// Guard is called when this process completes the apply of a killed process; see [Guard]. Nil means no guard.
 	Guard Guard
 }
 
-// Guard prepares for changes of a base. The returned function is called after the changes. If it fails, nothing is changed.
-type Guard func(base string) (after func(), err error)
+// Guard is a function that is called before changes of a base. If it fails, nothing is changed. The returned function
+// "after" is called after the changes. It reports whether it has itself changed the base.
+type Guard func(base string) (after func() (changed bool), err error)
 
 // Branch is one branch.
 type Branch struct {
@@ -66,29 +67,41 @@ type Branch struct {
 	Owner   string    `json:"owner,omitempty"`
 	Created time.Time `json:"created"`
 	// Since is the time of the base's file system at which the branch began, in nanoseconds. A path of the base that
-	// changed later can conflict with the layer. Renewed overrides Since for single paths and what is below them.
+	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below them.
 	Since   int64            `json:"since"`
 	Renewed map[string]int64 `json:"renewed,omitempty"`
+	// Clock is the state of the clock by which Since is measured, and SetBack means that the clock was set back afterwards.
+	// Both are empty for a copy, which compares complete states and no times.
+	Clock   *clock `json:"clock,omitempty"`
+	SetBack bool   `json:"set_back,omitempty"`
 	// Sessions lists the sessions that used the branch.
 	Sessions []string `json:"sessions,omitempty"`
-	// Boot identifies the boot of the machine in which the branch is mounted, or was mounted when its host was killed.
-	// Empty means that the layer is complete on disk.
+	// Boot identifies the boot of the machine during which the branch was mounted. It is empty after a regular unmount;
+	// the layer is then complete on disk.
 	Boot string `json:"boot,omitempty"`
-	// Applied counts the applied changes that can be reverted.
+	// Applied is the number of applies that can be reverted.
 	Applied int `json:"applied,omitempty"`
-	// Of is the name of the branch whose changes a preview shows. Empty means the workspace. OfState is the state of that
-	// branch's layer when the preview began. See [Store.Preview].
+	// Of is the name of the branch whose changes a preview shows. Empty means the workspace. OfState identifies the state
+	// of the other branch's layer when the preview began. See [Store.Preview].
 	Of      string `json:"of,omitempty"`
 	OfState string `json:"of_state,omitempty"`
-	// Shown is the state of the layer when a person was shown its changes. Empty means that nobody was.
+	// Shown identifies the state of the layer when a person was shown its changes. Empty means that nobody was shown the
+	// changes.
 	Shown string `json:"shown,omitempty"`
 
+	// Copy is set if the branch is a copy of the workspace.
+	Copy *Copy `json:"copy,omitempty"`
+
 	newest newestManifest
+
+	mirror   *mirror.Mirror
+	mirrorOf unix.Stat_t // state of the file from which the mirror was read
+	copyLock *os.File    // set while this object holds the lock of the copy
 
 	dir string
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+var validName = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // CheckName returns an error if a text cannot be the name of a branch.
 func CheckName(name string) error {
@@ -98,7 +111,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// NotFoundError means that a workspace has no branch of a name.
+// NotFoundError means that a workspace has no branch with the given name.
 type NotFoundError struct {
 	Name, Base string
 	known      []string
@@ -111,7 +124,7 @@ func (e *NotFoundError) Error() string {
 // InUseError means that another process uses a branch.
 type InUseError struct {
 	Name string
-	PID  int // 0 if it is not known
+	PID  int // 0 if unknown
 }
 
 func (e *InUseError) Error() string {
@@ -131,8 +144,14 @@ func (b *Branch) mountName() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Layer returns the directory that contains all changes of the branch.
-func (b *Branch) Layer() string { return filepath.Join(b.dir, upperDir) }
+// Layer returns the directory that contains all changes of the branch. For a branch of the kind "copy", it contains
+// them only after they were collected from the copy.
+func (b *Branch) Layer() string {
+	if b.Copy != nil {
+		return b.inCopy(upperDir)
+	}
+	return filepath.Join(b.dir, upperDir)
+}
 
 func (s *Store) path(owner, base, name string) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + base))
@@ -194,8 +213,8 @@ func (s *Store) List() ([]*Branch, error) {
 	return out, nil
 }
 
-// Make returns a branch of an owner's workspace. It creates a missing branch.
-func (s *Store) Make(owner, base, name string) (*Branch, error) {
+// Make returns a branch of an owner's workspace. It creates a missing branch with the given backend.
+func (s *Store) Make(owner, base, name string, how Backend) (*Branch, error) {
 	b, err := s.Find(owner, base, name)
 	if missing := (*NotFoundError)(nil); !errors.As(err, &missing) {
 		return b, err
@@ -207,23 +226,24 @@ func (s *Store) Make(owner, base, name string) (*Branch, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the directory of branches cannot be created: %w", err)
 	}
-	if err := s.suits(base, &dir); err != nil {
+	if err := s.suits(base, &dir, how); err != nil {
 		return nil, err
 	}
-	// The branch appears with its complete content, because another process can create it at the same time.
+	// Make the branch in a temporary directory and rename it, because another process can create the same branch at the
+	// same time.
 	fresh, err := os.MkdirTemp(s.Dir, ".new-")
 	if err != nil {
 		return nil, fmt.Errorf("the branch cannot be created: %w", err)
 	}
 	defer os.RemoveAll(fresh)                                                                                                   //nolint:errcheck // it is gone after the rename below
 	b = &Branch{Name: name, Base: base, Device: uint64(dir.Dev), Inode: dir.Ino, Owner: owner, Created: time.Now(), dir: fresh} //nolint:unconvert // not all systems have 64 bits here
-	if err := b.fill(&dir); err != nil {
+	if err := b.fill(how); err != nil {
 		return nil, fmt.Errorf("the branch cannot be created: %w", err)
 	}
 	at := s.path(owner, base, name)
 	err = os.Rename(fresh, at)
 	if err != nil && unfinished(at) {
-		err = errors.Join(removeAll(at), os.Rename(fresh, at))
+		err = errors.Join(s.dropUnfinished(at), os.Rename(fresh, at))
 	}
 	if err != nil {
 		if made, found := s.Find(owner, base, name); found == nil {
@@ -235,17 +255,34 @@ func (s *Store) Make(owner, base, name string) (*Branch, error) {
 	return b, nil
 }
 
-// unfinished reports whether a directory is a branch that was made when the machine stopped, and that nobody used.
+// unfinished reports whether a directory is a branch that nobody has used, and whose record is empty because the
+// machine stopped.
 func unfinished(dir string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, recordFile))
-	return err == nil && len(text) == 0 && empty(filepath.Join(dir, upperDir))
+	return err == nil && len(text) == 0 && filetree.IsEmpty(filepath.Join(dir, upperDir))
+}
+
+// dropUnfinished removes a branch if it is still unfinished.
+func (s *Store) dropUnfinished(dir string) error {
+	// Create the lock file, because it can be lost, too.
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	held, err := lockDirectory(dir, filepath.Base(dir))
+	if err != nil {
+		return err
+	}
+	defer held.Close() //nolint:errcheck // only a lock
+	if !unfinished(dir) {
+		return nil
+	}
+	return s.drop(&Branch{dir: dir, Name: filepath.Base(dir)})
 }
 
 // fill creates the content of a new branch.
-func (b *Branch) fill(base *unix.Stat_t) error {
-	if err := b.freshLayer(base); err != nil {
-		return err
-	}
+func (b *Branch) fill(how Backend) error {
 	if err := os.WriteFile(filepath.Join(b.dir, lockFile), nil, 0o600); err != nil {
 		return err
 	}
@@ -254,21 +291,32 @@ func (b *Branch) fill(base *unix.Stat_t) error {
 		return err
 	}
 	b.Since = since
-	// Nothing is lost if the machine stops now. The first mount syncs the record, before the layer has a change.
+	b.watchClock()
+	if how.Copy {
+		if err := b.makeCopy(how); err != nil {
+			return err
+		}
+	}
+	if err := b.freshLayer(); err != nil {
+		return err
+	}
+	// The record need not be synced yet, because nothing is lost if the machine stops now. The first mount syncs it before
+	// the layer can contain a change.
 	return b.write(func(path string, content []byte) error { return os.WriteFile(path, content, 0o600) })
 }
 
-// freshLayer creates an empty layer. Its root directory looks like that of the base.
-func (b *Branch) freshLayer(base *unix.Stat_t) error {
+// freshLayer creates an empty layer and its work directory.
+func (b *Branch) freshLayer() error {
 	if err := os.MkdirAll(filepath.Join(b.dir, workDir), 0o700); err != nil {
 		return err
 	}
-	return makeLayer(b.Layer(), base)
+	return change.MakeLayer(b.Layer(), b.Base)
 }
 
-// now returns the current time of the file system, in nanoseconds. A file that changes later has at least this ctime.
+// now returns the current time of the file system, in nanoseconds. The ctime of a file that changes later is at least
+// this time.
 func (b *Branch) now() (int64, error) {
-	// A change of the mode needs no space, so a full disk cannot stop an apply here.
+	// Get the time by a change of the mode. It needs no space, so a full disk cannot stop an apply here.
 	f, err := os.OpenFile(filepath.Join(b.dir, probeFile), os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
 		return 0, err
@@ -278,7 +326,7 @@ func (b *Branch) now() (int64, error) {
 	return st.Ctim.Nano(), err
 }
 
-// tick returns a time of the file system that is later than the ctime of everything that has changed so far.
+// tick returns a time of the file system that is later than the ctime of each earlier change.
 func (b *Branch) tick() (int64, error) {
 	first, err := b.now()
 	for later := first; ; time.Sleep(time.Millisecond) {
@@ -303,8 +351,8 @@ func (b *Branch) write(how func(path string, content []byte) error) error {
 	return how(filepath.Join(b.dir, recordFile), append(text, '\n'))
 }
 
-// suits returns an error if a workspace cannot be the base of a branch in this store.
-func (s *Store) suits(base string, dir *unix.Stat_t) error {
+// suits returns an error if a workspace cannot be the base of a branch in this store with the given backend.
+func (s *Store) suits(base string, dir *unix.Stat_t, how Backend) error {
 	var own unix.Stat_t
 	if err := unix.Stat(s.Dir, &own); err != nil {
 		return err
@@ -312,61 +360,77 @@ func (s *Store) suits(base string, dir *unix.Stat_t) error {
 	if own.Dev != dir.Dev {
 		return fmt.Errorf("the workspace %s and the state directory %s are on different file systems, and a branch could then not be applied as one. Use a state directory on the file system of the workspace: --state DIR", base, s.Dir)
 	}
+	if own, known := filetree.MountID(s.Dir); known {
+		if other, known := filetree.MountID(base); known && own != other {
+			return fmt.Errorf("the workspace %s and the state directory %s are in two mounts of the same file system, and the kernel renames no file from one to the other, so a branch could not be applied. Use a state directory in the mount of the workspace: --state DIR. In a container, mount one directory that has both", base, s.Dir)
+		}
+	}
 	if rel, err := filepath.Rel(base, s.Dir); err == nil && filepath.IsLocal(rel) {
 		return fmt.Errorf("the directory of branches %s is in the workspace %s. Use a state directory outside of it: --state DIR", s.Dir, base)
 	}
-	return unsupported(base)
+	if how.Copy {
+		return exchanges(s.Dir)
+	}
+	if err := overlay.Unsupported(base); err != nil {
+		return &NoOverlayError{err}
+	}
+	return nil
 }
 
-// check returns an error if the base is no longer the directory over which the branch was made.
+// check returns an error if the base is no longer the directory for which the branch was made.
 func (b *Branch) check() error {
 	var st unix.Stat_t
 	if err := unix.Stat(b.Base, &st); err != nil {
 		return fmt.Errorf("the base %s of the branch %s cannot be read: %w. If it was moved, move it back; if it is a volume, mount it", b.Base, b.Name, err)
 	}
 	if uint64(st.Dev) != b.Device || st.Ino != b.Inode { //nolint:unconvert // as above
-		return fmt.Errorf("the directory %s is not the one over which the branch %s was made: it is inode %d on device %#x, and the base was inode %d on device %#x. Move the old directory back, or save what you need (toolhost branch diff %[2]s) and discard the branch",
-			b.Base, b.Name, st.Ino, st.Dev, b.Inode, b.Device)
+		return fmt.Errorf("the directory %s is not the one over which the branch %s was made: it is inode %d on device %#x, and the base was inode %d on device %#x. Move the old directory back, or save what you need from %s, and discard the branch",
+			b.Base, b.Name, st.Ino, st.Dev, b.Inode, b.Device, b.saved())
 	}
 	return nil
 }
 
-// lock reserves for this process the right to use the layer. The caller must close the file. If another process uses the layer,
-// the error is an [InUseError].
-func (b *Branch) lock() (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(b.dir, lockFile), os.O_RDWR, 0)
-	if err != nil {
-		return nil, fmt.Errorf("the branch %s cannot be locked: %w", b.Name, err)
+// saved returns the directory from which people can save files of a branch that can no longer be used.
+func (b *Branch) saved() string {
+	if b.Copy != nil {
+		return b.Tree()
 	}
-	if flock.Try(f) {
-		// Another process can have changed or discarded the branch before it gave the lock back.
-		now, err := read(b.dir)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("the branch %s does not exist any more: %w", b.Name, err), f.Close())
-		}
-		*b = *now
-		// After a host was killed, processes of the branch can take a moment to end. The kernel would mount one layer twice.
-		if boot, err := bootID(); b.Boot != "" && (err != nil || b.Boot == boot) {
-			if pid := b.lingering(); pid > 0 {
-				return nil, errors.Join(&InUseError{Name: b.Name, PID: pid}, f.Close())
-			}
-		}
-		_ = f.Truncate(0)
-		_, _ = fmt.Fprintf(f, "%d", os.Getpid()) // only for the message of another process
-		return f, nil
-	}
-	used := &InUseError{Name: b.Name}
-	_, _ = fmt.Fscan(f, &used.PID)
-	return nil, errors.Join(used, f.Close())
+	return b.Layer()
 }
 
 // Discard removes a branch with all its changes. The next [Store.Clean] removes the data.
 func (s *Store) Discard(b *Branch) error {
+	return s.discardIf(b, func() bool { return true })
+}
+
+// discardIf discards a branch if a condition is true. While it checks the condition, no session can use the branch.
+func (s *Store) discardIf(b *Branch, condition func() bool) error {
+	held, err := s.claim(b, false)
+	if err != nil {
+		return err
+	}
+	defer held.Close() //nolint:errcheck // only a lock
+	if !condition() {
+		return nil
+	}
+	return s.drop(b)
+}
+
+// DiscardEmpty removes a branch if it never had a change.
+func (s *Store) DiscardEmpty(b *Branch) error {
 	held, err := b.lock()
 	if err != nil {
 		return err
 	}
 	defer held.Close() //nolint:errcheck // only a lock
+	for _, name := range []string{appliedDir, checkpointsDir} {
+		if _, err := os.Lstat(filepath.Join(b.dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if b.Copy != nil || !filetree.IsEmpty(b.Layer()) {
+		return nil
+	}
 	return s.drop(b)
 }
 
@@ -383,22 +447,8 @@ func (s *Store) drop(b *Branch) error {
 	if err := os.Rename(b.dir, filepath.Join(to, "branch")); err != nil {
 		return fmt.Errorf("the branch %s cannot be discarded: %w", b.Name, err)
 	}
-	return nil // if the machine stops now, the branch can come back
+	return nil // do not sync: if the machine stops now, the branch can reappear
 }
 
-// previewAge is the time after which a preview is discarded that nobody applied.
+// previewAge is the age at which a preview that nobody has applied is discarded.
 const previewAge = 24 * time.Hour
-
-// removeAll removes a tree, also if directories in it cannot be read, as the kernel's own directory of an overlay.
-func removeAll(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // it is removed below; ignore the error, because RemoveAll reports what it cannot remove
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}

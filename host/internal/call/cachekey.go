@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/resultcache"
 )
 
-// CacheKey returns a key that contains all inputs of the call, except the contents of files. ok is false if the result
-// can depend on an input that the key cannot contain.
+// CacheKey returns a key that contains all inputs of the call, except the contents of files. The result "ok" is false
+// if the call's result can depend on an input that the key cannot contain.
 func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
 	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
@@ -19,7 +19,7 @@ func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q", c.Identity.Tool.FullName(), sent.Cwd, sent.Arguments)
 	for _, r := range sent.Roots {
-		if r.Source != "" || r.View != "" { // the paths of the result are not paths of the host
+		if r.Source != "" || r.View != "" { // the result can contain paths that are valid only in this session
 			return key, false
 		}
 		fmt.Fprintf(&b, " %q %t", r.Path, r.Writable)

@@ -23,8 +23,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Call is a call of a tool. Several stages process each call in order. The comment of each field names the stages that
-// write the field. Later stages only read the field.
+// Call is a call of a tool. Each call passes through several stages, one after the other. The comment of each field
+// names the stages that write the field. Later stages only read the field.
 type Call struct {
 	Request  Request  // written by the frontend that received the call
 	Identity Identity // written when the command is resolved
@@ -40,11 +40,11 @@ type Call struct {
 
 	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue
 
-	started bool // whether the turn of the call has come, so that a held function ends the ticket
+	started bool // whether Start was called; then one of the functions in held ends the ticket
 
 	waits atomic.Pointer[string] // see WaitFor
 
-	runs atomic.Int64 // when the tool started, in nanoseconds; 0 before
+	runs atomic.Int64 // when the tool started, in nanoseconds; 0 if it has not started
 
 	held []func() // release functions; see Hold
 
@@ -122,8 +122,8 @@ func (c *Call) RunsSince() time.Time {
 	return time.Time{}
 }
 
-// WaitFor records a description of the event outside this process for which the call waits. An empty description means
-// that the call does not wait. WaitFor is safe for concurrent use.
+// WaitFor records what the call waits for. The argument describes an event outside this process. An empty description
+// means that the call does not wait. WaitFor is safe for concurrent use.
 func (c *Call) WaitFor(what string) { c.waits.Store(&what) }
 
 // WaitsFor returns the description from the last call of WaitFor.
@@ -134,7 +134,8 @@ func (c *Call) WaitsFor() string {
 	return ""
 }
 
-// Start records that the call has reached the front of its queue. The caller must call done at the end of the call.
+// Start records that the call has reached the front of its queue. [Call.Release] then calls done, which ends the ticket
+// of the call.
 func (c *Call) Start(done func()) {
 	c.started = true
 	c.Hold(done)

@@ -1,20 +1,26 @@
 package call
 
-import "toolhost.dev/sdk/tool"
+import (
+	"context"
 
-// Checkpoints makes checkpoints of a branch and goes back to them.
+	"toolhost.dev/sdk/tool"
+)
+
+// Checkpoints makes and restores checkpoints of a branch.
 type Checkpoints interface {
-	// Before makes a checkpoint before a call that can change files. It returns a note for the caller if that was not
-	// possible.
+	// Before makes a checkpoint before a call that can change files. If the checkpoint could not be made, Before
+	// returns a note for the caller.
 	Before(call, command string) (note string)
-	// Undo goes back. It returns nil if the tool undo itself is to answer.
-	Undo(u Undo) *tool.Result
+	// Undo restores a checkpoint. It returns nil if the plugin of the tool "undo" must run the call.
+	Undo(ctx context.Context, u Undo) *tool.Result
 }
 
-// Undo contains the arguments of the tool undo.
+// Undo contains the arguments of the tool "undo".
 type Undo struct {
 	FilePath string `json:"file_path"`
 	Steps    int    `json:"steps"`
 	Action   string `json:"action"`
 	To       string `json:"to"`
+	// Inside means that a running command called the tool. An undo would change files while that command still uses them.
+	Inside bool `json:"-"`
 }

@@ -82,7 +82,7 @@ func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
 	return Object(args), nil
 }
 
-// askForHook asks a person because a hook requires a confirmation. The answer is valid for this call only.
+// askForHook asks a person for the confirmation that a hook requires. The answer is valid for this call only.
 func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessage, reason string) error {
 	name := c.Identity.Tool.FullName()
 	if reason == "" {
@@ -106,6 +106,6 @@ func (c *Call) hookInput(event tool.HookEvent) tool.HookInput {
 	sent := c.Decision.Sent
 	return tool.HookInput{
 		Event: event, Tool: c.Identity.Tool.FullName(), CallID: sent.ID, MessageID: sent.MessageID, SessionID: sent.SessionID,
-		Cwd: sent.Cwd, Workspace: c.Request.Session.Workspace, Arguments: sent.Arguments,
+		Cwd: sent.Cwd, Workspace: c.Request.Session.Top(), Arguments: sent.Arguments,
 	}
 }

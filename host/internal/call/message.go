@@ -3,7 +3,6 @@ package call
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +13,9 @@ import (
 	"toolhost.dev/host/internal/scratch"
 )
 
-// Message returns the call as a message for the plugin. The plugin sees the temporary directory of the session as
-// temporary describes. A nil temporary, and a root without a path, mean that the plugin does not see it.
+// Message returns the call as a message for the plugin. The function "temporary" returns the session's temporary
+// directory as the plugin sees it. If temporary is nil or returns a root without a path, the plugin does not see the
+// directory.
 func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *tool.Call {
 	r := &c.Request
 	if x := r.Exchange; x != nil {
@@ -41,8 +41,8 @@ func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *
 	return out
 }
 
-// UsesTemporary reports whether the call can use the temporary directory of its session, apart from the paths in its
-// arguments. Only such calls run in a process that sees this directory. Other calls share a process with other sessions.
+// UsesTemporary reports whether the call can use the temporary directory of its session. Only such calls run in a
+// process that sees this directory. All other calls run in a process that several sessions can share.
 func (c *Call) UsesTemporary() bool {
 	tmp := c.Request.Session.Temporary
 	switch {
@@ -51,7 +51,8 @@ func (c *Call) UsesTemporary() bool {
 	case c.Identity.Tool.Commands, tmp.Contains(c.Decision.Sent.Cwd) && scratch.OnHost(c.Request.Session.All(), c.Decision.Sent.Cwd) != c.Decision.Sent.Cwd:
 		return true
 	}
-	// A text can contain paths, such as a patch or a pattern of a search. A search reads files whose names begin so.
+	// A text argument can contain paths, for example a patch. An argument of a read-only tool can also be a pattern
+	// that begins with the path of the directory.
 	mark := tmp.Path + "/"
 	if c.Identity.Tool.Definition.Traits.ReadOnly {
 		mark = `"` + tmp.Path
@@ -59,7 +60,8 @@ func (c *Call) UsesTemporary() bool {
 	return c.contains(mark, tmp.Path) || c.changesUnnamed() && !scratch.Empty(tmp.Source)
 }
 
-// contains reports whether the arguments contain a text that begins with a path, apart from paths in the session's roots.
+// The method "contains" reports whether the arguments contain a text that begins with a path. It ignores paths in the
+// session's roots.
 func (c *Call) contains(text, path string) bool {
 	rest := c.Decision.Sent.Arguments
 	for {
@@ -75,7 +77,7 @@ func (c *Call) contains(text, path string) bool {
 	}
 }
 
-// changesUnnamed reports whether the call can change files that its arguments do not name, as undo does.
+// changesUnnamed reports whether the call can change files that its arguments do not name, as the tool "undo" does.
 func (c *Call) changesUnnamed() bool {
 	if c.Identity.Tool.Definition.Traits.ReadOnly {
 		return false
@@ -98,7 +100,7 @@ func (c *Call) Question() *policy.Request {
 	e := c.Identity.Tool
 	return &policy.Request{
 		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Call: c.Decision.Sent, Args: c.Decision.Arguments,
-		Workspace: c.Request.Session.Workspace, Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated, Bundled: e.Bundled,
+		Workspace: c.Request.Session.Top(), Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated, Bundled: e.Bundled,
 	}
 }
 
@@ -114,19 +116,30 @@ func Refused(err error) *tool.Result {
 // Object returns a JSON object with the given values. All values must be valid JSON.
 func Object(values map[string]json.RawMessage) json.RawMessage {
 	size := len("{}")
+	names := make([]string, 0, 16) // on the stack
 	for name, v := range values {
+		names = append(names, name)
 		size += len(name) + len(v) + len(`"":,`)
 	}
+	slices.Sort(names)
 	out := append(make(json.RawMessage, 0, size), '{')
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+	for _, name := range names {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		key, err := json.Marshal(name)
-		if err != nil { // impossible for strings
-			panic(err)
-		}
-		out = append(append(append(out, key...), ':'), values[name]...)
+		out = append(append(appendText(out, name), ':'), values[name]...)
 	}
 	return append(out, '}')
+}
+
+// appendText appends a text as JSON.
+func appendText(out []byte, text string) []byte {
+	if tool.ValidName(text) { // most names need no escapes, and the encoder allocates
+		return append(append(append(out, '"'), text...), '"')
+	}
+	b, err := json.Marshal(text)
+	if err != nil { // impossible for strings
+		panic(err)
+	}
+	return append(out, b...)
 }

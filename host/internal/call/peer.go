@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 
 	"toolhost.dev/sdk/tool"
 
@@ -21,10 +22,12 @@ type peer struct {
 	call   *Call
 	policy *policy.Policy
 	state  *state.DB
+	// noModel is set when the user has refused that the plugin uses the client's model in this call.
+	noModel atomic.Bool
 }
 
-// Ask implements [tool.Peer]. The policy decides on permission asks of a running tool in the same way as on the call
-// itself.
+// Ask implements [tool.Peer]. The policy decides on permission requests of a running tool in the same way as on the
+// call itself.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	switch {
 	case ask.Call != nil:

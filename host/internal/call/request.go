@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,8 +35,9 @@ type Request struct {
 	Exchange *Exchange
 	// Client describes the MCP client that makes the call. It is nil for other callers.
 	Client *tool.ClientInfo
-	// Continuable means that the client can repeat the call in another process, so a plugin's [tool.Ask.Continuation]
-	// reaches the client. Continuation is what such a repeated call continues with.
+	// Continuable means that the client can repeat the call in another process, so the host passes a plugin's
+	// [tool.Ask.Continuation] to the client. If this call is such a repetition, Continuation is the value that the
+	// client received from the first call.
 	Continuable  bool
 	Continuation []byte
 	// InOrder is set for calls of a batch. Such a call runs alone unless its tool is safe for concurrent use.
@@ -64,21 +66,27 @@ type Session struct {
 	// Principal is the caller, who owns the session. A call without a principal is refused.
 	Principal *principal.Principal
 	Roots     []tool.Root
-	// Temporary is the temporary directory of the session, which all its tools share; see package scratch. A zero Temporary
-	// means that the session has none.
+	// Temporary is the temporary directory of the session, which all its tools share; see package scratch. A zero
+	// Temporary means that the session has no temporary directory.
 	Temporary tool.Root
-	// Branch is the name of the session's branch, and Mount is how this process reaches it. Both are empty for a session
-	// that works in the workspace itself.
+	// Branch is the name of the session's branch, and Mount describes how this process accesses the branch. Both are
+	// empty for a session that works in the workspace itself.
 	Branch string
 	Mount  Mount
 	// Layer has the limits of the session's branch. It is nil for a session without a branch.
 	Layer *Layer
 	// Checkpoints makes the checkpoints of the session's branch. It is nil without automatic checkpoints.
 	Checkpoints Checkpoints
+	// Branches returns the implementation of the tool "branch" for the session. It is nil if the host has no branches.
+	Branches func(Session) Branches
+	// Ledger records the calls that change the session's workspace. If another host continues the session, it needs
+	// this record. Ledger is nil for a session that only this host can use.
+	Ledger Ledger
 	// Prepare is called before each call of the session reads files. A nil Prepare does nothing.
 	Prepare func() error
-	// Later receives what a call changes in the stored session. A nil Later means that it is stored at once. The session of a
-	// preview has one, because the changes count only if the preview is accepted.
+	// Later receives the functions that save what a call changes in the stored session. A nil Later means that changes
+	// are saved immediately. In the session of a preview, Later is set, because the changes are saved only if the
+	// preview is accepted.
 	Later func(save func())
 	// Displaced reports that the saved directory of the session is missing or outside all roots. Cwd is then the
 	// workspace.
@@ -88,7 +96,15 @@ type Session struct {
 	Gone string
 }
 
-// Layer describes how large the layer of a branch is and may be.
+// Ledger records a call in a session that another host can continue.
+type Ledger interface {
+	// Begin is called before the call can make any change. If it returns an error, the call does not run.
+	Begin(ctx context.Context, tool string) error
+	// Check returns an error if this host no longer has the session. It is called before each attempt of the call.
+	Check() error
+}
+
+// Layer contains the limits for the layer of a branch, and functions that return its size.
 type Layer struct {
 	Name     string
 	MaxBytes int64
@@ -97,8 +113,36 @@ type Layer struct {
 	Usage, LastUsage func() (size int64, files int)
 }
 
-// Mount is a mounted branch. See the fields Branch and View of [tool.Root].
-type Mount struct{ Key, View string }
+// Mount is a mounted branch. Key and View are the fields Branch and View of [tool.Root]. If the branch is a copy of the
+// workspace, Tree is the directory of the copy, even before the branch is mounted. Note then describes the copy in a
+// sentence. For other branches, Tree and Note are empty.
+type Mount struct{ Key, View, Tree, Note string }
+
+// Top returns the directory that the tools of the session see as its workspace.
+func (s Session) Top() string {
+	if s.Mount.Tree != "" {
+		return s.Mount.Tree
+	}
+	return s.Workspace
+}
+
+// Stored returns the session as it is stored. The stored directory is in the workspace, even if the session works in a
+// copy of the workspace.
+func (s Session) Stored() state.Session {
+	out := s.Session
+	if rel, in := (tool.Root{Path: s.Mount.Tree}).Rel(out.Cwd); in {
+		out.Cwd = filepath.Join(s.Workspace, rel)
+	}
+	return out
+}
+
+// Place converts a stored directory to the directory in which the session works. See [Session.Stored].
+func (s Session) Place(dir string) string {
+	if rel, in := (tool.Root{Path: s.Workspace}).Rel(dir); in && s.Mount.Tree != "" {
+		return filepath.Join(s.Mount.Tree, rel)
+	}
+	return dir
+}
 
 // Contains reports whether a directory is in one of the session's roots or in its temporary directory.
 func (s Session) Contains(dir string) bool {
@@ -121,19 +165,19 @@ type Client interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// ReachesPerson reports whether a person can answer the asks of a client at once.
+// ReachesPerson reports whether a person can immediately answer the questions that a client receives.
 func ReachesPerson(c Client) bool {
 	r, ok := c.(interface{ ReachesPerson() bool })
 	return ok && r.ReachesPerson()
 }
 
-// Decided reports whether a client answers permission asks without a person.
+// Decided reports whether a client answers permission requests without asking a person.
 func Decided(c Client) bool {
 	d, ok := c.(interface{ Decided() bool })
 	return ok && d.Decided()
 }
 
-// Log passes a log message on to a client that takes log messages.
+// Log passes a log message on to a client. It does nothing if the client does not accept log messages.
 func Log(c Client, m tool.LogMessage) {
 	if l, ok := c.(tool.Logger); ok {
 		l.Log(m)

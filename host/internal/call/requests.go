@@ -13,15 +13,16 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// Limits of the requests of one ask.
+// These limits apply to the requests in one [tool.Ask].
 const (
 	maxRequests     = 16
 	maxRequestBytes = 1 << 20
 	maxShownPrompt  = 1000
 )
 
-// request passes requests of a plugin on to the client. The use of the client's model needs a permission, which lasts for
-// the session. The client's roots are limited to the roots of the session.
+// request passes requests of a plugin on to the client. Using the client's model requires a permission, which is valid
+// for the whole session. From a list of the client's roots, request removes those that are not in a root of the
+// session.
 func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	size, keys := 0, make(map[string]bool)
 	for _, r := range ask.Requests {
@@ -44,7 +45,8 @@ func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		}
 	}
 	if !p.call.Request.Continuable {
-		ask.Continuation = nil // for example a child call, whose parent cannot begin in the middle
+		// For example, a child call has no continuation, because its parent call cannot be resumed halfway.
+		ask.Continuation = nil
 	}
 	a, err := p.Client.Ask(ctx, ask)
 	if err != nil || a.Outcome != tool.Accepted {
@@ -55,6 +57,9 @@ func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 
 // permitSampling asks for the permission to use the client's model, once for each server and session.
 func (p *peer) permitSampling(ctx context.Context, r tool.ClientRequest) (tool.Answer, error) {
+	if p.noModel.Load() {
+		return tool.Answer{Outcome: tool.Declined, Message: "the user declined it earlier in this call"}, nil
+	}
 	req := p.call.Question()
 	server := p.call.Identity.Tool.Namespace
 	if server == "" {
@@ -75,6 +80,9 @@ func (p *peer) permitSampling(ctx context.Context, r tool.ClientRequest) (tool.A
 		if _, known := answers.Recall(policy.KindSampling, server, server); !known {
 			err = answers.Remember(policy.KindSampling, server, server, true, false)
 		}
+	}
+	if a.Outcome == tool.Declined { // do not ask again and again, because a server could wait for a yes
+		p.noModel.Store(true)
 	}
 	return a, err
 }
@@ -103,8 +111,8 @@ func collect(out *strings.Builder, params json.RawMessage) {
 	}
 }
 
-// withinRoots removes the roots of the client that are not in a root of the session. What the client names must never
-// give a server more than the operator did.
+// withinRoots removes the roots of the client that are not in a root of the session. Otherwise a client could give a
+// server access to directories that the operator did not permit.
 func (p *peer) withinRoots(ask tool.Ask, a tool.Answer) (tool.Answer, error) {
 	var results map[string]json.RawMessage
 	if json.Unmarshal(a.Content, &results) != nil {

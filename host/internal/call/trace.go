@@ -62,7 +62,7 @@ func (c *Call) StartRun(t *trace.Tracer) *trace.Span {
 	return s
 }
 
-// EndRun ends the plugin's span. The argument res is the plugin's result.
+// EndRun ends the plugin's span. The argument "res" is the plugin's result.
 func EndRun(s *trace.Span, res *tool.Result) {
 	s.Set("toolhost.plugin", res.Run.Plugin)
 	s.Set("toolhost.plugin.version", res.Run.PluginVersion)

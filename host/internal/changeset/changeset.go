@@ -1,5 +1,5 @@
-// Package changeset applies, reverts and discards branches with what a host does around that: the guards of the sandbox
-// for new files, and the audit log. [Set.Apply] is what most callers want.
+// Package changeset applies, reverts and discards branches. It also runs the guards of the sandbox for new files and
+// writes to the audit log. Most callers want [Set.Apply].
 package changeset
 
 import (
@@ -16,13 +16,14 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Set provides the operations on the branches of one workspace for one principal. It is safe for concurrent use.
 type Set struct {
 	Store     *branch.Store
 	Config    *config.Config
-	Home      state.Home
+	Home      statedir.Home
 	Workspace string
 	// Principal is the name of the caller, for the audit log. Empty means the local user.
 	Principal string
@@ -30,8 +31,8 @@ type Set struct {
 	Log       *slog.Logger
 }
 
-// Apply makes the selected changes of a branch in the workspace: all, or none if there is a conflict. The branch must not be
-// mounted.
+// Apply makes the selected changes of a branch in the workspace. If one of them has a conflict, it makes none of them.
+// The branch must not be mounted.
 func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, error) {
 	var notes []string
 	parts := &confinement.Parts{Home: s.Home, Audit: s.Audit, Log: s.Log}
@@ -49,11 +50,14 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 		return refused
 	}
 	out, err := s.Store.Apply(b, sel)
-	// The search is also made if this apply changed nothing, because it knows what a killed process applied and did not search.
+	// Search even if this apply changed nothing. The search also covers changes that a killed process applied but did
+	// not search.
 	if <-guarded; refused == nil {
-		notes = after()
+		if notes = after(); len(notes) > 0 {
+			err = errors.Join(err, s.Store.Settle(b))
+		}
 	}
-	err = errors.Join(err, parts.Repositories.Close())
+	err = errors.Join(err, parts.Repositories.Stop())
 	if out != nil {
 		out.Notes = append(out.Notes, notes...)
 	}
@@ -68,22 +72,25 @@ func changesOf(out *branch.Outcome) int {
 	return len(out.Changes)
 }
 
-// Guard returns the guard of a configuration for applies that killed processes began. It logs what it took away.
-func Guard(cfg func() *config.Config, home state.Home, audit func(state.AuditEntry), log *slog.Logger) branch.Guard {
-	return func(base string) (func(), error) {
+// Guard returns the guard of a configuration for applies that killed processes began. The guard logs everything that it
+// removed.
+func Guard(cfg func() *config.Config, home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) branch.Guard {
+	return func(base string) (func() bool, error) {
 		parts := &confinement.Parts{Home: home, Audit: audit, Log: log}
 		parts.Repositories = confinement.NewRepositories(parts)
 		after, err := confinement.GuardApply(cfg(), parts, base)
 		if err != nil {
-			return nil, errors.Join(err, parts.Repositories.Close())
+			return nil, errors.Join(err, parts.Repositories.Stop())
 		}
-		return func() {
-			for _, note := range after() {
+		return func() bool {
+			notes := after()
+			for _, note := range notes {
 				log.Warn(note)
 			}
-			if err := parts.Repositories.Close(); err != nil {
+			if err := parts.Repositories.Stop(); err != nil {
 				log.Warn("the record of the repositories cannot be removed", "error", err)
 			}
+			return len(notes) > 0
 		}, nil
 	}
 }
@@ -98,12 +105,14 @@ func (s *Set) Revert(b *branch.Branch) (*branch.Outcome, error) {
 // Discard removes a branch with all its changes.
 func (s *Set) Discard(b *branch.Branch) error {
 	err := s.Store.Discard(b)
-	s.record("(branch discard)", map[string]any{"branch": b.Name}, err) // to count its changes takes longer than to discard it
+	// The record does not contain the number of changes, because counting takes longer than discarding.
+	s.record("(branch discard)", map[string]any{"branch": b.Name}, err)
 	return err
 }
 
-// Release makes the other hosts of the state directory unmount a branch, and the branch that a preview is about. It returns an
-// error if one of them runs a call in it, or, if keepJobs is true, a job.
+// Release makes the other hosts of the state directory unmount a branch. If b is a preview of another branch, they
+// unmount the other branch as well. Release returns an error if one of these hosts runs a call in one of the branches,
+// or a job if keepJobs is true.
 func (s *Set) Release(ctx context.Context, b *branch.Branch, keepJobs bool) error {
 	for _, h := range control.Sockets(s.Home.Control()) {
 		if h.PID == os.Getpid() {

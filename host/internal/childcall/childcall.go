@@ -1,4 +1,5 @@
-// Package childcall runs child calls: calls that the commands of another call make, or the code of its tool.
+// Package childcall runs child calls. A child call is made by a command of another call, or by the code of that call's
+// tool.
 //
 // [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim, and [Calls.Call] one for the code of
 // a plugin.
@@ -66,7 +67,7 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 	return printResult(p.Identity(), req.Name, res, streams)
 }
 
-// Call runs a child call that the code of the parent's tool makes. The function permitted reports whether the plugin is
+// Call runs a child call that the code of the parent's tool makes. The function "permitted" reports whether the plugin is
 // allowed to call the tool with the given full name. The child call shares the directory of its parent.
 func (c *Calls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name string) bool) *tool.Result {
 	req := c.request(c.parent.Request.Session.Cwd)

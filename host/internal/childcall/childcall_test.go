@@ -83,7 +83,7 @@ func TestTheNestingLimit(t *testing.T) {
 	}
 }
 
-// TestReadAll checks that readAll rejects a text that is longer than a command can be.
+// TestReadAll checks that readAll rejects a text that is longer than the longest command.
 func TestReadAll(t *testing.T) {
 	if s, err := readAll(strings.NewReader("text")); s != "text" || err != nil {
 		t.Errorf("%q %v", s, err)

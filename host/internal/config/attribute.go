@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// The function "given" reports whether a file contains an optional attribute.
+// The function "given" reports whether a file sets an optional attribute.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false
@@ -55,7 +55,7 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 	return otherwise
 }
 
-// renamed evaluates an attribute that was renamed. The old name of the attribute causes a warning.
+// renamed evaluates an attribute that has an old and a new name. If a file uses the old name, it adds a warning.
 func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression, name string) hcl.Expression {
 	if !given(old) {
 		return now

@@ -11,6 +11,7 @@ type fileHCL struct {
 	Reload  *reloadHCL  `hcl:"reload,block"`
 
 	Workspace *workspaceHCL `hcl:"workspace,block"`
+	Fleet     *fleetHCL     `hcl:"fleet,block"`
 
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Fields  []fieldHCL  `hcl:"field,block"`

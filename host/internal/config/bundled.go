@@ -17,13 +17,13 @@ import (
 // bundledOrigin is the origin of bundled plugins that no block configures.
 const bundledOrigin = "bundled"
 
-// bundledNames returns the names of the bundled plugins in dir whose manifests set a position, sorted by position.
-// Plugins with an invalid manifest come last. They are included because the host must report their errors.
-func bundledNames(dir string) []string {
+// bundledNames returns the names of the bundled plugins whose manifests set a position, sorted by position. Plugins with an
+// invalid manifest come last. They are included because the host must report their errors.
+func bundledNames(dir *manifest.Directory) []string {
 	positions := make(map[string]int)
 	var names []string
-	for _, name := range manifest.BundledNames(dir) {
-		m, err := manifest.ReadBundled(dir, name)
+	for _, name := range dir.Names() {
+		m, err := dir.Bundled(name)
 		if err != nil {
 			m.Default = math.MaxInt
 		}
@@ -50,7 +50,7 @@ func defaultHCL(names []string) []byte {
 func (d *decoder) addBundled(f *fileHCL) {
 	d.addOffers(f)
 	var names []string
-	for _, name := range bundledNames(d.env.BundledDir) {
+	for _, name := range bundledNames(d.manifests) {
 		switch {
 		case slices.ContainsFunc(f.Plugins, func(p pluginHCL) bool { return p.Name == name }) || d.runs(name):
 		case f.Bundled != nil && !*f.Bundled:
@@ -66,7 +66,7 @@ func (d *decoder) addBundled(f *fileHCL) {
 	if len(names) == 0 && len(d.cfg.main) > 0 {
 		return
 	}
-	p := hclparse.NewParser() // use a separate parser, because a configuration file can have the same name as this source
+	p := hclparse.NewParser() // use a separate parser: a parser identifies sources by name, and a configuration file can have the same name
 	file, diags := p.ParseHCL(defaultHCL(names), builtIn)
 	d.add(diags)
 	var added fileHCL
@@ -86,14 +86,15 @@ func (d *decoder) addBundled(f *fileHCL) {
 type Offer struct {
 	Tool, Plugin string
 	// Network reports whether the plugin needs the network. Configured reports whether the configuration contains a
-	// block for the plugin. Such a block can lack a required permission.
+	// block for the plugin. Such a block permits the network only if it contains the setting "network".
 	Network, Configured bool
-	// Text is the message for a plugin from a registry that is not installed. It replaces the other messages.
+	// Text is the message of a plugin that comes from a registry and is not installed. If it is set, Advice returns only
+	// this text.
 	Text string
 }
 
-// Advice returns the message for a call of the tool while the plugin is not loaded. The message ends with the block that
-// enables the plugin.
+// Advice returns the message for a call of the tool while its plugin is not loaded. The message ends with the block that the
+// operator must add.
 func (o *Offer) Advice() string {
 	if o.Text != "" {
 		return o.Text
@@ -110,8 +111,8 @@ func (o *Offer) Advice() string {
 
 // addOffers adds the tools of the bundled plugins that require a block.
 func (d *decoder) addOffers(f *fileHCL) {
-	for _, name := range manifest.BundledNames(d.env.BundledDir) {
-		m := manifest.Offered(d.env.BundledDir, name)
+	for _, name := range d.manifests.Names() {
+		m := d.manifests.Offered(name)
 		if m == nil || slices.Contains(d.cfg.Off, name) {
 			continue
 		}
@@ -122,21 +123,22 @@ func (d *decoder) addOffers(f *fileHCL) {
 	}
 }
 
-// runs reports whether a configured plugin with another label serves the agent tools of the bundled plugin.
+// runs reports whether a configured plugin, whatever its label is, runs the program of the bundled plugin and serves agent
+// tools.
 func (d *decoder) runs(name string) bool {
 	return slices.ContainsFunc(d.cfg.Plugins, func(p Plugin) bool { return p.Bundled == name && p.Field == "" })
 }
 
-// warnTaken adds a warning for a field block with the name of a bundled plugin. The block replaces the bundled plugin.
+// warnTaken adds a warning for a field block that has the name of a bundled plugin. The field replaces the bundled plugin.
 func (d *decoder) warnTaken(f *fieldHCL) {
 	d.cfg.Off = append(d.cfg.Off, f.Name)
 	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
-		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("Field %q has the name of a bundled plugin, which is left out", f.Name), Subject: f.At.Ptr(),
+		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("Field %q has the name of a bundled plugin, and that plugin is left out", f.Name), Subject: f.At.Ptr(),
 		Detail: "Rename the field to use both, or set bundled = false.",
 	})
 }
 
-// Relation returns the relation of a plugin to the bundled plugins. The result is empty if there is no such relation.
+// Relation describes how a plugin relates to the bundled plugins. It returns "" for a plugin without such a relation.
 func (c *Config) Relation(name string) string {
 	p := c.Plugin(name)
 	switch {
@@ -150,25 +152,24 @@ func (c *Config) Relation(name string) string {
 		return "configures the bundled plugin"
 	case p.Bundled != "":
 		return "runs the bundled plugin " + p.Bundled
-	case slices.Contains(manifest.BundledNames(c.bundledDir), name):
+	case slices.Contains(manifest.OpenDirectory(c.bundledDir).Names(), name):
 		return "replaces the bundled plugin"
 	}
 	return ""
 }
 
 // describe applies the manifest of a bundled plugin if p runs the program of this bundled plugin. The label of p does
-// not matter. The argument "dir" is the directory of the bundled plugins. A broken manifest leads to an error, because
-// the host must not run such a plugin.
-func (p *Plugin) describe(dir string) error {
-	name, m, err := manifest.Recognize(dir, p.Path)
+// not matter. A broken manifest leads to an error, because the host must not run such a plugin.
+func (p *Plugin) describe(bundled *manifest.Directory) error {
+	name, m, err := bundled.Recognize(p.Path)
 	p.Bundled, p.Profile = name, m.Profile
 	return err
 }
 
-// checkLabel adds a warning for a plugin with the label of a bundled plugin and another program. Such a plugin does not
-// have the rights that its label suggests.
+// checkLabel adds a warning if a plugin has the label of a bundled plugin but runs a different program. Such a plugin does
+// not have the rights that its label suggests.
 func (d *decoder) checkLabel(p *Plugin) {
-	m, err := manifest.ReadBundled(d.env.BundledDir, p.Name)
+	m, err := d.manifests.Bundled(p.Name)
 	if err != nil || m == (manifest.Bundled{}) || p.Bundled == p.Name || p.Missing != "" {
 		return
 	}

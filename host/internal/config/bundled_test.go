@@ -31,8 +31,9 @@ func bundledDir(t *testing.T, manifests map[string]string) string {
 
 const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": 2, "profile": {"roots": "read-only"}}}`
 
-// TestBundledDefault checks that the default configuration contains the plugins that their manifests enable, in a fixed
-// order. It must also contain plugins with an invalid manifest, but these plugins must not run.
+// TestBundledDefault checks which plugins the default configuration contains, and in which order. A bundled plugin is
+// in the default configuration if its manifest sets a position. A plugin with an invalid manifest is also in the
+// default configuration, but must not run.
 func TestBundledDefault(t *testing.T) {
 	dir := bundledDir(t, map[string]string{
 		"reader": reader,
@@ -61,8 +62,8 @@ func TestBundledDefault(t *testing.T) {
 	}
 }
 
-// TestProfileOfProgram checks that a plugin has the profile of the bundled plugin whose program it runs, independent of
-// its label. It also checks that manifests outside the bundled directory are ignored.
+// TestProfileOfProgram checks that a plugin has the profile of the bundled plugin whose program it runs, regardless of its
+// label. It also checks that manifests outside the bundled directory are ignored.
 func TestProfileOfProgram(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
 		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
@@ -109,7 +110,7 @@ plugin "broken" { optional = true }
 	}
 }
 
-// TestSameProfile checks that a changed manifest counts as a changed configuration and a changed process.
+// TestSameProfile checks that a changed manifest makes the configuration and the process of the plugin count as changed.
 func TestSameProfile(t *testing.T) {
 	dir := bundledDir(t, map[string]string{"reader": reader})
 	load := func() *config.Config {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -39,8 +40,8 @@ func (c *Config) Blank() bool {
 	return len(c.main) > 0
 }
 
-// Keep copies optional plugins from another configuration if their binaries currently do not exist. A plugin therefore
-// remains in the configuration during a new build of its binary.
+// Keep copies optional plugins from another configuration if their binaries do not exist at the moment. Therefore a plugin
+// stays in the configuration while somebody builds its binary again.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {
@@ -56,7 +57,7 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 	return c.sameProcess(other, name, false)
 }
 
-// OtherVersion reports whether a plugin from a registry differs in its version only.
+// OtherVersion reports whether a plugin from a registry differs between the two configurations only in its version.
 func (c *Config) OtherVersion(other *Config, name string) bool {
 	p := c.Plugin(name)
 	return p != nil && p.Source != "" && !c.sameProcess(other, name, false) && c.sameProcess(other, name, true)
@@ -101,7 +102,7 @@ func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("the path %q of plugin %s is not absolute", path, name)
 	}
 	p := Plugin{Name: name, Path: filepath.Clean(path), Missing: missing(path)}
-	return p, p.describe(bundledDir)
+	return p, p.describe(manifest.OpenDirectory(bundledDir))
 }
 
 // Plugin returns the plugin with the given name. It returns nil for an unknown name.

@@ -26,10 +26,10 @@ type Config struct {
 	Source string
 	// Path is the file or directory of the configuration. Empty means the built-in configuration.
 	Path string
-	// Untrusted is the reason why a project file does not apply as a whole. It is empty if no project file exists or if
+	// Untrusted is the reason why only the restrictions of a project file apply. It is empty if no project file exists or if
 	// the whole file applies.
 	Untrusted string
-	// Invalid is the error in a project file that was not applied. Nil means that no error was found.
+	// Invalid is the error because of which a project file was not applied. Nil means that no error was found.
 	Invalid error
 	// Trusted maps the files and programs that a person trusted to their SHA-256. It is nil if the configuration needs
 	// no trust.
@@ -37,8 +37,8 @@ type Config struct {
 	// Protected lists files that tools must not change, even if tools can write in the directories of these files.
 	Protected []string
 
-	// Restricted describes the rights that a refused newer configuration takes away. It is empty for a configuration that
-	// applies as it was read.
+	// Restricted describes rights that the host took away. The host refused a newer configuration, but took away the
+	// rights that this newer configuration lacks. It is empty for a configuration that applies as it was read.
 	Restricted []string
 
 	Host    Host
@@ -59,6 +59,8 @@ type Config struct {
 	Access principal.Blocks
 	// Endpoints contains the endpoints of MCP servers in the order of the configuration.
 	Endpoints []Endpoint
+	// Fleet contains the settings of the fleet. It is nil without a fleet block.
+	Fleet *Fleet
 	// Quotas contains the limits of fields and principals.
 	Quotas quota.Rules
 	Audit  Audit
@@ -78,8 +80,8 @@ type Config struct {
 	Off []string
 
 	absent []absentPlugin
-	// files contains the text of all files that were read. main lists only the configuration files, without the files
-	// for values of variables and the files that the function "file" read.
+	// The field "files" contains the text of each file that was read. The field "main" lists only the configuration
+	// files. It omits the files with values of variables and the files that the function "file" read.
 	files diagnose.Files
 	// warnings describes settings that are valid but should be changed.
 	warnings hcl.Diagnostics
@@ -88,7 +90,7 @@ type Config struct {
 	// these values.
 	sensitive map[string]bool
 	hide      []string
-	// parsed contains the parsed files for [Config.Tree]. from contains the origins of variables.
+	// parsed contains the parsed files for [Config.Tree]. The field "from" contains the origins of variables.
 	parsed []*hcl.File
 	ctx    *hcl.EvalContext
 	dir    string
@@ -111,13 +113,14 @@ type Host struct {
 	LogLevel slog.Level
 	// StateDir is the state directory. Empty means the default directory of the user.
 	StateDir string
-	// OnAsk decides permission asks: "allow", "deny" or "prompt". If OnAsk is empty, the caller decides.
+	// OnAsk determines the answer to permission requests: "allow", "deny" or "prompt". If OnAsk is empty, the caller
+	// answers.
 	OnAsk string
 	// Timeout is the timeout of a call if neither the tool nor the operator sets a timeout for the tool.
 	Timeout time.Duration
 	// MaxWait limits how long a call waits for other calls before it starts.
 	MaxWait time.Duration
-	// ShutdownTimeout is the time that running calls have to finish when the host ends.
+	// ShutdownTimeout is how long the host waits for running calls when it ends.
 	ShutdownTimeout time.Duration
 	// AliasPresets names the enabled sets of aliases. See [habit.Presets].
 	AliasPresets []string
@@ -146,7 +149,7 @@ type Reload struct {
 type Sandbox struct {
 	// Workspace is the access to the workspace: "read-write" or "read-only".
 	Workspace string
-	// Narrowed reports that the workspace is read-only only because of a project file.
+	// Narrowed reports that Workspace is "read-only" because of a project file and would otherwise be "read-write".
 	Narrowed bool
 	// Roots contains additional roots with absolute paths.
 	Roots []Root
@@ -163,8 +166,8 @@ type Sandbox struct {
 	// Enforce determines the reaction if the kernel cannot fully confine a plugin. With "auto", the plugin runs with
 	// partial confinement. With "require", the plugin does not run. "off" disables confinement for all plugins.
 	Enforce string
-	// Repositories determines the handling of repositories that commands create. With "quarantine", the host removes
-	// settings and hooks that run programs. With "off", they stay.
+	// Repositories determines what the host does with repositories that commands create. With "quarantine", the host removes
+	// their settings and hooks that run programs. With "off", it removes nothing.
 	Repositories string
 }
 
@@ -177,18 +180,18 @@ type Audit struct {
 	MaxAge   time.Duration
 	// Secrets contains the values of environment variables that must not be recorded.
 	Secrets []string
-	// Continue permits calls while the audit log cannot be written. By default, such calls are refused.
+	// Continue permits calls at a time when the audit log cannot be written. By default, the host refuses such calls.
 	Continue bool
 }
 
 // Trust configures the handling of files and definitions that no person has reviewed.
 type Trust struct {
-	// Refuse prevents a start with an untrusted project file that needs trust. By default, the host starts and applies
-	// only the restrictions in the file.
+	// If Refuse is true, the host does not start with an untrusted project file that needs trust. By default, it starts and
+	// applies only the restrictions in the file.
 	Refuse bool
 
-	// Approve prevents calls of tools whose definition differs from the approved definition. By default, the host only
-	// reports such differences.
+	// If Approve is true, the host refuses calls of tools whose definition differs from the approved definition. By default,
+	// it only reports such differences.
 	Approve bool
 }
 
@@ -222,12 +225,13 @@ type Plugin struct {
 	Calls []string
 	// Restart is the restart policy for the plugin.
 	Restart Restart
-	// Rollout makes a new version of the plugin serve step by step. Nil means that it replaces the old one at once.
+	// Rollout makes a new version of the plugin serve a share of the sessions that grows in steps. Nil means that the new
+	// version replaces the old one at once.
 	Rollout *rollout.Settings
 	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
-	// Profile is the sandbox profile before the changes in Confinement. If the binary is a bundled plugin, Profile comes
-	// from the manifest of this bundled plugin.
+	// Profile is the sandbox profile without the changes in Confinement. For a bundled plugin, its manifest contains the
+	// profile.
 	Profile manifest.Profile
 	// Bundled is the name of the bundled plugin whose program the plugin runs. Empty means that the plugin runs another
 	// program.
@@ -282,8 +286,8 @@ type Limits struct {
 	// Processes limits the number of processes and threads of the whole plugin. Files limits the number of open files
 	// per process.
 	Processes, Files uint64
-	// Temporary limits the size of each directory in memory, such as /var/tmp, and of a session's temporary files, in
-	// bytes.
+	// Temporary limits, in bytes, the size of each directory that is stored in memory, such as /var/tmp. The same limit
+	// applies to the temporary files of a session.
 	Temporary uint64
 	// CPU limits the processor time, in whole seconds.
 	CPU time.Duration
@@ -291,7 +295,8 @@ type Limits struct {
 	Total Totals
 }
 
-// Totals restricts all processes of a plugin together. A zero field means no limit, but a zero Memory means the default.
+// Totals restricts all processes of a plugin together. In the field Memory, zero means the default. In the other fields,
+// zero means no limit.
 type Totals struct {
 	// Memory is in bytes. [Unlimited] means no limit.
 	Memory uint64

@@ -83,11 +83,11 @@ func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 			return nil, nil
 		}
 		if len(hosts) == 0 {
-			d.fail(e.Range(), "There is no host in the list", "Name those that may be reached, or write false.")
+			d.fail(e.Range(), "There is no host in the list", "Name the hosts that the plugin can reach, or write false.")
 		}
 		for _, h := range hosts {
 			if _, err := hostlist.Parse([]string{h}); err != nil {
-				d.fail(e.Range(), "A host that may be reached cannot be read", "%v.", err)
+				d.fail(e.Range(), "An entry of the list of hosts is not valid", "%v.", err)
 			}
 		}
 		return new(bool), hosts
@@ -125,8 +125,8 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 // unlimited is the value of a limit that removes the default.
 const unlimited = "unlimited"
 
-// orUnlimited evaluates a limit that has a default. If the operator removes the limit, the result is [Unlimited].
-// Otherwise it is the result of the function "number".
+// orUnlimited evaluates a limit that has a default. It returns [Unlimited] if the operator removed the limit. Otherwise it
+// returns the result of the function "number".
 func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint64) uint64 {
 	if given(e) {
 		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {

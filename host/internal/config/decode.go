@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +23,8 @@ import (
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/habit"
+	"toolhost.dev/host/internal/lazyregexp"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/sandbox"
 )
 
@@ -31,19 +32,25 @@ import (
 type decoder struct {
 	ctx *hcl.EvalContext
 	// read is called for each file on which the configuration depends.
-	read  func(path string, text []byte)
-	dir   string // base directory of relative paths; empty for the built-in configuration
-	env   Environment
-	diags hcl.Diagnostics
-	cfg   *Config
-	// added reports whether bundled plugins without a block are being read. bundled is the text of their blocks.
+	read func(path string, text []byte)
+	dir  string // base directory of relative paths; empty for the built-in configuration
+	env  Environment
+	// manifests contains the manifests of the bundled plugins.
+	manifests *manifest.Directory
+	diags     hcl.Diagnostics
+	cfg       *Config
+	// bundled contains generated blocks for the bundled plugins that no file configures. added is true while these blocks
+	// are being read.
 	added   bool
 	bundled []byte
+	// The field "described" caches the information in manifests about the plugins of fields. The key is the path of the
+	// plugin.
+	described map[string]described
 }
 
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
-		dir: dir, env: env, diags: diags,
+		dir: dir, env: env, manifests: manifest.OpenDirectory(env.BundledDir), diags: diags,
 		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Workspace: DefaultWorkspace(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
@@ -94,6 +101,9 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	if w := f.Workspace; w != nil {
 		d.workspace(w)
+	}
+	if f.Fleet != nil {
+		d.fleet(f.Fleet)
 	}
 	d.distribution(f)
 	d.plugins(f)
@@ -210,14 +220,14 @@ func CheckAlias(name string) error {
 	return nil
 }
 
-var aliasName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+var aliasName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 func (d *decoder) host(h *hostHCL) {
 	out := &d.cfg.Host
 	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
 	case "":
 	default:
-		_ = out.LogLevel.UnmarshalText([]byte(level)) // ignore the error: choice accepts only valid levels
+		_ = out.LogLevel.UnmarshalText([]byte(level)) // ignore the error: the function "choice" accepts only valid levels
 	}
 	if h.StateDir != nil {
 		out.StateDir = d.path(*h.StateDir)
@@ -313,7 +323,7 @@ func (d *decoder) plugin(p *pluginHCL) {
 		out.Missing = missing(out.Path)
 	}
 	leftOut := out.Missing != "" && p.Optional
-	if err := out.describe(d.env.BundledDir); err != nil {
+	if err := out.describe(d.manifests); err != nil {
 		out.Missing, leftOut = err.Error(), false
 	}
 	d.checkLabel(&out)
@@ -330,8 +340,8 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// The function "missing" returns the reason why the host cannot run a binary. It does not report an error, because the
-// other plugins can still run.
+// The function "missing" returns the reason why the host cannot run a binary. The reason is no error of the configuration,
+// because the other plugins can still run.
 func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {

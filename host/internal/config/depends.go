@@ -19,8 +19,8 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	return names
 }
 
-// dependencies reports plugins that depend on themselves or on an unknown plugin. The argument "at" maps each plugin to
-// the position of its attribute "depends_on".
+// dependencies reports plugins that depend on themselves or on an unknown plugin. The argument "at" maps each plugin to the
+// position of its attribute "depends_on".
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string
@@ -50,7 +50,7 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 			for _, name := range cycle {
 				told[name] = true
 			}
-			d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on itself", p.Name), "The way is %s. Take one of them out of depends_on.", strings.Join(append(cycle, p.Name), " → "))
+			d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on itself", p.Name), "The cycle is %s. Remove one of these plugins from depends_on.", strings.Join(append(cycle, p.Name), " → "))
 		}
 	}
 }

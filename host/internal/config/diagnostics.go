@@ -52,7 +52,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 	return c.format(c.located(plugin, diags))
 }
 
-// Rejected returns an error with the problems of a plugin's configuration, as [Config.At] describes them.
+// Rejected returns an error that contains the problems of a plugin's configuration. For their format, see [Config.At].
 func (c *Config) Rejected(plugin string, diags []tool.Diagnostic) *Error {
 	return c.failed(c.located(plugin, diags))
 }
@@ -110,7 +110,8 @@ func (c *Config) UnknownFallback(name string, known []string) string {
 		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))})
 }
 
-// BadAlias returns the message for an alias without effect. It contains the reason and the line of the operator's file.
+// BadAlias returns the message for an alias that has no effect. The message contains the reason and the line of the
+// operator's file.
 func (c *Config) BadAlias(a Alias, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
 }

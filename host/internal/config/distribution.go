@@ -20,12 +20,12 @@ type Distribution struct {
 	Catalogs   []Catalog
 }
 
-// Publisher lists the keys that sign certain sources.
+// Publisher contains the keys of a publisher, and patterns for the sources that the keys can sign.
 type Publisher struct {
 	Name    string
 	Sources []source.Pattern
 	Keys    []signature.Key
-	// Expires is the time after which the keys sign no new versions. Zero means never.
+	// Expires is the time after which the host no longer accepts new versions that these keys signed. Zero means never.
 	Expires time.Time
 }
 
@@ -35,20 +35,20 @@ type Catalog struct {
 	Source source.Name
 }
 
-// Installation is the program of a plugin from a registry on this machine. See [Environment].
+// Installation describes a program on this machine that was installed from a registry and is a plugin. See [Environment].
 type Installation struct {
 	// Path is the path of the program. It is set even if the program is missing.
 	Path string
 	// Missing is the reason why the program cannot run. It is empty if the program is installed.
 	Missing string
-	// Version and Tools are the locked version and the names of its tools.
+	// Version is the locked version of the plugin. Tools contains the names of its tools.
 	Version string
 	Tools   []string
 }
 
-// PackageInstallation is the program of a package on this machine.
+// PackageInstallation describes the program of a package that is installed on this machine.
 type PackageInstallation struct {
-	// Command runs the program. Dir is the directory that it must be able to read.
+	// Command is the command line of the program. The program must be able to read the directory Dir.
 	Command []string
 	Dir     string
 	// Missing is the reason why the program cannot run.
@@ -184,8 +184,8 @@ func (d *decoder) install(p *pluginHCL, out *Plugin) {
 	}
 }
 
-// installedPackage replaces the attributes "package" and "args" of an "mcp" block by the command that runs the installed
-// package. It never runs npx, which would download at the start.
+// installedPackage replaces the attributes "package" and "args" of an "mcp" block by the command line of the installed
+// package. This command line does not use npx, which would download the package at each start.
 func (d *decoder) installedPackage(values map[string]any, ranges bodyRanges, out *Plugin) {
 	raw, ok := values["package"].(json.RawMessage)
 	if !ok {

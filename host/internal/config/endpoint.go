@@ -22,7 +22,7 @@ type endpointHCL struct {
 	At         hcl.Range      `hcl:",def_range"`
 }
 
-// Endpoint is a list of tools for MCP clients. It can only restrict what a principal is allowed to do.
+// Endpoint is a list of tools for MCP clients. An endpoint can restrict the rights of a principal but not extend them.
 type Endpoint struct {
 	Name string
 	// Tools contains globs for full names of tools. A nil list means all tools.
@@ -33,7 +33,7 @@ type Endpoint struct {
 	Core []string
 	// Principals contains the names of the principals that can use the endpoint. A nil list means all principals.
 	Principals []string
-	// Silent means that clients get no signs of life of silent calls.
+	// Silent turns off the signs of life that clients receive while a call produces no output.
 	Silent bool
 }
 
@@ -52,14 +52,14 @@ func matchesName(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
 }
 
-// Admits reports whether a principal can use the endpoint. The name of an issuer's principal consists of the name of its
-// block, "/" and the subject.
+// Admits reports whether a principal can use the endpoint. If an issuer authenticated the principal, its name consists of
+// the name of the issuer's block, "/" and the subject.
 func (e *Endpoint) Admits(principal string) bool {
 	block, _, _ := strings.Cut(principal, "/")
 	return e.Principals == nil || slices.Contains(e.Principals, principal) || slices.Contains(e.Principals, block)
 }
 
-// The method "endpoints" reads the endpoint blocks. The principals must be read before.
+// The method "endpoints" reads the endpoint blocks. The caller must read the principals first, because endpoints name them.
 func (d *decoder) endpoints(blocks []endpointHCL) {
 	known := slices.Clone(ReservedPrincipals[:2])
 	for _, p := range d.cfg.Access.Principals {

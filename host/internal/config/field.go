@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -38,8 +39,8 @@ const (
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is the additional start time for the plugin of a mounted server. In this time, the plugin can report
-	// that its server did not start.
+	// mountSpare is added to the start timeout of the plugin that mounts a server. The plugin needs this time to report that
+	// its server did not start.
 	mountSpare = 10 * time.Second
 )
 
@@ -73,7 +74,7 @@ func (d *decoder) field(f *fieldHCL) {
 	if out.Missing = missing(out.Path); d.env.BundledDir == "" {
 		out.Missing = "there are no bundled plugins, one of which serves fields"
 	}
-	if err := out.describe(d.env.BundledDir); err != nil {
+	if err := d.describeField(&out); err != nil {
 		out.Missing = err.Error()
 	}
 	if f.Sandbox != nil {
@@ -85,6 +86,29 @@ func (d *decoder) field(f *fieldHCL) {
 		d.functions(f.Functions, &out)
 	}
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
+}
+
+// describeField applies the manifest of the bundled plugin that serves a field. It reads each manifest only once, because a
+// configuration can have many fields.
+func (d *decoder) describeField(out *Plugin) error {
+	first, known := d.described[out.Path]
+	if !known {
+		first.err = out.describe(d.manifests)
+		first.name, first.profile = out.Bundled, out.Profile
+		if d.described == nil {
+			d.described = make(map[string]described)
+		}
+		d.described[out.Path] = first
+	}
+	out.Bundled, out.Profile = first.name, first.profile
+	return first.err
+}
+
+// The type "described" is the result of reading the manifest of a bundled plugin.
+type described struct {
+	name    string
+	profile manifest.Profile
+	err     error
 }
 
 // mount reads an "mcp" block. The plugin validates the block, so mount changes only paths that are relative to the
@@ -168,8 +192,8 @@ func readDefinitions(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// resolve makes the paths in a block absolute. The result is true for a block that starts a local program. It is false
-// for a block that connects to a server.
+// resolve makes the paths in a block absolute. It returns true if the block starts a local program, and false if the block
+// connects to a server.
 func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
@@ -191,9 +215,9 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 	return !remote
 }
 
-// passOn sets the configuration and the confinement of a field's plugin. If exec is true, the plugin can start programs
-// and write files. If exec is false, the plugin can use the network. Access to the roots requires a separate permission
-// from the operator.
+// passOn sets the configuration and the confinement of a field's plugin. If exec is true, the plugin can start programs and
+// write files. If network is true, the plugin can use the network. For access to the roots, the operator must grant a
+// separate permission.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool
@@ -213,7 +237,7 @@ func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, 
 	out.Config, out.config = b, ranges
 }
 
-// Server returns the URL of the remote server that the plugin mounts, or "". The result header reports whether the
+// Server returns the URL of the remote server that the plugin mounts, or "". The result "header" reports whether the
 // configuration contains the header Authorization for the server.
 func (p *Plugin) Server() (server string, header bool) {
 	var c struct {

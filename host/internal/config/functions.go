@@ -17,8 +17,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// evalContext returns the names that expressions can use: "config_dir", "bundled_dir", "home" and all functions. The
-// function read is called for each file that a configuration function reads.
+// evalContext returns the names that expressions can use: "config_dir", "bundled_dir", "home" and all functions. It
+// calls the argument "read" for each file that a configuration function reads.
 func evalContext(dir string, env Environment, read func(path string, text []byte)) *hcl.EvalContext {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -44,7 +44,8 @@ type Hook struct {
 	Command []string
 	Env     map[string]string
 	Plugin  string
-	// NoTrial prevents the event "trial", which the host sends to a new program before it uses the configuration.
+	// If NoTrial is true, the host does not test the program of the hook with the event "trial". By default, it sends this
+	// event to a new program before it uses the configuration.
 	NoTrial bool
 	// Place is the position of the block, as "file:line".
 	Place string
@@ -107,8 +108,8 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	return out
 }
 
-// hookPlugin evaluates the name of the plugin that implements a hook. It also accepts an optional plugin without a
-// binary. The hook then fails, and the calls are denied.
+// hookPlugin evaluates the name of the plugin that implements a hook. It also accepts an optional plugin whose binary does
+// not exist. Such a hook fails at every call, so the host denies the calls.
 func (d *decoder) hookPlugin(b *hookHCL) string {
 	name := d.text(b.Plugin)
 	if len(b.Env) > 0 {

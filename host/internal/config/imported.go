@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"toolhost.dev/host/internal/audit"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -23,6 +25,8 @@ type Mount struct {
 	Dir     string
 	URL     string
 	Headers map[string]string
+	// StartTimeout and Timeout limit the start of the server and each call. Zero means the defaults of fields.
+	StartTimeout, Timeout time.Duration
 }
 
 // FieldName returns a valid name of a field for the name of a server. It returns "" if the server name has no letters.
@@ -44,7 +48,16 @@ var installers = []string{"npx", "bunx", "uvx", "pipx", "pnpm", "yarn", "deno", 
 func (m *Mount) HCL() (text []byte, secrets []string) {
 	w := &mountWriter{prefix: strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(m.Name, "_"))}
 	var b strings.Builder
-	fmt.Fprintf(&b, "field %s {\n  mcp {\n", literal(m.Name))
+	fmt.Fprintf(&b, "field %s {\n", literal(m.Name))
+	for _, limit := range []struct {
+		name string
+		time.Duration
+	}{{"start_timeout", m.StartTimeout}, {"timeout", m.Timeout}} {
+		if limit.Duration > 0 {
+			fmt.Fprintf(&b, "  %s = %s\n", limit.name, literal(limit.String()))
+		}
+	}
+	b.WriteString("  mcp {\n")
 	if len(m.Command) > 0 {
 		fmt.Fprintf(&b, "    command = [%s]\n", strings.Join(w.arguments(m.Command), ", "))
 	} else {
@@ -119,7 +132,8 @@ func (w *mountWriter) variable(name string) string {
 	return w.prefix + "_" + strings.Trim(strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(name, "_")), "_")
 }
 
-// value is like secretOr, but for a value whose name does not look like the name of a secret.
+// value returns an HCL expression for a value whose name does not suggest a secret. If the text of the value looks like a
+// secret, the expression is a call of "env".
 func (w *mountWriter) value(name, text string) string {
 	if rest := references.ReplaceAllString(text, ""); audit.New(nil).Whole(rest) != rest {
 		return w.env(w.variable(name))
@@ -131,7 +145,7 @@ func (w *mountWriter) value(name, text string) string {
 // of "env".
 func (w *mountWriter) secretOr(name, variable, text string) string {
 	rest := references.ReplaceAllString(text, "")
-	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // whether a part of a secret value is plain text
+	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // whether the value of a secret is written as plain text, at least in part
 	if !written && audit.New(nil).Whole(rest) == rest {
 		return reference(text)
 	}
@@ -146,12 +160,12 @@ func (w *mountWriter) env(name string) string {
 	return fmt.Sprintf(`env(%q, "")`, name)
 }
 
-// schemes lists the texts that can precede the reference to a secret.
+// schemes lists the texts that can stand before a reference to a secret in a value, such as "Bearer ".
 var schemes = []string{"", "Bearer ", "Basic ", "Token ", "token "}
 
 // references matches variable references in the settings of agents. The forms are ${NAME}, ${NAME:-default},
 // ${env:NAME}, {env:NAME}, ${input:NAME}, and $NAME as a whole value.
-var references = regexp.MustCompile(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|^\$([A-Za-z_][A-Za-z0-9_]*)$`)
+var references = lazyregexp.New(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|^\$([A-Za-z_][A-Za-z0-9_]*)$`)
 
 // reference converts a text to an expression. References to variables become calls of the function "env".
 func reference(text string) string {
@@ -181,6 +195,20 @@ func reference(text string) string {
 		last = m[1]
 	}
 	return `"` + b.String() + inside(text[last:]) + `"`
+}
+
+// inputs matches references to values for which VS Code prompts the user.
+var inputs = lazyregexp.New(`\$\{input:([A-Za-z_][A-Za-z0-9_-]*)\}`)
+
+// Inputs returns the values for which the agent prompts its user. It maps each of them to the environment variable that
+// replaces it.
+func (m *Mount) Inputs() map[string]string {
+	out := make(map[string]string)
+	texts := slices.Concat(m.Command, []string{m.URL, m.Dir}, slices.Collect(maps.Values(m.Env)), slices.Collect(maps.Values(m.Headers)))
+	for _, found := range inputs.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
+		out[found[1]] = strings.ReplaceAll(found[1], "-", "_")
+	}
+	return out
 }
 
 // literal converts a text to an HCL string.

@@ -17,8 +17,8 @@ import (
 type Environment struct {
 	// BundledDir is the directory of the bundled plugins. The host searches this directory for plugins without a path.
 	BundledDir string
-	// Installed returns the program of a plugin from a registry. config is the path of the configuration. Nil means that
-	// no such plugin is installed.
+	// Installed returns the program of a plugin from a registry. The argument "config" is the path of the
+	// configuration. Nil means that no such plugin is installed.
 	Installed func(config, plugin, source string) Installation
 	// InstalledPackage returns the program of an MCP server that is a package. Nil means that none is installed.
 	InstalledPackage func(config, field, spec string) PackageInstallation
@@ -136,14 +136,14 @@ func (s Source) Load() (*Config, error) {
 	return Load(s.Path, s.Environment)
 }
 
-// Files lists the files that determine the configuration cfg. The method [Source.Load] must have returned cfg. After a
-// change of a listed file, Load can return a different configuration.
+// Files lists the files on which the configuration depends. cfg must be a result of [Source.Load]. If one of the files
+// changes, Load can return a different configuration.
 func (s Source) Files(cfg *Config) []string {
 	paths := cfg.Binaries()
 	if s.Path == "" {
 		return paths
 	}
-	names, _ := List(s.Path) // ignore the error: an empty list also differs from the earlier list
+	names, _ := List(s.Path) // ignore the error: if the list is empty, it differs from the earlier list, so the change is noticed
 	return slices.Concat(paths, names, cfg.Files(), s.VariableFiles, []string{VariableFile(s.Path)})
 }
 

@@ -47,8 +47,8 @@ func (g *group) depth() int { return g.around + g.blocks + g.parts }
 // next ends the current item of the group and starts another item.
 func (g *group) next() { g.height, g.parts = max(g.height, g.parts), 0 }
 
-// nestedTokens returns the first position that is nested too deeply. The counted depth is at least the recursion depth
-// of the parsers. It can be higher, because nestedTokens ignores precedence and counts all parts of an item as nested.
+// nestedTokens returns the first position that is nested too deeply. It counts at least the recursion depth of the parsers.
+// It can count more, because it ignores precedence and counts all parts of an item as nested.
 func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	open := []group{{lines: lines}}
 	for i := range tokens {

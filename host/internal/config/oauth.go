@@ -4,25 +4,26 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// OAuth describes the login at the remote server of a field. The zero value leaves everything to the server.
+// OAuth describes the login at the remote server of a field. With the zero value, the server determines all details.
 type OAuth struct {
-	// Scopes replaces the scopes that the server asks for. Nil keeps them.
+	// Scopes replaces the scopes that the server requests. Nil means that the server's scopes are used.
 	Scopes []string `json:"scopes"`
-	// ClientID is the id of a registered client. If it is empty, the program registers itself. ClientSecret is the name of
-	// the environment variable with the client's secret.
+	// ClientID is the id of an OAuth client that is registered at the server. If it is empty, toolhost registers itself as a
+	// client. ClientSecret is the name of the environment variable that contains the client's secret.
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 }
 
 // variableName matches the name of an environment variable.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// oauth takes the "oauth" block out of an "mcp" block. The plugin does not get it, because the host keeps logins.
+// oauth reads the "oauth" block of an "mcp" block and removes it from the values for the plugin. The plugin does not need
+// it, because the host manages logins.
 func (d *decoder) oauth(values map[string]any, ranges bodyRanges, out *Plugin) {
 	given, ok := values["oauth"]
 	if !ok {

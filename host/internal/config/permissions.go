@@ -33,8 +33,8 @@ type Permissions struct {
 	// Project contains the deny and ask rules of a project file. These rules cannot permit a call that Rules or Default
 	// deny.
 	Project []PermissionRule
-	// Programs lists the programs that commands can run. Paths restricts paths. Rules or Project also contains rules for
-	// these two fields; see [PermissionRule.List].
+	// Programs lists the programs that commands can run. Paths restricts paths. Each list in these fields is also a rule in
+	// Rules or Project; see [PermissionRule.List].
 	Programs Programs
 	Paths    Paths
 	Tests    []PermissionTest
@@ -51,7 +51,8 @@ type Programs struct {
 type Paths struct {
 	// Deny lists paths that tools cannot read or write. Protect lists paths that tools cannot write.
 	Deny, Protect []string
-	// Writable lists settings of other programs that tools can nevertheless change. See package paths.
+	// Writable lists settings of other programs, such as editors. Tools can change these settings, although package paths
+	// protects settings by default.
 	Writable []string
 }
 
@@ -69,7 +70,8 @@ type PermissionRule struct {
 	// List reports that the rule comes from a list in [Programs] or [Paths].
 	List   bool
 	Reason string
-	// Show is "diff" if the ask of the rule shows what the command changes. Otherwise it is empty.
+	// Show is "diff" if the rule asks a person and shows them what the command would change before they answer.
+	// Otherwise it is empty.
 	Show string
 	// Set maps parameters to JSON values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
@@ -85,7 +87,7 @@ type PermissionTest struct {
 	Expect string
 	// Rule is the name of the rule that must make the decision. Empty means that any rule can make the decision.
 	Rule string
-	// Unknown determines whether the decision must contain unknown parts. Nil means that both outcomes are accepted.
+	// Unknown is true if the decision must contain unknown parts, and false if it must contain none. Nil accepts both.
 	Unknown *bool
 	// At is the position of the test, as "file:line".
 	At string

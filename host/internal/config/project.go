@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Narrowing contains the settings of a project file that can only restrict tools. The settings must be literal values.
-// Therefore an untrusted file cannot read variables, environment variables or other files.
+// Narrowing contains the settings of a project file that only restrict tools. It accepts only literal values. Therefore an
+// untrusted file cannot read variables, environment variables or other files.
 type Narrowing struct {
 	// Complete reports whether all settings of the file are restrictions.
 	Complete bool
@@ -26,7 +26,8 @@ type Narrowing struct {
 	config *Config
 	// These fields report which attributes the file sets. They are needed because a zero value can be a valid setting.
 	strict, workspace, enforce, defaults, allowList, listed, bundled bool
-	// off and on contain the names of plugins that the file turns off or configures.
+	// The fields "off" and "on" contain the names of the plugins that the file turns off, and of those that it
+	// configures.
 	off, on []string
 }
 
@@ -77,7 +78,7 @@ type narrowToolHCL struct {
 	At            hcl.Range      `hcl:",def_range"`
 }
 
-// narrowPluginHCL is a plugin block whose only valid setting turns off a bundled plugin.
+// narrowPluginHCL is a plugin block in a project file. Its only valid setting turns off a bundled plugin.
 type narrowPluginHCL struct {
 	Name    string         `hcl:"name,label"`
 	Enabled hcl.Expression `hcl:"enabled,optional"`
@@ -264,7 +265,8 @@ func (n *Narrowing) plugins(f *projectHCL) {
 }
 
 // turnOff removes the bundled plugins that the file turns off. It keeps the operator's own plugins, because they can
-// judge calls. With bundled = false, it also keeps the bundled plugins that the operator or the file configures.
+// implement hooks that judge calls. With bundled = false, it also keeps bundled plugins for which the operator or the file
+// has a block.
 func (n *Narrowing) turnOff(cfg *Config) {
 	cfg.Plugins = slices.DeleteFunc(slices.Clone(cfg.Plugins), func(p Plugin) bool {
 		off := p.Added && n.bundled && !slices.Contains(n.on, p.Name) || p.Bundled == p.Name && slices.Contains(n.off, p.Name)
@@ -329,7 +331,7 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	}
 	if n.config.Permissions.Policy == "listed" && !p.Programs.Listed && !p.AllowList && (p.Default == "" || p.Default == "allow") {
 		p.Rules = slices.Clone(p.Rules)
-		p.list(position{}) // all programs were allowed by default, so the lists permit nothing new
+		p.list(position{}) // the lists permit nothing new, because all programs were allowed before
 	}
 	p.Policy = Stricter(p.Policy, n.config.Permissions.Policy)
 	p.Programs.Listed = p.Programs.Listed || p.Policy == "listed"
@@ -416,7 +418,8 @@ func (p *Plugin) commands() (out []Program) {
 	return out
 }
 
-// ReplacePrograms makes other programs serve plugins. The argument maps names of plugins to absolute paths of programs.
+// ReplacePrograms changes the programs of plugins. The argument maps names of plugins to absolute paths of their new
+// programs.
 func (c *Config) ReplacePrograms(programs map[string]string) error {
 	for name, path := range programs {
 		p := c.Plugin(name)
@@ -445,7 +448,7 @@ func (c *Config) RunCopies(copies map[string]string) {
 			}
 		}
 		for _, program := range p.commands() {
-			if copied := copies[program.Command[0]]; copied != "" && !slices.Contains(p.Confinement.Run, copied) { // the list lacks the program if PATH found it
+			if copied := copies[program.Command[0]]; copied != "" && !slices.Contains(p.Confinement.Run, copied) { // Run does not contain the program if the host found it in PATH
 				p.Confinement.Run = append(p.Confinement.Run, copied)
 			}
 			p.Config = runCopies(p.Config, copies)

@@ -8,7 +8,7 @@ import (
 type Record struct {
 	// Dir is the directory of the tapes. Empty means that no session is recorded.
 	Dir string
-	// Sessions contains globs for the IDs of sessions. An empty ID is the default session of a workspace.
+	// Sessions contains globs for the IDs of sessions. The default session of a workspace has an empty ID.
 	Sessions []string
 	// Principals contains the names of principals whose sessions are recorded. Empty means all callers.
 	Principals []string

@@ -11,11 +11,11 @@ import (
 
 // Retention limits how long the state directory keeps data. For the audit log, see [Audit]. A zero field means the default.
 type Retention struct {
-	// Sessions is the time after which a session that nobody used is deleted. History is the age at which a command of a
-	// session is deleted.
+	// Sessions is the time after which an unused session is deleted. History is the age at which a command is deleted from
+	// the history of its session.
 	Sessions, History time.Duration
-	// Output is the age at which a file with long output is deleted, and Undo the age at which a change can no longer be
-	// undone. Both are settings of bundled plugins, whose own blocks have priority.
+	// Output is the age at which a file with long output is deleted. Undo is the age at which a change can no longer be
+	// undone. Both apply to bundled plugins. A plugin's own block has priority.
 	Output, Undo time.Duration
 }
 
@@ -43,11 +43,11 @@ func (c *Config) retain() {
 	}
 }
 
-// setDefault sets a value in the plugin's own configuration that its block does not set.
+// setDefault sets a value in the plugin's own configuration, unless the plugin's block sets this value.
 func (p *Plugin) setDefault(name, value string) {
 	values := make(map[string]json.RawMessage)
 	if p.Config != nil && json.Unmarshal(p.Config, &values) != nil {
-		return // the plugin reports it
+		return // the plugin reports the invalid configuration
 	}
 	if slices.Contains(slices.Collect(maps.Keys(values)), name) {
 		return

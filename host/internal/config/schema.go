@@ -36,7 +36,7 @@ func backendWords() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Schema returns the schema of a configuration, in the order of the code.
+// Schema returns the schema of a configuration. Its blocks and attributes have the order of the Go structs.
 var Schema = sync.OnceValue(func() *Block {
 	out := &Block{Repeats: true}
 	describe(out, reflect.TypeFor[preludeHCL]())

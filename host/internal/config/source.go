@@ -40,7 +40,7 @@ func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 }
 
 func tooDeep(at hcl.Range) *hcl.Diagnostic {
-	return diagnose.Problemf(at, "This is nested too deep", "At most %d levels or operators may stand in each other. Put parts of it into locals.", maxNested)
+	return diagnose.Problemf(at, "This is nested too deep", "At most %d levels or operators can be nested. Move parts of the expression into locals.", maxNested)
 }
 
 // readSource reads a configuration file.

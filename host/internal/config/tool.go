@@ -92,7 +92,7 @@ func (d *decoder) tool(t *toolHCL) {
 	d.cfg.Tools[t.Name] = out
 }
 
-// fallbacks reports chains of fallbacks that lead back to a tool in the chain. A call would never end in such a chain.
+// fallbacks reports tools whose fallbacks form a cycle. In a cycle, a call would never end.
 func (d *decoder) fallbacks() {
 	reported := make(map[string]bool)
 	for _, first := range slices.Sorted(maps.Keys(d.cfg.Tools)) {

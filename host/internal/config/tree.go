@@ -142,7 +142,7 @@ func (f *forest) place(at position) string {
 	return place(at)
 }
 
-// filledIn lists blocks with default values that apply even if no file contains the block.
+// filledIn lists the blocks whose default values apply even if no file contains the block.
 var filledIn = []string{"host", "sandbox", "reload", "permissions", "audit", "plugin.restart"}
 
 func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
@@ -202,14 +202,14 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	value, diags := a.Expr.Value(f.d.ctx)
 	if diags.HasErrors() || !value.IsWhollyKnown() {
-		return // ignore invalid values, because the optional plugin has no binary
+		return // only the block of an optional plugin without a binary can be invalid here; ignore its invalid values
 	}
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, f.place(a.NameRange)))
 }
 
-// paths lists the attributes that can contain relative paths. The value true means that all strings are paths. The value
-// false means that the attribute is a command. Then only the first element can be a path, and only if it contains a
-// slash.
+// paths lists the attributes that can contain relative paths. If the value is true, all strings of the attribute are paths.
+// If the value is false, the attribute is a command, and only its first element can be a path. This element is a path only
+// if it contains a slash.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
 	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
@@ -243,7 +243,7 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 	return out
 }
 
-// value returns a tree value with sensitive parts masked. If the value comes from no expression, expr is nil.
+// value returns a tree value with sensitive parts masked. A nil expr means that the value does not come from an expression.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}

@@ -57,8 +57,8 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 }
 
-// TestTreeMeansTheSame adds all default values to the example configuration and checks that its meaning does not change.
-// Therefore the default values in the reference must equal the default values in the code.
+// TestTreeMeansTheSame adds all default values from the reference to the example configuration. The meaning of the
+// configuration must not change, so these values must equal the default values in the code.
 func TestTreeMeansTheSame(t *testing.T) {
 	for name, text := range map[string]string{"the tour": tour(t), "nothing": "", "a little": "sandbox {\n  deny = [\"**/x\"]\n}\nplugin \"a\" {\n  path = \"x\"\n}\n"} {
 		dir := t.TempDir()

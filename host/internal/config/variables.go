@@ -54,7 +54,7 @@ type variable struct {
 	from  string
 }
 
-// prelude evaluates variables and locals. It returns the remaining body.
+// prelude evaluates the blocks of variables and locals. It returns the rest of the body.
 func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	var f preludeHCL
 	d.add(gohcl.DecodeBody(body, d.ctx, &f))
@@ -167,7 +167,7 @@ func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
 		if nestedExpression([]byte(raw), source) != nil {
-			d.complain(source+" is nested too deep", "At most %d levels or operators may stand in each other.", maxNested)
+			d.complain(source+" is nested too deep", "At most %d levels or operators can be nested.", maxNested)
 			v.value = &cty.DynamicVal
 			return
 		}
@@ -284,7 +284,7 @@ func (d *decoder) locals(blocks []localsHCL) {
 			return
 		}
 		if open[name] {
-			d.fail(a.NameRange, fmt.Sprintf("The local %q refers to itself", name), "Give one of those on the way back to it a value of its own.")
+			d.fail(a.NameRange, fmt.Sprintf("The local %q refers to itself", name), "It is part of a cycle of references. Give one of the locals in the cycle a value without a reference to the others.")
 			values[name] = cty.DynamicVal
 			return
 		}
@@ -329,8 +329,8 @@ func (c *Config) secret(e hcl.Expression) bool {
 // leastHidden is the minimum length of a sensitive text, in bytes, to be hidden in other texts.
 const leastHidden = 4
 
-// hideSecrets returns a function that looks up environment variables. If the name of a variable is the name of a secret,
-// its value is hidden in all texts, because the value can be part of any setting.
+// hideSecrets returns a function that looks up environment variables. If the name of a variable suggests a secret, the value
+// of the variable is hidden in all texts, because any setting can contain it.
 func (d *decoder) hideSecrets(look func(string) (string, bool)) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := look(name)

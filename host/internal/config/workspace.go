@@ -14,7 +14,7 @@ import (
 type Workspace struct {
 	// Mode is "direct", "branch" or "require".
 	Mode string
-	// Backend is "auto" or "overlay".
+	// Backend is "auto", "overlay" or "copy".
 	Backend     string
 	Limits      BranchLimits
 	Checkpoints Checkpoints
@@ -22,10 +22,11 @@ type Workspace struct {
 
 // BranchLimits limits branches.
 type BranchLimits struct {
-	// Layer is the maximum size of what a branch changes, in bytes, and Files is the maximum number of files in it.
+	// Layer is the maximum size, in bytes, of the changes in a branch. Files is the maximum number of files in these
+	// changes.
 	Layer uint64
 	Files int
-	// Age is the time after which a branch is removed whose changes are all applied.
+	// Age is the time after which a branch is removed if all its changes are applied.
 	Age time.Duration
 }
 
@@ -33,11 +34,11 @@ type BranchLimits struct {
 type Checkpoints struct {
 	// Automatic makes a checkpoint before each call that can change files.
 	Automatic bool
-	// Keep is the maximum number of automatic checkpoints of a branch, and Bytes is the maximum size of what all its
-	// checkpoints store.
+	// Keep is the maximum number of automatic checkpoints of a branch. Bytes is the maximum size of the data that all
+	// checkpoints of a branch store.
 	Keep  int
 	Bytes uint64
-	// Ignored also stores files that git ignores.
+	// Ignored means that checkpoints also store files that git ignores.
 	Ignored bool
 }
 
@@ -72,7 +73,7 @@ type checkpointsHCL struct {
 func (d *decoder) workspace(w *workspaceHCL) {
 	out := &d.cfg.Workspace
 	out.Mode = d.choice(w.Mode, out.Mode, "direct", "branch", "require")
-	out.Backend = d.choice(w.Backend, out.Backend, "auto", "overlay")
+	out.Backend = d.choice(w.Backend, out.Backend, "auto", "overlay", "copy")
 	if l := w.Limits; l != nil {
 		if n := d.size(l.Layer); n > 0 {
 			out.Limits.Layer = n
@@ -98,7 +99,7 @@ func (d *decoder) workspace(w *workspaceHCL) {
 	}
 }
 
-// age evaluates a duration of days, such as "14d", or any other duration.
+// age evaluates a duration. It also accepts days, such as "14d".
 func (d *decoder) age(e hcl.Expression) time.Duration {
 	var s string
 	if diags := gohcl.DecodeExpression(e, d.ctx, &s); !diags.HasErrors() {

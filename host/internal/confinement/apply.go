@@ -7,9 +7,9 @@ import (
 	"toolhost.dev/host/internal/repository"
 )
 
-// GuardApply prepares for the apply of a branch in a workspace. The returned function removes files from new repositories
-// through which git would run programs, and returns messages about these files. The sandbox of a branch cannot do that,
-// because nobody outside of it sees the files before the apply.
+// GuardApply prepares for the apply of a branch in a workspace. The apply can add repositories with files that make git run
+// programs. The returned function removes these files and returns messages about them. This check cannot happen earlier,
+// because nobody outside of the branch's sandbox sees the files before the apply.
 func GuardApply(cfg *config.Config, parts *Parts, workspace string) (after func() []string, err error) {
 	l := New(cfg, parts)
 	off, settings := cfg.Sandbox.Repositories == "off", l.settings()

@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // program is the file name of the launcher. The launcher is in the parent of the directory of the bundled plugins.
@@ -29,16 +30,20 @@ const program = "toolhost-sandbox"
 type Parts struct {
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
-	Home    state.Home
+	Home    statedir.Home
 	// Commands locates the programs that commands use to call tools. Nil means that commands cannot call tools.
 	Commands Commands
 	// Sum returns the SHA-256 of a file. It caches the results, so that a repeated call is fast.
 	Sum func(path string) ([32]byte, error)
-	// Branches returns a detached mount of a branch for one process. Nil means that no session has a branch.
+	// Branches returns a detached mount of the branch with the given key, for one process. Nil means that no session has a
+	// branch.
 	Branches func(key string) (*os.File, error)
-	// Layer returns the directory with what a mounted branch changed below a path of the workspace, or "" if it is not
-	// mounted. Nil means that no session has a branch.
+	// Layer returns the directory that contains the changes of a mounted branch at and below a path of the workspace. It
+	// returns "" if the branch is not mounted. Nil means that no session has a branch.
 	Layer func(key, path string) string
+	// Refresh makes all processes of the branch with the given key see the current workspace. Nil means that no session has
+	// a branch.
+	Refresh func(key string) error
 	// Denials records the accesses that sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.
@@ -123,16 +128,15 @@ func Profile(p *config.Plugin) sandbox.Profile {
 	return out
 }
 
-// Profile returns a plugin's sandbox profile. In addition to the function Profile, it records whether the configuration
-// denies paths.
+// Profile returns a plugin's sandbox profile. Unlike the function Profile, it also sets the field DeniedPaths.
 func (l *Launcher) Profile(p *config.Plugin) sandbox.Profile {
 	out := Profile(p)
 	out.DeniedPaths = len(l.cfg.Permissions.Paths.Deny) > 0
 	return out
 }
 
-// Choose returns the backend for a plugin. If the backend differs from the wanted backend, weaker is the reason. If the
-// plugin must not run with this backend, err is set.
+// Choose returns the backend for a plugin. If the backend is weaker than the configured backend, the result "weaker" is
+// the reason. If the plugin must not run with this backend, the result "err" is not nil.
 func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, weaker, err error) {
 	mode := Enforce(l.cfg, p)
 	if mode == "off" {
@@ -157,8 +161,9 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	return backend, nil, nil
 }
 
-// wholeFileSystem returns the strongest backend that supports access to the whole file system. This machine need not
-// support all features of the backend. The launcher can enforce the other features, because a stronger backend works.
+// wholeFileSystem returns the strongest backend that supports access to the whole file system. It does not check
+// whether this machine supports the backend. A stronger backend works on this machine, so the launcher can enforce
+// everything that the returned backend needs.
 func (l *Launcher) wholeFileSystem() sandbox.Backend {
 	for _, b := range sandbox.Backends() {
 		if b.Abilities().WholeFileSystem {
@@ -188,7 +193,8 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	return nil
 }
 
-// advice reports whether denied paths can be enforced for a plugin only with a private root.
+// advice reports whether a plugin has denied paths. Only a private root can enforce them; without it, they are only
+// advice.
 func (l *Launcher) advice(p *config.Plugin) bool {
 	prof := l.Profile(p)
 	return prof.DeniedPaths && !prof.NoRoots

@@ -20,8 +20,9 @@ var exceeded = []struct {
 	printed *lazyregexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.
 	limit func(sandbox.Profile) string
-	// always reports whether a message of a successful call also counts. A shell can fail to fork and still succeed. The
-	// output must then contain "fork: ", because this text is faster to find than the expression.
+	// If the field "always" is true, the message also counts in the output of a successful call, because a shell can
+	// succeed although it failed to fork. The output must then contain "fork: ". A search for this text is faster than
+	// the regular expression.
 	always bool
 	// text is the description of the limit, with %s for the value. The field "setting" is the name of the limit in the
 	// sandbox block.
@@ -85,16 +86,19 @@ var exceeded = []struct {
 	},
 }
 
-// Exceeded returns messages about the limits that a call reached. The evidence is the printed output of the call. The
-// output of a successful call can mention any error, so only the fork errors of a shell count.
+// Exceeded returns messages about the limits that a call reached. It finds them in the printed output of the call. The
+// output of a successful call can mention any error, so only messages about a failed fork count there.
 func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string, failed bool) []string {
+	if !failed && !Profile(p).StartProcesses { // such a plugin runs no shell, so its successful calls have no failed forks
+		return nil
+	}
 	var out []string
 	forks := strings.Contains(printed, "fork: ")
 	for _, e := range exceeded {
 		if judged := failed || e.always && forks; !judged || !e.printed.MatchString(printed) {
 			continue
 		}
-		prof := Profile(p) // only now, because most calls reach no limit
+		prof := Profile(p) // read the profile only now, because most calls reach no limit
 		limit := e.limit(prof)
 		if limit == "" {
 			continue
@@ -122,13 +126,14 @@ func block(cfg *config.Config, p *config.Plugin) string {
 	if p.Mounted {
 		where = fmt.Sprintf("field %q", p.Name)
 	}
-	if at := cfg.PluginPosition(p.Name); at != "" && !p.Added { // the operator adds the block of a bundled plugin
+	if at := cfg.PluginPosition(p.Name); at != "" && !p.Added { // an added plugin has no block with a position: the operator must first add the block
 		where += " (" + at + ")"
 	}
 	return where
 }
 
-// overMemory returns a function that reports a process that was killed because a plugin used too much memory.
+// overMemory returns a function for the host to call when it killed a process because the plugin used too much memory. The
+// function reports the killed process.
 func (l *Launcher) overMemory(p *config.Plugin, limit uint64) func(footprint.Killed) {
 	return func(k footprint.Killed) {
 		now := time.Now()

@@ -4,14 +4,18 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// TestExceeded checks which limit is reported for the message of a program.
+// TestExceeded checks which exceeded limit is recognized in the output of a program.
 func TestExceeded(t *testing.T) {
 	l := New(&config.Config{Sandbox: config.Sandbox{Backend: sandbox.Auto, Enforce: "auto"}}, &Parts{})
 	l.probe.Do(func() { l.kernel = sandbox.Kernel{Launcher: "/l", ABI: 7, Seccomp: true, Namespaces: true} })
+	exec := true
+	shell := &config.Plugin{Name: "p", Confinement: config.Confinement{Exec: &exec}}
 	for _, tc := range []struct {
 		printed string
 		failed  bool
@@ -30,10 +34,13 @@ func TestExceeded(t *testing.T) {
 		{"CPU time limit exceeded", true, ""}, // this limit has no default
 		{"no such file", true, ""},
 	} {
-		got := strings.Join(l.Exceeded(&config.Plugin{Name: "p"}, nil, tc.printed, tc.failed), "|")
+		got := strings.Join(l.Exceeded(shell, nil, tc.printed, tc.failed), "|")
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%q: %q, want %q", tc.printed, got, tc.want)
 		}
+	}
+	if got := l.Exceeded(&config.Plugin{Name: "p"}, nil, "x.sh: line 2: fork: retry: Resource temporarily unavailable\n", false); got != nil {
+		t.Errorf("a plugin without a shell that shows a file: %q", got)
 	}
 	set := &config.Plugin{Name: "p", Confinement: config.Confinement{Limits: config.Limits{Files: 300, Memory: config.Unlimited}}}
 	if got := l.Exceeded(set, nil, "Too many open files. Cannot allocate memory", true); len(got) != 1 || strings.Contains(got[0], "ulimit") {
@@ -81,6 +88,30 @@ func TestWeaker(t *testing.T) {
 		got := l.Weaker(&shell, nil)
 		if (got != "") != tc.want || got != l.Problem(nil) || l.Weaker(&reader, nil) != "" {
 			t.Errorf("%+v: %q, %q, %q", tc, got, l.Problem(nil), l.Weaker(&reader, nil))
+		}
+	}
+}
+
+// TestHintsInBranches checks the hints about failures that only occur in a branch, and that a hint which suggests to
+// permit changes outside of a branch says that the branch does not hold them back.
+func TestHintsInBranches(t *testing.T) {
+	l := New(&config.Config{}, &Parts{})
+	p := &config.Plugin{Name: "p"}
+	in := []tool.Root{{Path: "/ws", Writable: true, Branch: "b", View: "/proc/self/fd/9"}}
+	const before = "touch: cannot touch '/other/x': Read-only file system\n"
+	for _, tc := range []struct {
+		roots         []tool.Root
+		printed, want string
+	}{
+		{in, "mv: cannot move 'd' to 'e': Invalid cross-device link", "cannot be renamed in one step. Use mv"},
+		{in, "OSError: [Errno 18] EXDEV", "cannot be renamed in one step. Use mv"},
+		{in, "Value too large for defined data type", "Replace the file with a copy"},
+		{in, before, `write = ["/other"] in the sandbox block of plugin "p". The branch does not hold back changes there`},
+		{[]tool.Root{{Path: "/ws", Writable: true}}, before, `write = ["/other"] in the sandbox block of plugin "p"`},
+	} {
+		got := l.pathHint(p, sandbox.Profile{}, tc.roots, nil, tc.printed)
+		if !strings.Contains(got, tc.want) || strings.Contains(got, "The branch") != strings.Contains(tc.want, "The branch") {
+			t.Errorf("%q: the hint is %q, want %q", tc.printed, got, tc.want)
 		}
 	}
 }

@@ -20,8 +20,8 @@ var refusedByMask = lazyregexp.New(`(?im)^.*(?:permission denied|read-only|resou
 // the expression, and most output contains no such substring.
 var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot permitted", "nvalid cross-device link", "EACCES", "EROFS", "EBUSY"}
 
-// explainMasks returns messages about masks that caused errors in the output. Without these messages, a model would try
-// to get around the masks.
+// explainMasks returns messages about the masks that caused errors in the printed output. Without these messages, a model
+// would look for a way around the masks.
 func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed string) (out []string) {
 	if len(roots) == 0 {
 		return nil
@@ -86,7 +86,8 @@ func part(c byte) bool {
 	return c == '.' || c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// shorten returns the first of several paths, and "" for an empty list.
+// shorten joins at most three of the paths for a message, and adds the number of the remaining paths. It returns "" for an
+// empty list.
 func shorten(paths []string) string {
 	if len(paths) == 0 {
 		return ""

@@ -53,8 +53,8 @@ func (l *Launcher) Limits(p *config.Plugin) string {
 	return "Sandbox: " + strings.Join(append(limits, "only the workspace can be changed"), "; ") + "."
 }
 
-// Hint returns one sentence about a failure of a command that the sandbox caused. The sentence names the setting with
-// which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
+// Hint returns one sentence that explains how the sandbox caused the failure of a command. The sentence names the setting
+// with which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
 func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
 	prof := Profile(p)
 	if !prof.StartProcesses || e.Exit == 0 && !e.TimedOut && !offline.MatchString(e.Printed) {
@@ -204,7 +204,14 @@ var secret = lazyregexp.New(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgp
 
 // pathHint returns a hint for a path that the sandbox protects from writing or does not show.
 func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend, printed string) string {
-	if slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Branch != "" }) {
+	for _, line := range refusedRead.FindAllString(printed, 5) {
+		for _, m := range absolutePath.FindAllStringSubmatch(line, 5) {
+			if at, copied := scratch.Copied(roots, m[1]); copied {
+				return fmt.Sprintf("This session works in a branch that is a copy of the workspace, and %s is not in it. Use %s", m[1], at)
+			}
+		}
+	}
+	if slices.ContainsFunc(roots, func(r tool.Root) bool { return r.View != "" }) {
 		switch {
 		case strings.Contains(printed, syscall.EOVERFLOW.Error()) || strings.Contains(printed, "Value too large for defined data type"):
 			return "In a branch, files and directories of other owners or groups cannot be changed. Replace the file with a copy (cp FILE FILE.new; mv FILE.new FILE), or work without a branch"
@@ -214,7 +221,11 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 	}
 	for _, line := range refusedWrite.FindAllString(printed, 5) {
 		if path := outside(line, writable(prof, roots)); path != "" {
-			return fmt.Sprintf("The sandbox permits changes only in the workspace. To permit them in %[1]s, the operator sets write = [%[1]q] in the sandbox block of %[2]s", filepath.Dir(path), block(l.cfg, p))
+			hint := fmt.Sprintf("The sandbox permits changes only in the workspace. To permit them in %[1]s, the operator sets write = [%[1]q] in the sandbox block of %[2]s", filepath.Dir(path), block(l.cfg, p))
+			if slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Branch != "" }) {
+				hint += ". The branch does not hold back changes there: they take effect at once, and discarding the branch does not undo them"
+			}
+			return hint
 		}
 	}
 	own := backend.Abilities().OwnRoot
@@ -242,7 +253,7 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 	return ""
 }
 
-// writable returns the directories in which commands can write.
+// The function "writable" returns the directories in which commands can write.
 func writable(prof sandbox.Profile, roots []tool.Root) []string {
 	out := slices.Clone(prof.Write)
 	for _, r := range roots {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"toolhost.dev/sdk/tool"
 
@@ -36,7 +37,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		return nil, err
 	}
 	prof := Profile(p)
-	at, err := l.place(p, prof, start)
+	at, err := l.place(p, prof, start, roots)
 	at.Roots, at.Temporary = roots, temporary
 	if err != nil {
 		return nil, err
@@ -90,7 +91,8 @@ func (l *Launcher) wrap(c *confined, roots []tool.Root, policy confine.Policy) (
 	return err
 }
 
-// unconfined prepares the start of a plugin that is not confined. A non-nil weaker is the reason.
+// The method "unconfined" prepares the start of a plugin that is not confined. If the argument "weaker" is not nil, it
+// is the reason.
 func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Root, weaker error) {
 	if weaker != nil {
 		l.parts.Log.Info("the plugin is not confined", "plugin", p.Name, "why", weaker)
@@ -100,10 +102,10 @@ func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Ro
 	}
 }
 
-// place determines the paths for a plugin's sandbox and creates the directories among them.
-func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
+// place determines the paths that a plugin's sandbox needs. It creates directories that do not exist.
+func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start, roots []tool.Root) (sandbox.Place, error) {
 	home := l.parts.Home
-	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: slices.Concat(l.cfg.Protected, inCopies(l.cfg.Protected, roots))}
 	if p.Source != "" {
 		at.Beside = filepath.Dir(p.Path)
 	}
@@ -133,8 +135,8 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// Verify returns an error if a program gets the rights of a bundled plugin without being this plugin. The program can
-// have changed after the configuration was read.
+// Verify returns an error if a program would get the rights of a bundled plugin but is not the program of this plugin. The
+// program can have changed after the configuration was read.
 func (l *Launcher) Verify(p *config.Plugin, program string) error {
 	if p.Bundled == "" || !manifest.ByContent() {
 		return nil

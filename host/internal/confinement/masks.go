@@ -21,16 +21,18 @@ import (
 )
 
 const (
-	// fresh is the maximum age of the search for denied and protected paths that a call can reuse. A call needs a new
-	// search in any case if a call that can write ended meanwhile, or if an entry of a root was created or removed.
+	// The constant "fresh" is the maximum age of a search for denied and protected paths that a call can reuse.
+	// Whatever its age is, a search cannot be reused if a call that can write has ended since the search, or if an
+	// entry of a root was created or removed.
 	fresh = 100 * time.Millisecond
-	// freshSettings replaces fresh if only settings of other programs are protected. The host removes the settings that
-	// calls create. Therefore an old search can only miss settings that other programs create.
+	// freshSettings replaces fresh if the rules protect only settings of other programs. An older search suffices then: the
+	// host removes settings that calls create, so the search can only miss settings that programs outside of the sandbox
+	// create.
 	freshSettings = 5 * time.Second
 	// maxFinders is the maximum number of cached finders without a running plugin.
 	maxFinders = 16
-	// maskAttempts limits how often missing masks are mounted in one check. Masks disappear if another program replaces
-	// the files meanwhile.
+	// maskAttempts limits how often a check tries to mount missing masks. A new mask disappears if another program replaces
+	// the file during the check.
 	maskAttempts = 5
 )
 
@@ -45,8 +47,10 @@ type masks struct {
 // search is a finder together with state that all plugins with the same rules and roots share.
 type search struct {
 	*paths.Finder
-	// hides reports whether some paths are denied. settings reports whether only settings of other programs are
-	// protected.
+	// The field "below" is the search of the workspace itself if a root is a branch. Otherwise it is nil.
+	below *search
+	// The field "hides" reports whether some paths are denied. The field "settings" reports whether only settings of
+	// other programs are protected.
 	hides, settings bool
 
 	mu    sync.Mutex
@@ -71,10 +75,14 @@ func (s *search) sweep() ([]paths.Match, int, error) {
 	return m, generation, err
 }
 
+// expire marks the last search as too old, so that the check before the next call searches again.
 func (s *search) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stale = true
+	if s.below != nil {
+		s.below.expire()
+	}
 }
 
 // masked is a running plugin with masks.
@@ -84,13 +92,19 @@ type masked struct {
 	// writes reports that the plugin can write. Protected paths need masks only for such plugins.
 	writes        bool
 	roots         []tool.Root
+	refresh       func(branch string) error // see [Parts.Refresh]
 	launcher, dir string
 	objects       [2]warden.Object
 
 	mu         sync.Mutex
 	inside     *warden.Inside // nil before the start and after the end
 	applied    map[string]string
-	generation int
+	seen       map[string]bool // all paths that have or had a mask
+	generation int             // of the last search whose masks are all mounted
+	watched    int             // generation of the last search whose directories are all watched
+	// The field "absent" lists the wanted masks whose paths the plugin did not see at the last check. In a branch, such a
+	// path can appear without a new match, because the kernel caches missing names until the branch is refreshed.
+	absent []confine.Mask
 }
 
 // mask adds masks to the policy of a plugin before the plugin starts. The result is nil if the plugin needs no masks.
@@ -107,8 +121,8 @@ func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Ro
 		return nil, err
 	}
 	m := &masked{
-		search: l.parts.masks.search(rules, l.searched(roots)), plugin: p.Name, writes: prof.WriteRoots, roots: roots,
-		launcher: l.Kernel().Launcher, dir: dir, applied: make(map[string]string),
+		search: l.parts.masks.search(rules, l.searched(roots)), plugin: p.Name, writes: prof.WriteRoots, roots: roots, refresh: l.parts.Refresh,
+		launcher: l.Kernel().Launcher, dir: dir, applied: make(map[string]string), seen: make(map[string]bool),
 	}
 	for i, name := range []string{confine.MaskFile, confine.MaskDirectory} {
 		if m.objects[i], err = warden.ObjectAt(filepath.Join(dir, name)); err != nil {
@@ -121,11 +135,16 @@ func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Ro
 	}
 	m.generation = generation
 	out.MaskDir, out.Masks = dir, m.wanted(matches)
-	for _, w := range out.Masks {
-		m.applied[w.Path] = w.Kind
-	}
+	m.note(out.Masks)
 	if err := l.parts.masks.add(m); err != nil {
 		return nil, err
+	}
+	if err := l.parts.masks.watch(m, generation); err != nil {
+		l.parts.masks.remove(m)
+		return nil, err
+	}
+	if m.search.hides { // a file can have been created before its directory was watched
+		m.search.expire()
 	}
 	return m, nil
 }
@@ -174,11 +193,11 @@ func (l *Launcher) settings() []string {
 	})
 }
 
-// searched returns the roots to search for paths. It omits the state directory of the host.
+// The method "searched" returns the roots to search for paths. It omits the state directory of the host.
 func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	for _, r := range roots {
-		if home := l.parts.Home.Root; home == "" || !(tool.Root{Path: home}).Contains(r.Path) {
-			root := paths.Root{Path: r.Path, Writable: r.Writable, View: r.View}
+		if home := l.parts.Home.Root; home == "" || r.CopyOf != "" || !(tool.Root{Path: home}).Contains(r.Path) {
+			root := paths.Root{Path: r.Path, Writable: r.Writable, View: r.View, CopyOf: r.CopyOf}
 			if r.Branch != "" && l.parts.Layer != nil {
 				root.Layer = l.parts.Layer(r.Branch, r.Path)
 			}
@@ -188,8 +207,8 @@ func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	return out
 }
 
-// The method "search" returns the search for the rules in the roots. All branches of a workspace share the search of the
-// workspace itself.
+// The method "search" returns the search for the rules in the roots. If a root is a branch, the search uses the search of
+// the workspace itself, which all branches of the workspace share.
 func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,14 +230,13 @@ func (m *masks) searchLocked(rules *paths.Rules, roots []paths.Root) *search {
 			}
 		}
 	}
-	var finder *paths.Finder
+	s := &search{hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
 	if layered := layeredRoots(roots); len(layered) == 0 {
-		finder = paths.New(roots, *rules)
+		s.Finder = paths.New(roots, *rules)
 	} else {
-		below := m.searchLocked(rules, layered)
-		finder = paths.NewLayered(roots, *rules, below.Finder, below.sweep)
+		s.below = m.searchLocked(rules, layered)
+		s.Finder = paths.NewLayered(roots, *rules, s.below.Finder, s.below.sweep)
 	}
-	s := &search{Finder: finder, hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
 	m.finders[key] = s
 	return s
 }
@@ -233,21 +251,16 @@ func layeredRoots(roots []paths.Root) (out []paths.Root) {
 	return out
 }
 
-// add registers a plugin that is about to start, and monitors the directories of its matches.
+// add registers a plugin that is about to start.
 func (m *masks) add(p *masked) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p.search.hides {
-		if m.watcher == nil {
-			w, err := newWatcher(m)
-			if err != nil {
-				return err
-			}
-			m.watcher = w
-		}
-		if err := m.watcher.watch(p.search.Directories()); err != nil {
+	if p.search.hides && m.watcher == nil {
+		w, err := newWatcher(m)
+		if err != nil {
 			return err
 		}
+		m.watcher = w
 	}
 	m.plugins = append(m.plugins, p)
 	return nil
@@ -284,7 +297,7 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 			others = append(others, p)
 		}
 	}
-	if out == nil { // return all processes, because a directory can have several paths
+	if out == nil { // no process has this first root, but one directory can have several paths, so return all processes
 		return others
 	}
 	return out
@@ -353,13 +366,19 @@ func (p *masked) check(matches []paths.Match, generation int) error {
 	if p.inside == nil {
 		return nil // the plugin is starting with masks or has ended
 	}
+	complete := false
+	defer func() {
+		if !complete { // the next check must compare all masks
+			p.generation = 0
+		}
+	}()
 	for range maskAttempts {
 		missing, err := p.missing(matches, generation)
 		if err != nil {
 			return err
 		}
 		if len(missing) == 0 {
-			p.generation = generation
+			p.generation, complete = generation, true
 			return nil
 		}
 		if err := p.inside.Mask(p.launcher, p.dir, missing); errors.Is(err, warden.ErrEnded) {
@@ -367,11 +386,22 @@ func (p *masked) check(matches []paths.Match, generation int) error {
 		} else if err != nil {
 			return fmt.Errorf("a denied or protected path cannot be masked: %w", err)
 		}
-		for _, m := range missing {
-			p.applied[m.Path] = m.Kind
-		}
+		p.note(missing)
 	}
 	return errors.New("denied or protected paths are replaced faster than they can be masked; stop the program that does this")
+}
+
+// The method "note" records masks that were mounted.
+func (p *masked) note(all []confine.Mask) {
+	if len(p.seen) > 4*paths.MaxMatches {
+		clear(p.seen)
+		for path := range p.applied {
+			p.seen[path] = true
+		}
+	}
+	for _, m := range all {
+		p.applied[m.Path], p.seen[m.Path] = m.Kind, true
+	}
 }
 
 // The method "missing" returns the masks that are not mounted.
@@ -387,16 +417,19 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 			gone = true
 		}
 	}
-	if !gone && generation == p.generation {
-		return nil, nil
+	wanted := p.absent
+	if gone || generation != p.generation {
+		wanted = p.wanted(matches)
 	}
-	for _, m := range p.wanted(matches) {
+	p.absent = nil
+	for _, m := range wanted {
 		if p.applied[m.Path] == m.Kind {
 			continue
 		}
 		ok, err := p.holds(m.Path, m.Kind)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the plugin cannot see the path, or the path no longer exists
+		case errors.Is(err, fs.ErrNotExist):
+			p.absent = append(p.absent, m)
 		case err != nil:
 			return nil, fmt.Errorf("%s cannot be checked: %w", m.Path, err)
 		case ok && m.Kind == confine.Hide: // the file was renamed, and its mask moved with it
@@ -451,39 +484,12 @@ func (l *Launcher) prepareMasks(p *config.Plugin, roots []tool.Root) {
 	}
 }
 
-// check checks the masks of one process.
+// check checks the masks of one process. If the search fails, it checks the masks that the last search needed.
 func (m *masks) check(p *masked) error {
-	before := p.search.current()
 	matches, generation, err := p.search.sweep()
 	if err != nil {
-		return err
+		matches, generation, _ = p.search.Recent(0)
+		return errors.Join(err, p.check(matches, generation))
 	}
-	if p.search.hides && generation != before {
-		m.mu.Lock()
-		w := m.watcher
-		m.mu.Unlock()
-		if w != nil {
-			if err := w.watch(p.search.Directories()); err != nil {
-				return err
-			}
-		}
-	}
-	return p.check(matches, generation)
-}
-
-// current returns the generation of the last search.
-func (s *search) current() int {
-	_, generation, _ := s.Recent(0)
-	return generation
-}
-
-// expire marks the last search as too old, so that the check before the next call searches again.
-func (m *masks) expire() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.finders {
-		if !s.settings {
-			s.expire()
-		}
-	}
+	return errors.Join(m.watch(p, generation), p.check(matches, generation))
 }

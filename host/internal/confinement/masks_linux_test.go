@@ -3,14 +3,17 @@ package confinement
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/paths"
 	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/sandbox/warden"
+	"toolhost.dev/host/internal/stamp"
 )
 
 // mounts returns the paths of n mounts of this process. The mounts represent masks.
@@ -34,7 +37,8 @@ func mounts(tb testing.TB, n int) map[string]string {
 	return out
 }
 
-// BenchmarkMasks measures the check of ten masks before a call, without a search.
+// BenchmarkMasks measures how long it takes to check that ten masks are still mounted. This is the check before a call
+// without a new search.
 func BenchmarkMasks(b *testing.B) {
 	inside, err := warden.Enter(os.Getpid())
 	if err != nil {
@@ -58,7 +62,7 @@ func BenchmarkMasks(b *testing.B) {
 	}
 }
 
-// TestNames checks which output lines contain a path as a separate word.
+// TestNames checks which lines of a program's output count as naming a path.
 func TestNames(t *testing.T) {
 	for line, want := range map[string]bool{
 		"cat: .env: Permission denied": true, "open './.env'": true, "a/.env/b": true, "x.env: denied": false, ".env.example": false, ".envrc .env": true, "": false,
@@ -69,7 +73,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWanted checks the order and the kinds of masks.
+// TestWanted checks the order and the kinds of the masks that are made for matches.
 func TestWanted(t *testing.T) {
 	p := &masked{writes: true, roots: []tool.Root{{Path: "/ws", Writable: true}}}
 	matches := []paths.Match{{Path: "/ws/.env", Hidden: true}, {Path: "/ws/a/.vscode", Setting: true}, {Path: "/ws/b/c/keep"}, {Path: "/ws/b/d/keep"}}
@@ -86,5 +90,74 @@ func TestWanted(t *testing.T) {
 	p.writes = false
 	if all := strings.Join(got(), ", "); all != "hide /ws/.env" {
 		t.Errorf("of a plugin that only reads: %s", all)
+	}
+}
+
+// TestExpireBelow checks that a search of a branch that is marked as too old finds a new file in the workspace. A file in
+// a subdirectory does not change the root, so the search of the workspace itself must also be marked.
+func TestExpireBelow(t *testing.T) {
+	base, layer := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(base, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(stamp.Settled + 50*time.Millisecond) // from here on, a stamp shows whether the directories changed
+	var all masks
+	s := all.search(&paths.Rules{Hide: []string{"**/*.env"}}, []paths.Root{{Path: base, Layer: layer}})
+	found := func() int {
+		t.Helper()
+		matches, _, err := s.sweep()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(matches)
+	}
+	if n := found(); n != 0 {
+		t.Fatalf("%d matches in an empty directory", n)
+	}
+	if err := os.WriteFile(filepath.Join(base, "d", "late.env"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.expire()
+	if n := found(); n != 1 {
+		t.Errorf("%d matches after a file was created", n)
+	}
+}
+
+// TestFailedMask checks that a mask that could not be mounted is reported at each check, also if the search finds the
+// same paths as before, and if the search fails.
+func TestFailedMask(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "a.env")
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inside, err := warden.Enter(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all masks
+	p := &masked{
+		search: all.search(&paths.Rules{Hide: []string{"**/*.env"}}, []paths.Root{{Path: dir}}), roots: []tool.Root{{Path: dir}}, inside: inside,
+		launcher: filepath.Join(dir, "none"), applied: map[string]string{secret: confine.Hide}, seen: make(map[string]bool),
+	}
+	_, p.generation, err = p.search.Sweep() // as if the mask had been mounted, and then a program had replaced the file
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.plugins = append(all.plugins, p)
+	defer all.remove(p)
+	for range 2 {
+		if err := all.check(p); err == nil || !strings.Contains(err.Error(), "cannot be masked") {
+			t.Errorf("a mask that cannot be mounted: %v", err)
+		}
+	}
+	for i := range paths.MaxMatches {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)+".env"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.search.expire()
+	if err := all.check(p); err == nil || !strings.Contains(err.Error(), "at most") || !strings.Contains(err.Error(), "cannot be masked") {
+		t.Errorf("with too many denied paths: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func gateKey(plugin, owner string, roots []tool.Root) string {
 	return b.String()
 }
 
-// gated reports whether the exec gate judges the programs of a plugin that runs under the given backend.
+// The method "gated" reports whether the exec gate judges the programs of a plugin that runs under the given backend.
 func (l *Launcher) gated(prof *sandbox.Profile, backend sandbox.Backend) bool {
 	return prof.StartProcesses && l.Kernel().Gate(backend) == nil
 }
@@ -43,8 +43,8 @@ func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
 	return err == nil && l.gated(&prof, backend) && (l.listed == nil || listable(p) && backend.Abilities().OwnRoot)
 }
 
-// listable reports whether the list of programs applies to a plugin. It does not apply to the programs of fields,
-// because the operator chooses these programs.
+// listable reports whether the list of programs applies to a plugin. It does not apply to the plugins of fields, because the
+// operator chose their programs in the configuration.
 func listable(p *config.Plugin) bool { return p.Field == "" }
 
 // Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if the programs are

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// confined is a confined plugin process.
+// The type "confined" is a confined plugin process.
 type confined struct {
 	launcher *Launcher
 	plugin   *config.Plugin

@@ -65,7 +65,7 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 		}
 	}
 	for _, r := range roots {
-		if r.Writable && prof.WriteRoots && r.Branch == "" { // what a branch creates is checked when it is applied
+		if r.Writable && prof.WriteRoots && r.Branch == "" { // files in a branch are checked when the branch is applied
 			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit, settings)
 		}
 	}
@@ -78,6 +78,11 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 		return nil, nil
 	}
 	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses && !off { // commands can write to this directory
+		// Create the directory, because the plugin starts only later. Files that a command then creates in the
+		// directory must not count as old.
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, tool.Errorf(tool.Unavailable, "The call was not run, because the state directory of plugin %s cannot be made: %w. Check the host's state directory", p.Name, err)
+		}
 		add(dir, false, nil)
 	}
 	after, err = guard.Watch(dirs, prof.WriteGit)

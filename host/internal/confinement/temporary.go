@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/host/internal/scratch"
 )
 
-// Temporary returns the temporary directory dir of a session as a plugin sees it. A nil plugin means what most plugins see.
-// A sandbox with a root of its own shows the directory at [scratch.Path], unless the session has this path as a root.
-// Other processes use the path of the host.
+// Temporary returns the temporary directory dir of a session as a plugin sees it. If the plugin is nil, the result is
+// the directory as most plugins see it. A sandbox with a private root shows the directory at [scratch.Path], unless the
+// session has this path as a root. Other processes use the path of the host.
 func (l *Launcher) Temporary(p *config.Plugin, roots []tool.Root, dir string) tool.Root {
 	out := tool.Root{Path: dir, Source: dir, Writable: l.cfg.Sandbox.Workspace != "read-only"}
 	var backend sandbox.Backend = sandbox.None{}

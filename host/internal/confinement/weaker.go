@@ -19,7 +19,7 @@ func (l *Launcher) Weaker(p *config.Plugin, roots []tool.Root) string {
 	return l.describeLost(why, lost)
 }
 
-// lost returns the restrictions that are not enforced on a plugin, and the reason.
+// The method "lost" returns the restrictions that are not enforced on a plugin, and the reason.
 func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why error) {
 	if Enforce(l.cfg, p) != "auto" || p.Missing != "" {
 		return nil, nil

@@ -14,8 +14,14 @@ const (
 
 	// OpReleaseBranch ends the processes of a branch and unmounts it, so that another process can use it.
 	OpReleaseBranch = "release-branch"
-	OpTakeOver      = "take-over"
-	OpConsole       = "console"
+	// OpCheckpoint makes a checkpoint of a branch that the host has mounted, and OpRestore restores one. Programs keep running. The
+	// answer is null if the branch is not mounted.
+	OpCheckpoint = "checkpoint-branch"
+	OpRestore    = "restore-branch"
+	OpTakeOver   = "take-over"
+	// OpFleet carries out an operation on the fleet of the host.
+	OpFleet   = "fleet"
+	OpConsole = "console"
 
 	// OpSupervises reports whether people can answer asks of other hosts through this host. OpAsks lists the open asks of a
 	// host, and OpAnswer answers one.
@@ -24,18 +30,26 @@ const (
 	OpAnswer     = "answer"
 )
 
-// TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and the
-// path of a Unix socket on which it receives the descriptor.
+// TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and
+// the path of a Unix socket on which the client receives the descriptor.
 type TakeOverArgs struct {
 	Address string `json:"address"`
 	Socket  string `json:"socket"`
 }
 
-// ReleaseBranchArgs contains the arguments of OpReleaseBranch: the id and the name of the branch. If KeepJobs is true, the
-// answer is an error if jobs run in it.
+// ReleaseBranchArgs contains the arguments of OpReleaseBranch: the id and the name of the branch. If KeepJobs is true
+// and jobs run in the branch, the answer is an error.
 type ReleaseBranchArgs struct {
 	ID, Name string
 	KeepJobs bool
+}
+
+// CheckpointArgs contains the arguments of OpCheckpoint and OpRestore: the id of the branch, and whether files that git
+// ignores are left out. Message describes a new checkpoint. Number is the checkpoint that OpRestore restores.
+type CheckpointArgs struct {
+	ID, Message string
+	Number      int
+	SkipIgnored bool
 }
 
 // EnableArgs contains the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.

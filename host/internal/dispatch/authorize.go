@@ -21,7 +21,7 @@ func (d *Dispatcher) authorize() Stage {
 			if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}
-			if asker.ran { // the audit log has that the command ran, whatever the answer was
+			if asker.ran { // the audit log must show that the command ran, even if the person denied the call
 				c.Decision.Policy.Answered += " after a preview"
 			}
 			if err != nil {
@@ -39,7 +39,7 @@ func (d *Dispatcher) authorize() Stage {
 // last for weeks, and the user also creates files in this time.
 const maxSession = 24 * time.Hour
 
-// question returns the request to the policy about a call.
+// question returns the request with which the policy decides about a call.
 func (d *Dispatcher) question(c *Call) *policy.Request {
 	q := c.Question()
 	if q.Shell && d.Policy.Careful() {

@@ -9,24 +9,26 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/stage/versions"
 	"toolhost.dev/host/router"
 )
 
-// Pending is a resolved and queued call. The call starts when Run is called.
+// Pending is a call that is resolved and queued. The method Run starts the call.
 type Pending struct {
 	d    *Dispatcher // the dispatcher of the generation that contains the leased plugin
 	call Call
 	// unsettled reports that the route of the command depends on files in the session's directory. Earlier calls can
-	// change the directory and its files, so the route is determined again at the call's turn.
+	// change the directory and its files. Therefore the route is determined again when it is the call's turn.
 	unsettled bool
-	// exclusive reports that the call can change the session. Then no other process is allowed to change the session at
-	// the same time. The function label describes the call for messages.
+	// exclusive reports that the call can change the session. In this case, no other process is allowed to change the
+	// session at the same time. The function "label" describes the call for messages.
 	exclusive bool
 	label     func() string
 }
@@ -54,13 +56,13 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 		c.Ticket = nil
 		return p
 	}
-	claim := p.claim()
-	p.exclusive, p.label = claim.Kind != scheduler.Read && claim.Kind != scheduler.Free, claim.Label
-	c.Ticket.Claim(claim)
+	needs := p.claim()
+	p.exclusive, p.label = needs.Kind != scheduler.Read && needs.Kind != scheduler.Free, needs.Label
+	c.Ticket.Claim(needs)
 	return p
 }
 
-// beginInside resolves a child call. The function parse returns the command of the child call. A child call shares the
+// beginInside resolves a child call. The function "parse" returns the command of the child call. A child call shares the
 // queue position and the concurrency slots of its parent.
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
@@ -93,7 +95,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
 	if c.Identity.Depth == 0 { // a child call is visible only through its parent
-		alive := pulse.Start(c, nameOf(c), client, p.d.Pulse)
+		alive := pulse.Start(c, c.Name(), client, p.d.Pulse)
 		defer alive.Stop()
 		client = alive
 	}
@@ -107,7 +109,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 		}
 	}
 	if c.Identity.Answer == nil && c.Identity.Depth == 0 {
-		if err := stranded(c); err != nil {
+		if err := claim.Stranded(c); err != nil {
 			c.Identity.Answer = call.Refused(err)
 		}
 	}
@@ -126,8 +128,9 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	return res
 }
 
-// The method "keep" waits until the changes of the call to its session survive a kill of the host. If the changes cannot
-// be stored, it adds a note to the result. A call that did not run needs no note, because it only changed the history.
+// The method "keep" waits until the changes that the call made to its session are stored so that they survive a kill of
+// the host. If the changes cannot be stored, it adds a note to the result. A call that did not run needs no note,
+// because it only changed the history.
 func (d *Dispatcher) keep(c *Call, res *tool.Result) {
 	if err := d.State.Commit(); err != nil && c.Outcome.Ran {
 		notes.Unsaved(res, err)
@@ -174,7 +177,7 @@ func (p *Pending) resolve(cmd *router.Command) {
 			return
 		}
 		if id.Lease = p.d.Plugins.Reserve(id.Tool.Plugin, p.call.Request.Session.Principal.Owner()); id.Lease != nil {
-			p.d.chooseVersion(&p.call)
+			versions.Choose(p.d.Rollouts, &p.call)
 			return
 		}
 		p.d = p.d.latest()
@@ -213,7 +216,7 @@ func (d *Dispatcher) bind(c *Call) {
 	e, err := d.Registry.Enabled(cmd.Namespace, name)
 	switch {
 	case err != nil && native:
-		id.Answer = call.Refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", firstWord(cmd), call.Shell))
+		id.Answer = call.Refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", cmd.FirstWord(), call.Shell))
 	case err != nil:
 		id.Answer = call.Refused(err)
 	case native:
@@ -276,9 +279,12 @@ func (d *Dispatcher) unloaded(cmd *router.Command) error {
 	return nil
 }
 
-func firstWord(cmd *router.Command) string {
-	if cmd.Name != "" {
-		return cmd.Name
-	}
-	return cmd.Raw
+// gate determines whether the exec gate judges the programs of a call.
+func (d *Dispatcher) gate(c *call.Call) {
+	c.Identity.Gated = d.Gated != nil && c.Identity.Tool.Commands && d.Gated(c.Identity.Tool.Plugin, c.Decision.Sent.Roots)
+}
+
+// claim returns a description of the call for the scheduler.
+func (p *Pending) claim() scheduler.Claim {
+	return claim.Of(&p.call, p.unsettled, p.d.State.MaskCommand)
 }

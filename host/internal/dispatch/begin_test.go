@@ -11,7 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestACallGoesToTheLatestGeneration checks that a call belongs to the generation whose plugin it leased.
+// TestACallGoesToTheLatestGeneration checks that a call that cannot lease a plugin of its own generation uses the
+// latest generation.
 func TestACallGoesToTheLatestGeneration(t *testing.T) {
 	now := dispatcher(t, ok)
 	old := dispatcher(t, nil)

@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/resultcache"
+	"toolhost.dev/host/internal/stage/runs"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -23,15 +24,15 @@ func TestCachedResults(t *testing.T) {
 	n := 0
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 		n++
-		time.Sleep(slow)
+		time.Sleep(runs.Slow)
 		return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
 	})
 	d.Metrics, d.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
 	var last *tool.Result
-	for range often + 2 {
+	for range runs.Often + 2 {
 		last = run(t, d, "stat --text x")
 	}
-	if n != often || !last.Run.CacheHit || last.Run.Attempts != 0 || last.Run.Plugin != "p" || last.Output != "ok" {
+	if n != runs.Often || !last.Run.CacheHit || last.Run.Attempts != 0 || last.Run.Plugin != "p" || last.Output != "ok" {
 		t.Errorf("%d calls, %+v", n, last)
 	}
 	if a := d.Adapted("stat"); a == nil || a.Limit == 0 {

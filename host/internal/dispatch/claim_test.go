@@ -137,8 +137,8 @@ func TestARouteThatDependsOnFilesIsSettledAtTheTurn(t *testing.T) {
 	wg.Wait()
 }
 
-// TestAReadThatDidNotWaitSaysWhere checks the note in the result of a read that ran in the directory before a running
-// command.
+// TestAReadThatDidNotWaitSaysWhere checks a read that starts while a command runs. The read uses the directory from
+// before the command, and a note in its result must name this directory.
 func TestAReadThatDidNotWaitSaysWhere(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	d, s := claims(t, func(_ context.Context, c *tool.Call, p tool.Peer) *tool.Result {

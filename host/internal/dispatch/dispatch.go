@@ -29,20 +29,25 @@ import (
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
+	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/stage/programs"
+	"toolhost.dev/host/internal/stage/quotas"
+	"toolhost.dev/host/internal/stage/runs"
+	"toolhost.dev/host/internal/stage/safekeeping"
+	"toolhost.dev/host/internal/stage/space"
+	"toolhost.dev/host/internal/stage/taping"
+	"toolhost.dev/host/internal/stage/versions"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
 )
 
 // Handler runs the remaining stages of a call.
-type Handler func(ctx context.Context, c *Call) *tool.Result
+type Handler = stage.Handler
 
-// Stage is a named step of each call. Wrap returns a handler that performs the step and then calls next. To end the
-// call, a step returns without calling next. Each stage is documented in the file of the same name.
-type Stage struct {
-	Name string
-	Wrap func(next Handler) Handler
-}
+// Stage is a named step of each call. The documentation of a stage is in the file of the same name, or in a package
+// below the package stage.
+type Stage = stage.Stage
 
 // Call is a call that runs through the stages.
 type Call = call.Call
@@ -66,7 +71,8 @@ type Dispatcher struct {
 	// limit. The registry entry of a tool limits the calls of that tool. A nil Gates disables all limits.
 	Gates    *scheduler.Gates
 	MaxCalls int
-	// Quota counts the calls of fields and principals, and Quotas contains their limits. A nil Quota disables them.
+	// Quota counts the calls of fields and principals, and Quotas contains the limits for these calls. A nil Quota
+	// disables the limits.
 	Quota  *quota.Set
 	Quotas quota.Rules
 	// Commands permits commands to call tools. A nil Commands forbids these calls.
@@ -82,9 +88,9 @@ type Dispatcher struct {
 	Rollouts *rollout.Set
 	// Recorder records the calls of sessions on tapes. A nil Recorder records nothing.
 	Recorder *recorder.Recorder
-	// Record returns the plan for the recording of a session, or nil for a session whose recording the host does not begin. A
-	// nil Record means that it records none.
-	Record func(s *call.Session) *RecordPlan
+	// Record returns the plan for the recording of a session. It returns nil if the host must not begin to record the
+	// session. A nil Record means that the host begins no recordings.
+	Record func(s *call.Session) *taping.Plan
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
@@ -105,8 +111,8 @@ type Dispatcher struct {
 	// Denied returns the accesses that a plugin's sandbox denied after the given time. The argument "printed" is the
 	// output of the call, in which Denied also searches for denied accesses. Denied can be nil.
 	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
-	// Weaker describes the restrictions that the sandbox does not enforce on a plugin, although a stronger backend would
-	// enforce them. It returns "" if there are no such restrictions. Weaker can be nil.
+	// Weaker describes restrictions that the sandbox does not enforce on a plugin, but that a stronger sandbox backend
+	// would enforce. It returns "" if there are no such restrictions. Weaker can be nil.
 	Weaker func(plugin string, roots []tool.Root) string
 	// Exceeded returns the limits of a plugin that a call reached. The argument "printed" is the output of the call,
 	// which is the evidence. Exceeded can be nil.
@@ -116,8 +122,8 @@ type Dispatcher struct {
 	// cause. Hint can be nil.
 	Hint func(plugin string, roots []tool.Root, e Ended) string
 
-	// Temporary returns the temporary directory of a session as a plugin sees it. The plugin's sandbox can show it at
-	// another path than most sandboxes do. A nil Temporary means that tools do not share temporary directories.
+	// Temporary returns the temporary directory of a session as a plugin sees it. The directory can have different
+	// paths in different sandboxes. A nil Temporary means that tools do not share temporary directories.
 	Temporary func(plugin string, now tool.Root) tool.Root
 	// TemporaryLimit returns how many bytes the temporary directory of a session can contain while a plugin runs a call.
 	// Zero means no limit. TemporaryLimit must not be nil if Temporary is set.
@@ -127,14 +133,15 @@ type Dispatcher struct {
 	// token of the call's commands. The result is nil if the plugin has no exec gate. Programs can be nil.
 	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
 
-	// Gated reports whether the exec gate judges all programs of a plugin when they are executed. The programs then need
-	// no judgement before the call. A nil Gated means that no exec gate exists.
+	// Gated reports whether the exec gate judges each program of a plugin when it is executed. If so, the programs need
+	// not be judged before the call. A nil Gated means that no exec gate exists.
 	Gated func(plugin string, roots []tool.Root) bool
 
 	// Finder is the index for searches of tools. A nil Finder permits no search.
 	Finder *find.Index
 
-	// Preview begins the preview of a call in a session, for asks that show a diff. A nil Preview means that asks show none.
+	// Preview begins the preview of a call in a session, for permission requests that show a diff. A nil Preview means
+	// that no permission request shows a diff.
 	Preview func(s call.Session) (call.Preview, error)
 
 	// Log gets warnings. A nil Log discards them.
@@ -152,26 +159,37 @@ type Dispatcher struct {
 
 // stages returns the stages of a call from the outermost to the innermost. It omits the stages of disabled features.
 func (d *Dispatcher) stages() []Stage {
+	var temporary Stage
+	if d.Temporary != nil {
+		temporary = space.Temporary(d.TemporaryLimit, d.logger())
+	}
+	executed := programs.Programs{Begin: d.Programs, Policy: d.Policy, State: d.State, Since: func(c *Call) time.Time { return d.question(c).Since }}
+	taped := taping.Taping{Recorder: d.Recorder, State: d.State, Plan: d.Record}
+	both := versions.Versions{Rollouts: d.Rollouts, State: d.State, Timeout: d.Timeout, Reserve: func(plugin, owner string) call.Lease {
+		return d.latest().Plugins.Reserve(plugin, owner)
+	}}
 	return compact(
 		d.fallback(),
 		d.record(),
 		d.hooks(),
 		d.authorize(),
-		d.quota(),
+		quotas.Stage(d.Quota, d.Quotas),
 		d.limit(),
 		d.reauthorize(),
-		d.checkpoint(),
-		d.layer(),
-		d.temporary(),
+		safekeeping.Ledger(),
+		safekeeping.Branch(d.Policy, d.State),
+		safekeeping.Checkpoint(d.State.MaskCommand),
+		space.Layer(),
+		temporary,
 		d.commands(),
 		d.timeout(),
 		d.session(),
-		d.programs(),
-		d.measure(),
-		d.tape(),
-		d.cache(),
-		d.retry(),
-		d.rollout(),
+		executed.Stage(),
+		runs.Measure(d.Tracer, d.Metrics),
+		taped.Stage(),
+		runs.Cache(d.Adaptive, d.Metrics),
+		runs.Retry(),
+		both.Stage(),
 	)
 }
 
@@ -196,8 +214,8 @@ func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	return last
 }
 
-// phases maps the names of stages to the names of the spans before the tool runs. A span lasts until the first stage
-// with a different span.
+// phases maps the name of a stage to the name of the span in which the stage runs. All of these spans end before the
+// tool runs. A span lasts until the first stage with a different span.
 var phases = map[string]string{"hooks": "permit", "authorize": "permit", "limit": "wait"}
 
 // traced wraps the handler of a stage. The returned handler starts the span of the stage according to phases.
@@ -215,6 +233,11 @@ func (d *Dispatcher) traced(stage string, next Handler) Handler {
 
 // execute calls the leased plugin. It is the innermost handler.
 func (d *Dispatcher) execute(ctx context.Context, c *Call) *tool.Result {
+	if l := c.Request.Session.Ledger; l != nil {
+		if err := l.Check(); err != nil {
+			return call.Refused(err)
+		}
+	}
 	return c.Identity.Lease.Call(ctx, c.Decision.Sent, c.Peer(d.Policy, d.State))
 }
 
@@ -273,8 +296,8 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	return c
 }
 
-// Judge returns the policy's decision on a request without asking a person and without running the call. The decision
-// does not depend on the machine, because it does not rely on the exec gate.
+// Judge returns the policy's decision on a request without asking a person and without running the call. Judge makes no
+// use of the exec gate, so the decision does not depend on the machine.
 func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	p := &Pending{d: d, call: Call{Request: req}}
 	c := &p.call

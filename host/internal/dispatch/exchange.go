@@ -30,12 +30,3 @@ func (d *Dispatcher) bindExchange(c *Call) {
 	}
 	c.Identity.Tool, c.Decision.Arguments = e, args
 }
-
-// metricsName returns the name under which a call is counted. Exchanges are counted by their method, because a client can
-// name any resource.
-func metricsName(c *Call, name string) string {
-	if x := c.Request.Exchange; x != nil {
-		return x.Plugin + ":" + x.Method
-	}
-	return name
-}

@@ -42,7 +42,7 @@ func (d *Dispatcher) fallback() Stage {
 }
 
 // wantsFallback reports whether the fallback tool can run after the result "res". It returns false if the call failed
-// before it reached the limits of its tool, because the fallback tool would also have to wait.
+// before the stage that checks the limits of its tool, because the fallback tool would also have to wait.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth

@@ -133,7 +133,8 @@ func must(t *testing.T, res *tool.Result, kind tool.Kind, text string) {
 	}
 }
 
-// noNext returns a handler that fails the test. The stage under test must end the call without this handler.
+// noNext returns a handler that fails the test if it is called. The stage under test must end the call without calling
+// the next handler.
 func noNext(t *testing.T) Handler {
 	return func(context.Context, *Call) *tool.Result {
 		t.Error("the call went on")

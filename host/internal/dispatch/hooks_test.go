@@ -24,7 +24,7 @@ func hookOn(event tool.HookEvent, f hookFunc) *hook.Set {
 }
 
 // TestAfterHooksOutliveTheDeadline checks that hooks receive the result of every call that ran, even after a timeout or
-// a cancellation. For a call that did not run, hooks must not receive a result.
+// a cancellation. If a call did not run, hooks must not receive its result.
 func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	var seen []string
 	d := dispatcher(t, untilDone)

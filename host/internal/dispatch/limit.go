@@ -6,12 +6,13 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 )
 
 // limit waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not wait,
-// because it uses the slots of its parent. The tools job and ask_user have only their own limits.
+// because it uses the slots of its parent. For the tools "job" and "ask_user", only the limits of these tools apply.
 func (d *Dispatcher) limit() Stage {
 	if d.Gates == nil && d.Adaptive == nil {
 		return Stage{}
@@ -28,7 +29,8 @@ func (d *Dispatcher) limit() Stage {
 }
 
 // arrive adds a call to the queue of its tool, so that a full queue refuses the call immediately. For a tool with a
-// fallback, arrive does nothing. The call is then refused at its turn, because the fallback runs in that turn.
+// fallback, arrive does nothing. In this case, the call is refused only when it is its turn, because the fallback runs
+// in the same turn.
 func (d *Dispatcher) arrive(c *Call) error {
 	e := c.Identity.Tool
 	if d.Gates == nil || e == nil || e.Limits.MaxConcurrent == 0 || e.Limits.Queue == 0 || e.Limits.Fallback != "" {
@@ -66,7 +68,7 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 		if err != nil {
 			return d.noRoom(ctx, c, err)
 		}
-		if !controls(c.Identity.Tool) {
+		if !claim.Controls(c.Identity.Tool) {
 			leaveHost, err := d.Gates.Enter(limited, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
 			if err != nil {
 				leaveTool()
@@ -85,7 +87,7 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool
-		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe || controls(e) {
+		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe || claim.Controls(e) {
 			return next(ctx, c)
 		}
 		limited, cancel := context.WithTimeout(ctx, d.maxWait())

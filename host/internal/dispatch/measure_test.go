@@ -7,6 +7,7 @@ import (
 
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/stage/runs"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -22,7 +23,7 @@ func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
 			t.Errorf("%d calls run and the tool is %s, want %d", n, s, want)
 		}
 	}
-	res := d.measure().Wrap(func(context.Context, *Call) *tool.Result {
+	res := runs.Measure(d.Tracer, d.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
 		running(1)
 		time.Sleep(time.Millisecond)
 		return new(tool.Result)

@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/policy"
 )
 
-// previewer is the client of a call while the policy decides. If an ask is to show a diff, it runs the call in a preview and
-// then asks. An accepted preview is applied, and its result is the result of the call.
+// previewer is the client of a call while the policy decides. If a permission request must show a diff, previewer first
+// runs the call in a preview and then asks the person. If the person accepts the preview, previewer applies it. The
+// result of the preview is then the result of the call.
 type previewer struct {
 	call.Client
 	d    *Dispatcher
@@ -29,14 +32,14 @@ type previewer struct {
 // ReachesPerson reports whether a person can answer at once.
 func (p *previewer) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
 
-// Keys of [tool.Permission.Metadata] for an ask with a diff.
+// These are keys of [tool.Permission.Metadata] in a permission request with a diff.
 const (
 	metadataDiff    = "diff"
 	metadataChanges = "changes"
 	metadataPreview = "preview"
 )
 
-// previewed is what a person must know about a diff.
+// previewed explains a diff to the person who is asked.
 const previewed = "The command already ran, but on a copy of the files. If you allow it, exactly these changes are made; otherwise none. Only files of the workspace are held back: what the command did in the network, to other processes or in /tmp is done and cannot be undone."
 
 // Ask implements [policy.Asker].
@@ -52,6 +55,10 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 		return p.Client.Ask(ctx, ask)
 	}
 	defer preview.Drop()
+	if top := p.call.Request.Session.Top(); preview.Session().Top() != top && strings.Contains(string(p.call.Decision.Arguments["command"]), top) {
+		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: the command names %s, and a preview here is a copy of the files in another directory.", top)
+		return p.Client.Ask(ctx, ask)
+	}
 	p.ran = true
 	var saved deferred
 	res, accepted := p.runIn(ctx, preview, &saved)
@@ -80,9 +87,9 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	return answer, nil
 }
 
-// accept applies a preview. If that is not possible, the call fails and the preview is kept.
+// accept applies a preview. If the preview cannot be applied, the call fails and the preview is kept.
 func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Result, saved *deferred) {
-	all, err := preview.Apply(p.call.Request.ID, p.d.label(p.call.Identity.Tool.FullName(), subjectOf(p.call)))
+	all, err := preview.Apply(p.call.Request.ID, claim.Label(p.d.State.MaskCommand, p.call.Identity.Tool.FullName(), claim.Subject(p.call)))
 	if err != nil {
 		p.result = call.Refused(tool.Errorf(tool.Conflict, "The call was allowed, but its changes could not be made: %w. Run it again.", err))
 		return
@@ -95,7 +102,8 @@ func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Res
 	p.result = res
 }
 
-// runIn runs the call in a preview. It also returns the subjects of further asks that the preview answers.
+// runIn runs the call in a preview. It also returns the subjects of permission requests that the answer about the
+// preview also answers.
 func (p *previewer) runIn(ctx context.Context, preview call.Preview, saved *deferred) (*tool.Result, []string) {
 	session := preview.Session()
 	session.Later = saved.add
@@ -122,13 +130,14 @@ func (p *previewer) runIn(ctx context.Context, preview call.Preview, saved *defe
 	return res, client.subjects()
 }
 
-// borrowed is the lease of another call, which releases it.
+// borrowed is the lease of another call. Its method Release does nothing, because the other call releases the lease.
 type borrowed struct{ call.Lease }
 
 // Release does nothing.
 func (borrowed) Release() {}
 
-// deferred collects changes of a session until it is certain that they count.
+// deferred collects the changes of a session while a call runs in a preview. They are saved only if the preview is
+// accepted.
 type deferred struct {
 	mu  sync.Mutex
 	all []func()
@@ -148,8 +157,8 @@ func (s *deferred) save() {
 	}
 }
 
-// previewClient is the client of a call in a preview. It shows no output before a person accepts it. It accepts asks whose
-// diff the person sees afterwards.
+// previewClient is the client of a call in a preview. It discards the output of the call. It accepts permission
+// requests about changes of files, because the person sees these changes in the diff afterwards.
 type previewClient struct {
 	call.Client
 	mu       sync.Mutex
@@ -170,7 +179,7 @@ func (c *previewClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, err
 	return tool.Answer{Outcome: tool.Accepted}, nil
 }
 
-// Decided reports that no person answers the asks about files, so that a call in a preview begins no other preview.
+// Decided returns true, so that a call in a preview does not begin a second preview.
 func (*previewClient) Decided() bool { return true }
 
 // ReachesPerson reports whether a person can answer at once.

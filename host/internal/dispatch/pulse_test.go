@@ -27,7 +27,7 @@ func (h living) Progress(title string, metadata map[string]any) {
 	}
 }
 
-// The method "until" waits for the first progress notification that contains a text, and returns it.
+// The method "until" waits for a progress notification that contains the given text, and returns the notification.
 func (h living) until(t *testing.T, text string) string {
 	t.Helper()
 	late := time.After(20 * time.Second)

@@ -9,8 +9,8 @@ import (
 )
 
 // reauthorize applies the policy again if the call had to wait for other calls or for a person. During the wait, other
-// calls can change a symbolic link or replace a directory by a link. reauthorize also checks again that the audit log can
-// be written, because waiting for a person can take long.
+// calls can change a symbolic link or replace a directory by a link. reauthorize also checks again that the audit log
+// can be written, because a wait for a person can be long.
 func (d *Dispatcher) reauthorize() Stage {
 	return Stage{Name: "reauthorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

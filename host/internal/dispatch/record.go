@@ -37,7 +37,7 @@ func (d *Dispatcher) record() Stage {
 }
 
 // unrecordable returns an error result if the audit log cannot be written. Then the call must not run. Otherwise
-// unrecordable returns nil. Help and errors need no plugin and are always returned.
+// unrecordable returns nil. Help texts and errors are always returned, because they need no plugin.
 func (d *Dispatcher) unrecordable(c *Call) *tool.Result {
 	if c.Identity.Answer != nil {
 		return nil
@@ -67,7 +67,7 @@ func complete(c *Call, res *tool.Result) {
 // suggest adds the name of a similar tool to the result of an unknown shell command.
 func (d *Dispatcher) suggest(c *Call, res *tool.Result) {
 	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
-		notes.Similar(res, firstWord(cmd), d.Registry.AgentNames())
+		notes.Similar(res, cmd.FirstWord(), d.Registry.AgentNames())
 	}
 }
 
@@ -78,12 +78,12 @@ func (d *Dispatcher) count(c *Call, res *tool.Result) {
 		m.Kind = res.Error.Kind
 	}
 	name, cmd := res.Run.Tool, c.Identity.Command
-	if name == "" && !cmd.IsHelp { // do not count unknown names, because they are unlimited
+	if name == "" && !cmd.IsHelp { // do not count unknown names, because their number is unlimited
 		if e := d.Registry.Lookup(cmd.Namespace, cmd.Name); e != nil {
 			name = e.FullName()
 		}
 	}
-	d.Metrics.Tool(metricsName(c, name)).Ended(m)
+	d.Metrics.Tool(c.MetricsName(name)).Ended(m)
 }
 
 // addHistory adds the call to the session's history.

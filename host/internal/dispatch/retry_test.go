@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/stage/runs"
 	"toolhost.dev/sdk/tool"
 )
 
-// TestRetries checks that a call of a read-only tool is repeated after the death of its plugin. If a tool specifies a
-// retry time, the call is repeated as often as configured, but not before that time.
+// TestRetries checks that a call of a read-only tool is repeated after the death of its plugin. If the error of a tool
+// contains a retry time, the call is repeated as often as configured, but not before that time.
 func TestRetries(t *testing.T) {
 	died := tool.Errorf(tool.Unavailable, "it died").From(tool.SourcePlugin)
 	told := tool.Errorf(tool.Unavailable, "429 Too Many Requests").From(tool.SourceTool).WithRetryAfter(20 * time.Millisecond)
@@ -54,7 +55,7 @@ func TestNoRetry(t *testing.T) {
 		"failure":     {t.Context(), tool.Result{Error: tool.Errorf(tool.NotFound, "no file"), Run: tool.Run{Plugin: "p"}}},
 	} {
 		n := 0
-		res := d.retry().Wrap(func(context.Context, *Call) *tool.Result {
+		res := runs.Retry().Wrap(func(context.Context, *Call) *tool.Result {
 			n++
 			out := try.res
 			return &out

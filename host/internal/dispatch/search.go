@@ -8,12 +8,13 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
 )
 
-// searching marks the answer of a call that searches for tools. The search runs with the call and not when the call is
-// queued, because the first search builds the index.
+// searching is the placeholder for the result of a call that searches for tools. The search runs when the call runs,
+// and not when it is queued, because the first search builds the index.
 var searching = new(tool.Result)
 
 // reply returns the result of a call without a plugin.
@@ -27,7 +28,8 @@ func (d *Dispatcher) reply(ctx context.Context, c *Call) *tool.Result {
 	return help.Search(ctx, d.Finder, d.callable(c), c.Identity.Command.Search, caller(c))
 }
 
-// caller returns who makes a call, for what searches learn from calls.
+// caller returns the workspace, the principal and the session of a call. The index of tools stores what it learns from
+// calls under these keys.
 func caller(c *Call) find.Caller {
 	s := &c.Request.Session
 	if s.Principal == nil {
@@ -36,26 +38,30 @@ func caller(c *Call) find.Caller {
 	return find.Caller{UsageScope: state.UsageScope{Workspace: s.Workspace, Principal: s.Principal.Owner()}, Session: s.ID}
 }
 
-// learn lets later searches rank the tool of a successful call higher. Bundled tools are called all the time, so their
-// calls rarely belong to a search.
+// learn makes later searches rank the tool of a successful call higher. It ignores bundled tools: they are called all
+// the time, so their calls rarely result from a search.
 func (d *Dispatcher) learn(c *Call, res *tool.Result) {
 	if e := c.Identity.Tool; d.Finder != nil && e != nil && !e.Bundled && c.Request.Exchange == nil && res.Success() {
 		d.Finder.Usage.Called(caller(c), e.FullName())
 	}
 }
 
-// visible returns the tools that the caller may see, which are the tools that it may call.
+// visible returns the tools that the caller may see. These are the tools that the caller may call.
 func (d *Dispatcher) visible(c *Call) help.View {
 	p := c.Request.Session.Principal
 	return help.View{Registry: d.Registry, Allowed: func(e *registry.Entry) bool { return p != nil && p.ToolAllowed(e.Namespace, e.Definition.Name) }}
 }
 
-// callable returns the visible tools without the tools whose calls a rule always denies.
+// callable returns the visible tools without the tools whose calls the policy always denies.
 func (d *Dispatcher) callable(c *Call) help.View {
 	v := d.visible(c)
 	allowed := v.Allowed
-	v.Allowed = func(e *registry.Entry) bool {
-		return allowed(e) && !d.Policy.Forbids(e.FullName(), e.Definition.Traits)
-	}
+	v.Outlook = d.Outlook
+	v.Allowed = func(e *registry.Entry) bool { return allowed(e) && d.Outlook(e).Effect != policy.Deny }
 	return v
+}
+
+// Outlook returns what the policy decides about calls of a tool while their arguments are unknown.
+func (d *Dispatcher) Outlook(e *registry.Entry) policy.Outlook {
+	return d.Policy.Outlook(&policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell, Bundled: e.Bundled})
 }

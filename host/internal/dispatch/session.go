@@ -62,6 +62,7 @@ func (d *Dispatcher) session() Stage {
 			plugin, roots := c.Identity.Tool.Plugin, c.Request.Session.Roots
 			all := denied(plugin, roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
 			d.warn(c, res)
+			d.introduce(c, res)
 			all = append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, printed, res.Error != nil)...)
 			notes.Denials(res, all)
 			if len(all) == 0 {
@@ -72,8 +73,9 @@ func (d *Dispatcher) session() Stage {
 	}}
 }
 
-// directory adds the session's directory to a result in two cases. Either the command changed to a directory that is not
-// a root, or it failed in such a directory. Without this note, a model can use wrong relative paths.
+// The method "directory" adds a note about the session's directory to a result in two cases: the command changed to a
+// directory that is not a root, or the command failed in such a directory. Without this note, a model can use wrong
+// relative paths.
 func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 	s := c.Request.Session
 	switch {
@@ -87,13 +89,14 @@ func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 // Ended describes the end of a command for [Dispatcher.Hint].
 type Ended struct {
 	Command string
-	// Printed is the standard error. If the streams cannot be separated, Printed is the whole output.
+	// Printed is the standard error of the command. If the two output streams cannot be separated, Printed is the whole
+	// output.
 	Printed  string
 	Exit     int
 	TimedOut bool
 }
 
-// hint adds a note about a failure that the sandbox caused.
+// hint adds a note to the result if the sandbox probably caused the failure of a command.
 func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
 	if d.Hint == nil {
 		return
@@ -164,7 +167,7 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 		notes.Directory(res, s.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
 	default:
 		s.Cwd = filepath.Clean(res.Cwd)
-		now := s.Session
+		now := s.Stored()
 		save(func() { d.State.SaveSession(now) })
 	}
 	return s.Cwd
@@ -173,6 +176,24 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 func isDirectory(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.IsDir()
+}
+
+// introduced is a pseudo plugin name like the constant "warned". Under this name, the session records that its note
+// about the copy was shown.
+const introduced = "(copy)"
+
+// introduce adds a note to the first result of a session whose branch is a copy, because paths in the copy differ from
+// paths in the workspace.
+func (d *Dispatcher) introduce(c *Call, res *tool.Result) {
+	m := c.Request.Session.Mount
+	if m.Note == "" || c.Identity.Depth > 0 {
+		return
+	}
+	if known, err := d.State.PluginState(c.Request.Session.ID, introduced); err == nil && string(known) == m.Note {
+		return
+	}
+	d.State.SavePluginState(c.Request.Session.ID, introduced, []byte(m.Note))
+	notes.Warning(res, m.Note)
 }
 
 // warned is a pseudo plugin name. The session stores its last warning under this name. No plugin can have the name.

@@ -15,7 +15,7 @@ import (
 // timeout applies the timeout of the tool. The timeout starts here, so it does not include the time in queues or the
 // wait for a person's answer. In adaptive mode the timeout can be shorter. If the timeout or the caller ends the call,
 // the host explains the end in the result. The stage "timeout" runs inside "hooks", because hooks must receive the final
-// message. It surrounds "session", because "session" needs the original message of the tool.
+// message. It surrounds the stage "session", which needs the original message of the tool.
 func (d *Dispatcher) timeout() Stage {
 	return Stage{Name: "timeout", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -51,8 +51,8 @@ func (d *Dispatcher) limitOf(e *registry.Entry) time.Duration {
 }
 
 // describeEnd replaces the error of a call that the host ended. The tool and the transport describe the end differently,
-// so their errors depend on timing. A call that nevertheless succeeded keeps its result. The context ctx is the context
-// of the caller. The context limited also contains the timeout.
+// so their errors depend on timing. A call that nevertheless succeeded keeps its result. The argument "ctx" is the
+// context of the caller. The context "limited" also has the timeout of the call.
 func (d *Dispatcher) describeEnd(ctx, limited context.Context, c *Call, res *tool.Result) {
 	if res.Error == nil {
 		return

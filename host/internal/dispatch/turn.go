@@ -15,20 +15,21 @@ import (
 // DefaultMaxWait limits the time that a call waits for other calls.
 const DefaultMaxWait = 2 * time.Minute
 
-// renewAfter is the waiting time after which the session is loaded again in any case. Its directory may be gone.
+// renewAfter limits the wait after which a call can use the session that it loaded earlier. After a longer wait, it
+// always loads the session again, because the session's directory can be gone.
 const renewAfter = time.Second
 
 // The method "turn" waits for the call's turn in its session. If the call waited for calls that can change the session, turn
-// loads the session again, because earlier calls can change the working directory and the roots. It also determines a route that depends on the
-// directory again. Hooks, path checks and the policy run after turn, so they always use the current directory. If the
-// call cannot run, turn sets its result.
+// loads the session again, because earlier calls can change the working directory and the roots. If the route depends
+// on the directory, turn also determines the route again. Hooks, path checks and the policy run after turn, so they
+// always use the current directory. If the call cannot run, turn sets the call's result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
 	c.EnterPhase(p.d.Tracer, "wait")
 	defer c.EnterPhase(p.d.Tracer, "")
 	c.Outcome.Waited = c.Ticket.Waits()
 	limited := ctx
-	if c.Outcome.Waited || p.exclusive { // other calls need no timer, because they start at once
+	if c.Outcome.Waited || p.exclusive { // a call that does not wait needs no timer, because it starts at once
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, p.d.maxWait())
 		defer cancel()
@@ -46,7 +47,7 @@ func (p *Pending) turn(ctx context.Context) {
 		c.Identity.Answer = p.d.notStarted(ctx, c, err, c.WaitsFor())
 		return
 	}
-	// Otherwise the session is unchanged since Begin: the call started at once, or it only waited for others that read.
+	// Otherwise the session is unchanged since Begin: the call started at once, or it only waited for calls that read.
 	changed := renewed || c.Outcome.Waited && (c.Ticket.Follows() || time.Since(c.Identity.Started) > renewAfter)
 	if changed {
 		if p.renew() && p.unsettled {
@@ -122,15 +123,15 @@ func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedF
 		err = canceledBefore(ctx, c, waitedFor)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = tool.Errorf(tool.Timeout, "%s did not start, because it waited longer than %s for %s. Nothing was run. Try again later, or raise the limit in the configuration: host { max_wait = \"…\" }.",
-			nameOf(c), d.maxWait(), waitedFor)
+			c.Name(), d.maxWait(), waitedFor)
 	}
 	res := call.Refused(err)
 	res.Run.QueueTime = time.Since(c.Identity.Started)
 	return res
 }
 
-// notPermitted returns the result of a call that a hook or a rule denied. It also handles a call that its caller ended
-// during the decision.
+// notPermitted returns the result of a call that a hook or a rule denied. If the caller ended the call during the
+// decision, the result reports this instead.
 func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 	if ctx.Err() != nil {
 		err = canceledBefore(ctx, c, "hooks or a person's answer")
@@ -141,10 +142,10 @@ func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 // canceledBefore returns the error of a call that its caller ended during a wait.
 func canceledBefore(ctx context.Context, c *Call, waitedFor string) *tool.Error {
 	if errors.Is(context.Cause(ctx), ErrStopped) {
-		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", nameOf(c), waitedFor)
+		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", c.Name(), waitedFor)
 	}
-	kind := canceled(ctx, nameOf(c)).Kind
-	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", nameOf(c), waitedFor)
+	kind := canceled(ctx, c.Name()).Kind
+	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", c.Name(), waitedFor)
 }
 
 func (d *Dispatcher) maxWait() time.Duration {
@@ -152,12 +153,4 @@ func (d *Dispatcher) maxWait() time.Duration {
 		return d.MaxWait
 	}
 	return DefaultMaxWait
-}
-
-// nameOf returns the name of the call's tool. If the tool is not known yet, it returns the first word of the command.
-func nameOf(c *Call) string {
-	if c.Identity.Tool == nil {
-		return firstWord(c.Identity.Command)
-	}
-	return c.Identity.Tool.FullName()
 }

@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/host/internal/artifact"
 )
 
-// rawTar returns a header of 512 bytes, which archive/tar would refuse to write, and its content.
+// rawTar returns a tar header of 512 bytes and the content of the entry. archive/tar would refuse to write some of
+// these headers.
 func rawTar(name string, kind byte, size int64, content string) []byte {
 	h := make([]byte, 512)
 	copy(h, name)
@@ -54,8 +55,8 @@ func compressed(t *testing.T, parts ...[]byte) []byte {
 	return z.EncodeAll(append(bytes.Join(parts, nil), make([]byte, 1024)...), nil)
 }
 
-// TestHostileArchives unpacks archives that archive/tar does not write. Each is refused, and nothing is written outside
-// of the directory.
+// TestHostileArchives unpacks archives that archive/tar would not write. Each of them must be refused, and nothing may
+// be written outside of the directory.
 func TestHostileArchives(t *testing.T) {
 	const program = "text"
 	file := rawTar("weather", tar.TypeReg, int64(len(program)), program)

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// editLock changes the entry of a plugin in the lock file.
+// editLock changes the entry of a plugin in the lock file with the function edit.
 func (m *machine) editLock(name string, edit func(*trust.Pin)) {
 	m.t.Helper()
 	lock := m.lock()
@@ -32,7 +32,7 @@ func (m *machine) editLock(name string, edit func(*trust.Pin)) {
 	}
 }
 
-// TestEditedLock changes the lock file, as a hostile change in version control would.
+// TestEditedLock changes the lock file, as a hostile commit could do. The commands must notice the change.
 func TestEditedLock(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -50,15 +50,15 @@ func TestEditedLock(t *testing.T) {
 	}
 	good := m.lock().Plugins["weather"]
 
-	// The files of the old version under the index of the new one.
+	// This entry combines the index of the new version with the files of the old version.
 	m.editLock("weather", func(p *trust.Pin) { p.Platforms = old.Platforms })
-	if v, err := m.Verify(t.Context(), true); err != nil || !strings.Contains(v[0].Problem, "names other files") {
+	if v, err := m.Verify(t.Context(), true); err != nil || !strings.Contains(v[0].Problem, "has other files in the lock file") {
 		t.Errorf("%+v %v", v, err)
 	}
-	if _, err := m.Mirror(t.Context(), "file://"+t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "names other files") {
+	if _, err := m.Mirror(t.Context(), "file://"+t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "has other files in the lock file") {
 		t.Error(err)
 	}
-	// Another program among the right files is found by the start of a host, and here.
+	// This entry names another program for the right files. Verify must notice it, as the start of a host does.
 	m.editLock("weather", func(p *trust.Pin) {
 		*p = good
 		b := p.Platforms[trust.ThisPlatform()]
@@ -68,7 +68,7 @@ func TestEditedLock(t *testing.T) {
 	if v, err := m.Verify(t.Context(), false); err != nil || !strings.Contains(v[0].Problem, "its files changed") {
 		t.Errorf("%+v %v", v, err)
 	}
-	// The whole entry of an older version, with the constraint of the configuration.
+	// This is the complete entry of an older version, but with the constraint of the configuration.
 	m.editLock("weather", func(p *trust.Pin) { *p = old; p.Constraint = "~> 1.2" })
 	if _, err := m.install(InstallOptions{Locked: true}); err == nil || !strings.Contains(err.Error(), "does not satisfy") {
 		t.Error(err)
@@ -78,7 +78,8 @@ func TestEditedLock(t *testing.T) {
 	}
 }
 
-// TestExpired checks that the keys of an expired publisher sign no new version, also if they signed the locked one.
+// TestExpired checks that a new version is refused if it is signed with the keys of an expired publisher. The version
+// in the lock file stays usable.
 func TestExpired(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, public := newKey(t)
@@ -102,8 +103,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestDamagedStore checks that files in the store that changed do not enter a lock file, and that they stay until the
-// download of others is complete.
+// TestDamagedStore checks that an installation replaces damaged files in the store. The damaged files must stay until
+// the new files are completely downloaded.
 func TestDamagedStore(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -119,7 +120,7 @@ func TestDamagedStore(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, nil, 0o500); err != nil { // as after a power failure
+		if err := os.WriteFile(file, nil, 0o500); err != nil { // an empty file, as it can remain after a power failure
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +141,8 @@ func TestDamagedStore(t *testing.T) {
 	}
 }
 
-// TestHostileMirror reads and writes directories that somebody else prepared.
+// TestHostileMirror uses mirror directories with changed files. A new copy must repair changed files. An installation
+// must refuse changed files and a named pipe.
 func TestHostileMirror(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -163,7 +165,7 @@ func TestHostileMirror(t *testing.T) {
 	if err != nil || len(blobs) == 0 {
 		t.Fatal(err)
 	}
-	for _, b := range blobs { // the size stays
+	for _, b := range blobs { // change the content, but not the size
 		text, err := os.ReadFile(b)
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +175,7 @@ func TestHostileMirror(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mirror() // repairs the blobs
+	mirror() // this second copy repairs the blobs
 	to, err := source.ParseMirror(s.host+"/*", "file://"+dir)
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +211,8 @@ func TestHostileMirror(t *testing.T) {
 	}
 }
 
-// TestLargeDocuments attaches documents to a version that would fill the disk of a mirror.
+// TestLargeDocuments checks that a mirror refuses documents that are attached to a version if they are too large or too
+// many. They could fill the disk.
 func TestLargeDocuments(t *testing.T) {
 	for name, layers := range map[string][]int64{"size": {20 << 20}, "number": {2, 2, 2, 2, 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +263,8 @@ func TestLargeDocuments(t *testing.T) {
 	}
 }
 
-// TestMovedSignature attaches the signature of one version to another, and a withdrawal in place of a signature.
+// TestMovedSignature attaches two wrong statements to a version: the signature of another version, and a withdrawal.
+// Neither must count as a signature of the version.
 func TestMovedSignature(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, public := newKey(t)
@@ -304,7 +308,7 @@ func TestMovedSignature(t *testing.T) {
 	m.unchanged(0)
 }
 
-// whole fails the test if the store has a version of which a part is missing.
+// whole fails the test if a part of a version in the store is missing or changed.
 func (m *machine) whole() {
 	m.t.Helper()
 	contents, err := m.Store.Contents()
@@ -329,7 +333,8 @@ func manyFiles(p *Publication) {
 	p.Builds[trust.ThisPlatform()] = filepath.Dir(path)
 }
 
-// TestFullDisk installs where no file can be larger than a part of the plugin.
+// TestFullDisk simulates a full disk by a limit on the size of files. The installation must then fail and leave no
+// files behind.
 func TestFullDisk(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)

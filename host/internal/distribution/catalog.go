@@ -39,7 +39,7 @@ type cached struct {
 	Plugins []Listed `json:"plugins"`
 }
 
-// readCatalog reads a catalog: one JSON object a line.
+// readCatalog reads a catalog. Each line of a catalog contains one JSON object.
 func readCatalog(text []byte) ([]Listed, error) {
 	var out []Listed
 	for line := range bytes.Lines(text) {
@@ -61,7 +61,7 @@ func readCatalog(text []byte) ([]Listed, error) {
 	return out, nil
 }
 
-// PublishCatalog publishes a list of plugins, which must be signed.
+// PublishCatalog publishes a list of plugins. The key must not be nil, because a catalog must be signed.
 func (m *Manager) PublishCatalog(ctx context.Context, ref source.Reference, place source.Place, file string, key crypto.Signer) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -15,16 +15,18 @@ import (
 
 // Collected describes what [Collect] removed.
 type Collected struct {
-	// Removed and Kept are the numbers of versions. InUse is the number of versions that running hosts still use.
+	// Removed and Kept are the numbers of removed and kept versions. InUse is the number of versions that were not
+	// removed because running hosts still use them.
 	Removed int `json:"removed"`
 	Kept    int `json:"kept"`
 	InUse   int `json:"in_use"`
 }
 
-// forgotten is how long the versions in a lock file stay installed after the lock file was deleted.
+// forgotten is the time for which the versions in a deleted lock file stay installed. It begins when a command last
+// read the lock file.
 const forgotten = 30 * 24 * time.Hour
 
-// see notes what a lock file names.
+// The function "see" records the versions that a lock file names.
 func see(r *store.Record, lock *trust.Lock) {
 	names := make(map[string]bool)
 	for _, pin := range lock.Plugins {
@@ -37,8 +39,9 @@ func see(r *store.Record, lock *trust.Lock) {
 	r.Seen, r.Names = time.Now().UTC().Truncate(time.Second), slices.Sorted(maps.Keys(names))
 }
 
-// Collect removes the versions that nobody needs. It keeps the versions in each lock file, also for 30 days after the lock
-// file was deleted. It also keeps the version before each of them, for a rollback, and the versions that running hosts use.
+// Collect removes the versions that nobody needs. It keeps the versions in each lock file. It keeps the versions of a
+// deleted lock file for 30 days after a command last read that file. For rollbacks, it also keeps the version of each plugin before its last upgrade. It also
+// keeps the versions that running hosts use.
 func Collect(s *store.Store) (*Collected, error) {
 	unlock, err := s.LockAll()
 	if err != nil {
@@ -59,8 +62,8 @@ func Collect(s *store.Store) (*Collected, error) {
 				return nil, err
 			}
 			continue
-		case errors.Is(gone, fs.ErrNotExist): // such as on a disk that is not mounted
-		case err != nil: // nobody knows what it needs
+		case errors.Is(gone, fs.ErrNotExist): // the lock file can be on a disk that is not mounted
+		case err != nil: // the versions in the lock file are unknown
 			return nil, err
 		default:
 			if err := s.Change(r.Lock, func(now *store.Record) { see(now, lock); r = now }); err != nil {

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// TestCollect checks what stays: what a lock file names, the version before, what a lock file named that is away, and what a
-// process uses.
+// TestCollect checks which versions are not removed: the version in a lock file, the version before it, the versions of
+// a lock file that was missing for less than 30 days, and a version that a process uses.
 func TestCollect(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)

@@ -1,6 +1,6 @@
-// Package distribution installs plugins from registries, and publishes them. It joins the packages source, fetch,
-// artifact, signature, store and trust. Only commands that a person runs use it: a host starts plugins from the store
-// without it. Most callers want [Manager.Install].
+// Package distribution installs plugins from registries, and publishes them. It combines the packages source, fetch,
+// artifact, signature, store and trust. Only commands that a person runs use this package. A host starts plugins from
+// the store without it. Most callers need [Manager.Install].
 //
 // Three checks protect an installation. A signature is checked when a version enters the lock file. The lock file is
 // checked at each installation. The bytes are checked at each start of a plugin.
@@ -24,10 +24,10 @@ import (
 
 // Manager installs the plugins of one configuration.
 type Manager struct {
-	// Lock is the absolute path of the lock file. It is empty for commands that need none.
+	// Lock is the absolute path of the lock file. It is empty for commands that need no lock file.
 	Lock string
-	// Wanted lists the plugins of the configuration that have a source. Kept lists other names whose entries stay in the
-	// lock file.
+	// Wanted lists the plugins of the configuration that have a source. Kept lists additional names. The entries with
+	// these names stay in the lock file.
 	Wanted   []Wanted
 	Packages []WantedPackage
 	Kept     []string
@@ -35,11 +35,11 @@ type Manager struct {
 	Store    *store.Store
 	// Describe starts a program in a sandbox without roots and network, and returns its description.
 	Describe func(ctx context.Context, program string) (*tool.Description, error)
-	// Apply makes running hosts use the changed lock file. It returns an error if one of them refuses one of the plugins.
-	// Nil means that no host runs.
+	// Apply makes running hosts use the changed lock file. It returns an error if a host refuses a plugin. A nil function
+	// means that no host runs.
 	Apply func(ctx context.Context, plugins []string, acceptChanges bool) error
-	// Warn is called with problems that do not end the command. Progress is called during downloads. Both can be nil,
-	// and are called by several goroutines at a time.
+	// Warn is called with problems that do not end the command. Progress is called during downloads. Both functions can
+	// be nil. Several goroutines can call these functions at the same time.
 	Warn     func(text string)
 	Progress func(plugin string, have, of int64)
 }
@@ -81,12 +81,14 @@ func PackagesOf(cfg *config.Config) ([]WantedPackage, error) {
 
 // Consent contains the exceptions that the operator accepts for one command.
 type Consent struct {
-	// Unsigned accepts versions without a signature. Key is the fingerprint of a new key that is accepted.
+	// If Unsigned is true, versions without a signature are accepted. Key is the fingerprint of a new key that is
+	// accepted.
 	Unsigned bool
 	Key      string
-	// Changes accepts versions that break callers of their tools, or that need more. Downgrade accepts lower versions.
+	// If Changes is true, a version is accepted even if it breaks callers of its tools or has additional needs. If
+	// Downgrade is true, lower versions are accepted.
 	Changes, Downgrade bool
-	// Source accepts a source whose name resembles a known one.
+	// If Source is true, a source is accepted although its name resembles the name of a known source.
 	Source bool
 }
 
@@ -101,7 +103,7 @@ type Result struct {
 	State string `json:"state"`
 	// Bytes is the number of bytes of the download.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Key is the fingerprint of the key that signed the version. Publisher is the name of its block.
+	// Key is the fingerprint of the key that signed the version. Publisher is the name of the publisher block.
 	Key       string `json:"key,omitempty"`
 	Publisher string `json:"publisher,omitempty"`
 	Unsigned  bool   `json:"unsigned,omitempty"`
@@ -118,7 +120,7 @@ type Result struct {
 	err error
 }
 
-// The states of a result.
+// These are the states of a result.
 const (
 	Current   = "current"
 	Installed = "installed"
@@ -140,7 +142,7 @@ func (r *Result) fail(err error) {
 	r.State, r.err, r.Error = Failed, err, err.Error()
 }
 
-// open returns the repository of a source. The mirrors of the configuration decide where it is.
+// open returns the repository of a source. The mirrors in the configuration determine the location of the repository.
 func (m *Manager) open(n source.Name) (fetch.Repository, error) {
 	return fetch.Open(source.Locate(n, m.Settings.Mirrors), fetch.Options{Warn: m.Warn})
 }
@@ -173,7 +175,7 @@ func (m *Manager) find(names []string) ([]Wanted, []WantedPackage, error) {
 	return out, packages, nil
 }
 
-// locked reads the lock file while no other command changes it. The caller must call unlock.
+// locked reads the lock file and prevents changes by other commands. The caller must call the function "unlock".
 func (m *Manager) locked() (lock *trust.Lock, unlock func(), err error) {
 	if unlock, err = m.Store.Lock(m.Lock); err != nil {
 		return nil, nil, err

@@ -21,7 +21,7 @@ import (
 
 func sum256(b []byte) [32]byte { return sha256.Sum256(b) }
 
-// TestLife follows a plugin from its publication over upgrades to its withdrawal.
+// TestLife follows a plugin from its publication over upgrades to the withdrawal of a version.
 func TestLife(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, public := newKey(t)
@@ -46,7 +46,7 @@ func TestLife(t *testing.T) {
 	if err != nil || strings.Contains(string(before), m.dir) {
 		t.Fatalf("%v %s", err, before)
 	}
-	// An installation with nothing to do and one on another machine change no byte of the lock file.
+	// Neither an installation that changes nothing nor an installation on another machine may change the lock file.
 	if r, err := m.install(InstallOptions{Locked: true}); err != nil || r[0].State != Current {
 		t.Fatal(r, err)
 	}
@@ -69,7 +69,7 @@ func TestLife(t *testing.T) {
 	upgradeAndRollBack(t, s, other, key, src)
 }
 
-// upgradeAndRollBack continues TestLife.
+// upgradeAndRollBack is the second part of TestLife. It upgrades the plugin and rolls an upgrade back.
 func upgradeAndRollBack(t *testing.T, s *server, m *machine, key keyPair, src string) {
 	t.Helper()
 	var applied []string
@@ -82,7 +82,7 @@ func upgradeAndRollBack(t *testing.T, s *server, m *machine, key keyPair, src st
 		}
 		return nil
 	}
-	m.publish(key, src+":1.2.3", program("weather", "1.2.3", "now")) // the same content again
+	m.publish(key, src+":1.2.3", program("weather", "1.2.3", "now")) // publishing the same content again is allowed
 	if err := m.tryPublish(key, src+":1.2.3", program("weather", "1.2.3", "now", "other")); err == nil || !strings.Contains(err.Error(), "Versions never change") {
 		t.Error(err)
 	}
@@ -107,7 +107,7 @@ func upgradeAndRollBack(t *testing.T, s *server, m *machine, key keyPair, src st
 	if out, err := Collect(m.Store); err != nil || out.Kept != 2 || out.Removed != 0 {
 		t.Errorf("%+v %v", out, err)
 	}
-	// The version before needs no network.
+	// A rollback to the previous version must work without a network.
 	s.lies(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool {
 		w.WriteHeader(http.StatusTeapot)
 		return true
@@ -116,13 +116,13 @@ func upgradeAndRollBack(t *testing.T, s *server, m *machine, key keyPair, src st
 		t.Fatal(r, err)
 	}
 	s.lies(nil)
-	// A withdrawn version is not selected, and its users see the reason.
+	// A withdrawn version must not be selected. Only the key that signed a version can withdraw it.
 	ref, err := source.ParseReference(src + ":1.4.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stranger, _ := newKey(t)
-	if err := m.Yank(t.Context(), ref, source.Locate(ref.Name, nil), stranger, "mine"); err == nil || !strings.Contains(err.Error(), "only the key that signed") {
+	if err := m.Yank(t.Context(), ref, source.Locate(ref.Name, nil), stranger, "mine"); err == nil || !strings.Contains(err.Error(), "with the key that signed it") {
 		t.Error(err)
 	}
 	if err := m.Yank(t.Context(), ref, source.Locate(ref.Name, nil), key, "leaks tokens, use 1.3.0"); err != nil {
@@ -137,7 +137,7 @@ func upgradeAndRollBack(t *testing.T, s *server, m *machine, key keyPair, src st
 	changesNeedConsent(t, m, key, src)
 }
 
-// changesNeedConsent checks that a version that breaks callers needs consent.
+// changesNeedConsent checks that an upgrade to a version with incompatible tools, and a downgrade, need consent.
 func changesNeedConsent(t *testing.T, m *machine, key keyPair, src string) {
 	t.Helper()
 	m.publish(key, src+":1.6.0", program("weather", "1.6.0", "later"))
@@ -172,7 +172,7 @@ func changesNeedConsent(t *testing.T, m *machine, key keyPair, src string) {
 	}
 }
 
-// TestKeys checks which keys a version may be signed with.
+// TestKeys checks which keys are accepted for the signature of a version.
 func TestKeys(t *testing.T) {
 	s := newServer(t)
 	one, oneKey := newKey(t)
@@ -227,10 +227,11 @@ func TestKeys(t *testing.T) {
 	fails("resembles", Consent{})
 }
 
-// keyPair is a private key. The alias keeps the signatures of helpers short.
+// keyPair is a private key. The alias keeps the parameter lists of helper functions short.
 type keyPair = crypto.Signer
 
-// TestMirrors copies a plugin to a directory, a web server and another registry, and installs it from each of them alone.
+// TestMirrors copies a plugin to a directory, a web server and another registry, and installs the plugin from each of
+// these mirrors alone.
 func TestMirrors(t *testing.T) {
 	s, other := newServer(t), newServer(t)
 	key, public := newKey(t)
@@ -319,7 +320,7 @@ func trustLock(t *testing.T, text []byte) map[string]trust.Pin {
 	return l.Plugins
 }
 
-// TestCatalog publishes a catalog and searches it without the registry.
+// TestCatalog publishes a catalog, and checks that it can be searched without the registry.
 func TestCatalog(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, public := newKey(t)

@@ -23,12 +23,12 @@ import (
 const (
 	// typeYank is the artifact type of a withdrawal.
 	typeYank = "application/vnd.toolhost.yank.v1+json"
-	// annotationKey is an annotation of a signature: the public key in base64. The first installation without a
-	// publisher block accepts it.
+	// annotationKey is the name of an annotation of signatures. The annotation contains the public key in base64. If no
+	// publisher block matches the source, the first installation accepts this key.
 	annotationKey = "dev.toolhost.key"
 )
 
-// subject is what a publisher signed.
+// subject is the version or the catalog that a publisher signed.
 type subject struct {
 	repo    fetch.Repository
 	name    source.Name
@@ -44,13 +44,14 @@ type verdict struct {
 	isNew     bool // whether the key was not known before
 	yanked    string
 	withdrawn bool
-	others    []artifact.Descriptor // referrers that are no signatures
+	others    []artifact.Descriptor // referrers that are not signatures
 }
 
-// errUnsigned reports that a version has no signature.
+// errUnsigned means that a version has no signature.
 var errUnsigned = errors.New("it is not signed. Ask its publisher, or accept it for this version: --allow-unsigned")
 
-// publisherOf returns the publisher block for a source. If several match, the longest pattern decides.
+// publisherOf returns the publisher block for a source. If several blocks match, publisherOf returns the block with the
+// longest matching pattern.
 func (m *Manager) publisherOf(n source.Name) *config.Publisher {
 	var best *config.Publisher
 	length := -1
@@ -64,17 +65,17 @@ func (m *Manager) publisherOf(n source.Name) *config.Publisher {
 	return best
 }
 
-// known is what the lock file says about a source.
+// known contains the data about a source in the lock file.
 type known struct {
 	// key is the fingerprint of the key of the locked version. It is "" if the source is not locked.
 	key string
-	// locked reports that the version in question is the locked one. unsigned reports that the lock file records it as
-	// unsigned.
+	// The field "locked" reports whether the version in question is the locked version. The field "unsigned" reports
+	// whether the lock file records this version as unsigned.
 	locked, unsigned bool
 }
 
-// judge decides whether a version is trusted. It is the only place that does: install, upgrade, mirror, verify and search
-// use it.
+// judge decides whether a version is trusted. The commands install, upgrade, mirror, verify and search all use this
+// method.
 func (m *Manager) judge(ctx context.Context, s subject, was known, consent Consent) (*verdict, error) {
 	referrers, err := s.repo.Referrers(ctx, s.at, "")
 	if err != nil {
@@ -113,7 +114,7 @@ func (m *Manager) judge(ctx context.Context, s subject, was known, consent Conse
 	return out, err
 }
 
-// decide applies the rules about keys to the signatures that were found.
+// decide applies the rules about keys to the found signatures.
 func (m *Manager) decide(out *verdict, publisher *config.Publisher, was known, consent Consent, signers []string) error {
 	signers = slices.DeleteFunc(signers, func(s string) bool { return s == "" })
 	is := out.key.Fingerprint
@@ -151,7 +152,8 @@ func by(signers []string) string {
 	return "; the key " + signers[0] + " did"
 }
 
-// signatureAt reads one signature and the keys that may have made it: those of the publisher, or the key that is attached.
+// signatureAt reads one signature. It also returns the keys that can have made the signature: the keys of the
+// publisher, or the attached key.
 func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor, publisher *config.Publisher) ([]byte, []signature.Key, error) {
 	_, b, err := s.repo.Manifest(ctx, d.Digest)
 	if err != nil {
@@ -159,7 +161,7 @@ func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor, publish
 	}
 	var manifest artifact.Manifest
 	if err := json.Unmarshal(b, &manifest); err != nil || len(manifest.Layers) != 1 {
-		return nil, nil, fmt.Errorf("%s has not one layer", d.Digest)
+		return nil, nil, fmt.Errorf("%s does not have exactly one layer", d.Digest)
 	}
 	raw, err := fetch.Small(ctx, s.repo, manifest.Layers[0])
 	if err != nil {
@@ -187,7 +189,8 @@ type withdrawal struct {
 // maxReason is the maximum length of the reason of a yank.
 const maxReason = 300
 
-// yank returns the reason why the publisher withdrew the version. Only the publisher's keys count.
+// yank returns the reason why the publisher withdrew the version. The withdrawal must be signed with a key of the
+// publisher. Without a publisher block, it must be signed with the key of the version.
 func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publisher *config.Publisher, signer signature.Key) (reason string, yanked bool, err error) {
 	keys := []signature.Key{signer}
 	if publisher != nil {
@@ -206,7 +209,7 @@ func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publ
 		}
 		_, predicate, err := signature.Verify(raw, keys, strings.TrimPrefix(s.at.Digest, "sha256:"), signature.Yanked)
 		if err != nil {
-			continue // somebody else wrote it
+			continue // another person made the withdrawal
 		}
 		var w withdrawal
 		if json.Unmarshal(predicate, &w) == nil {
@@ -216,8 +219,8 @@ func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publ
 	return "", false, nil
 }
 
-// checkNames returns an error if an index is about another plugin or version than the wanted one. A signature alone does
-// not show that: it names a digest only.
+// checkNames returns an error if an index does not belong to the wanted plugin and version. The signature cannot show
+// this, because it contains only a digest.
 func checkNames(annotations map[string]string, name source.Name, version string) error {
 	if is := annotations[artifact.AnnotationSource]; is != name.String() {
 		return fmt.Errorf("the registry serves the plugin %.200q, but %s was asked for", is, name)
@@ -228,7 +231,7 @@ func checkNames(annotations map[string]string, name source.Name, version string)
 	return nil
 }
 
-// attach adds a manifest with one blob that refers to the subject.
+// attach adds a manifest with one blob. The manifest refers to the subject.
 func (s subject) attach(ctx context.Context, artifactType string, blob []byte, annotations map[string]string) error {
 	layer := artifact.Descriptor{MediaType: artifactType, Digest: fetch.Digest(blob), Size: int64(len(blob))}
 	empty := artifact.Descriptor{MediaType: artifact.TypeEmpty, Digest: fetch.Digest([]byte("{}")), Size: 2}

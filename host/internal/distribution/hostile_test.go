@@ -34,7 +34,7 @@ type entry struct {
 	text string
 }
 
-// layerOf returns a layer with any entries, also such that no plugin has.
+// layerOf returns a layer with the given entries. The entries can be of kinds that no layer of a plugin may contain.
 func layerOf(t *testing.T, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -55,7 +55,7 @@ func layerOf(t *testing.T, entries ...entry) []byte {
 			t.Fatal(err)
 		}
 	}
-	_ = w.Close() // an entry of a device has no content
+	_ = w.Close() // ignore the error: the entry of a device has no content
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func layerOf(t *testing.T, entries ...entry) []byte {
 
 func named(name, text string) entry { return entry{tar.Header{Name: name}, text} }
 
-// bomb returns a layer that announces a huge file of zeros.
+// bomb returns a small layer that announces a huge file of zeros.
 func bomb(t *testing.T, announced int64, written int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -88,8 +88,8 @@ func bomb(t *testing.T, announced int64, written int) []byte {
 	return b.Bytes()
 }
 
-// TestHostileArtifacts installs artifacts that a hostile publisher or registry made. Each is refused for its own reason,
-// and neither the store nor the lock file changes.
+// TestHostileArtifacts installs artifacts that a hostile publisher or registry made. Each artifact must be refused with
+// the expected reason, and neither the store nor the lock file may change.
 func TestHostileArtifacts(t *testing.T) {
 	text := string(program("weather", "1.0.0", "now"))
 	good := layerOf(t, named("weather", text))
@@ -217,7 +217,8 @@ func hashes(t *testing.T, text string) (content, program string) {
 	return p.Content, p.Entry
 }
 
-// TestLyingRegistry changes what the registry sends for each kind of request.
+// TestLyingRegistry checks installations from a registry that sends changed content or errors. They must fail without
+// changing anything, and succeed when the registry works again.
 func TestLyingRegistry(t *testing.T) {
 	key, _ := newKey(t)
 	flip := func(part string, least int) func(w http.ResponseWriter, r *http.Request, real http.Handler) bool {
@@ -274,7 +275,7 @@ func TestLyingRegistry(t *testing.T) {
 	}
 }
 
-// TestBusyRegistry checks that an answer such as 503 is not the end.
+// TestBusyRegistry checks that a request is repeated after an answer such as 503.
 func TestBusyRegistry(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -294,7 +295,7 @@ func TestBusyRegistry(t *testing.T) {
 	}
 }
 
-// random returns bytes that cannot be compressed, after the description of a plugin.
+// random returns a plugin that begins with its description. The remaining bytes cannot be compressed.
 func random(version string, n int) []byte {
 	b := program("weather", version, "now")
 	x := uint64(88172645463325252) + uint64(len(version))
@@ -307,16 +308,16 @@ func random(version string, n int) []byte {
 	return b
 }
 
-// TestCutDownloads cuts the connection at many bytes of the download. The rest is asked for with Range, so that hardly a
-// byte is sent twice.
+// TestCutDownloads cuts the connection during downloads. The next request must ask only for the missing bytes with the
+// header Range, so that hardly any byte is sent twice.
 func TestCutDownloads(t *testing.T) {
 	for name, refuses := range map[string]bool{"ranges": false, "no ranges": true} {
 		t.Run(name, func(t *testing.T) { cutDownloads(t, refuses) })
 	}
 }
 
-// cutDownloads installs a plugin from a registry that cuts downloads. If the registry refuses ranges, it must be asked for the
-// whole, and what is there must be left out.
+// cutDownloads installs a plugin from a registry that cuts downloads. If refuses is true, the registry ignores ranges
+// and sends the whole blob. The bytes that were already downloaded must then be skipped.
 func cutDownloads(t *testing.T, refuses bool) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -334,7 +335,7 @@ func cutDownloads(t *testing.T, refuses bool) {
 		plain.Header.Del("Range")
 		real.ServeHTTP(rec, plain)
 		b := rec.Body.Bytes()
-		if len(b) < 40_000 { // not the layer
+		if len(b) < 40_000 { // this blob is not the layer
 			return false
 		}
 		from := 0
@@ -355,7 +356,7 @@ func cutDownloads(t *testing.T, refuses bool) {
 		end := from + cutAfter
 		mu.Lock()
 		if refuses && sent > 0 {
-			end = len(b) // only the first download is cut
+			end = len(b) // do not cut later downloads
 		}
 		mu.Unlock()
 		part := b[from:min(len(b), end)]
@@ -381,7 +382,8 @@ func cutDownloads(t *testing.T, refuses bool) {
 	t.Logf("%d bytes were sent for %d", sent, size)
 }
 
-// TestConcurrentInstalls installs the same plugins at once, for the same and for another lock file.
+// TestConcurrentInstalls installs the same plugins several times concurrently, with the same lock file and with two
+// lock files.
 func TestConcurrentInstalls(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -401,7 +403,7 @@ func TestConcurrentInstalls(t *testing.T) {
 	all.Wait()
 	m.unchanged(3)
 	second.unchanged(3)
-	// Installations of different plugins for the same lock file lose no entry.
+	// Concurrent installations of different plugins into one lock file must not lose an entry.
 	third := newMachine(t)
 	third.Wanted = m.Wanted
 	for _, w := range m.Wanted {
@@ -415,7 +417,8 @@ func TestConcurrentInstalls(t *testing.T) {
 	third.unchanged(3)
 }
 
-// TestMain is also the program that TestKilledInstalls kills, and that TestFullDisk runs with a small disk.
+// TestMain runs the tests. In the processes that TestKilledInstalls and TestFullDisk start, it installs a plugin
+// instead.
 func TestMain(m *testing.M) {
 	if os.Getenv("INSTALL_SOURCE") != "" {
 		os.Exit(installFromEnvironment())
@@ -423,7 +426,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// installFromEnvironment installs or upgrades the plugin that the environment names.
+// installFromEnvironment installs and upgrades the plugin that environment variables describe. It returns the exit
+// status.
 func installFromEnvironment() int {
 	if limit := os.Getenv("INSTALL_LIMIT"); limit != "" {
 		n, _ := strconv.ParseUint(limit, 10, 64)
@@ -446,15 +450,15 @@ func installFromEnvironment() int {
 	return 0
 }
 
-// helper returns a command that installs a plugin in a process of its own.
+// helper returns a command that installs a plugin in a separate process.
 func (m *machine) helper(src string, env ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), append(env, "INSTALL_SOURCE="+src, "INSTALL_LOCK="+m.Lock, "XDG_DATA_HOME="+filepath.Join(m.dir, "data"))...)
 	return c
 }
 
-// TestKilledInstalls kills installations and upgrades at many points. Afterwards the lock file is the old or the new one,
-// and what it names is whole. The next command completes the work.
+// TestKilledInstalls kills installations and upgrades at many points. After each kill, the lock file must be readable,
+// and the store must contain only complete versions. A later command must complete the work.
 func TestKilledInstalls(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
@@ -466,7 +470,7 @@ func TestKilledInstalls(t *testing.T) {
 	if out, err := other.helper(src).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	step := time.Since(start) / 22 // the last kills come when the work is done
+	step := time.Since(start) / 22 // so that the last kills come after the end of the work
 	for i := range 50 {
 		if i == 25 {
 			if _, err := m.install(InstallOptions{}); err != nil {
@@ -481,7 +485,7 @@ func TestKilledInstalls(t *testing.T) {
 		time.Sleep(time.Duration(i%25) * step)
 		_ = c.Process.Kill()
 		_ = c.Wait()
-		lock := m.lock() // must be readable
+		lock := m.lock() // fails if the lock file is not readable
 		if pin, ok := lock.Plugins["weather"]; ok {
 			content := pin.Platforms[trust.ThisPlatform()].Content
 			if is, _, err := artifact.HashDir(m.Store.Dir(content), "weather"); err != nil || is != content {
@@ -503,7 +507,7 @@ func TestKilledInstalls(t *testing.T) {
 	}
 }
 
-// environmentManager returns the manager that the environment describes.
+// environmentManager returns the manager that environment variables describe.
 func environmentManager() (*Manager, error) {
 	name, err := source.Parse(os.Getenv("INSTALL_SOURCE"))
 	if err != nil {

@@ -17,20 +17,21 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// parallel is the number of plugins that are downloaded at a time.
+// parallel is the maximum number of plugins that are downloaded at the same time.
 const parallel = 4
 
 // InstallOptions configures [Manager.Install].
 type InstallOptions struct {
-	// Names selects plugins. Empty means all.
+	// Names selects plugins. An empty list means all plugins.
 	Names []string
-	// Locked refuses to change the lock file. Reinstall downloads what is installed again.
+	// If Locked is true, the lock file must not change. If Reinstall is true, installed versions are downloaded again.
 	Locked, Reinstall bool
 	Consent
 }
 
 // Install installs the plugins in the lock file. It selects a version only for a plugin that the lock file lacks, or
-// whose locked version no longer satisfies the configuration. Plugins that fail do not prevent the others.
+// whose locked version no longer satisfies the configuration. The failure of a plugin does not prevent the installation
+// of other plugins.
 func (m *Manager) Install(ctx context.Context, opts InstallOptions) ([]Result, error) {
 	wanted, packages, err := m.find(opts.Names)
 	if err != nil {
@@ -87,7 +88,7 @@ func (m *Manager) Install(ctx context.Context, opts InstallOptions) ([]Result, e
 	return results, Errors(results)
 }
 
-// dropUnused removes the entries of plugins that the configuration no longer has.
+// dropUnused removes the entries of plugins that are no longer in the configuration.
 func (m *Manager) dropUnused(lock *trust.Lock) (changed bool) {
 	maps.DeleteFunc(lock.Plugins, func(name string, p trust.Pin) bool {
 		drop := p.Source != "" && !slices.Contains(m.Kept, name) && !slices.ContainsFunc(m.Wanted, func(w Wanted) bool { return w.Name == name })
@@ -127,7 +128,7 @@ func (m *Manager) installOne(ctx context.Context, w Wanted, lock *trust.Lock, op
 	return &c.pin, nil
 }
 
-// select1 selects the newest version and downloads it. The result is nil if it is the locked version.
+// select1 selects the newest version and downloads it. The result is nil if the newest version is already locked.
 func (m *Manager) select1(ctx context.Context, w Wanted, locked *trust.Pin, consent Consent) (*candidate, error) {
 	repo, err := m.open(w.Source)
 	if err != nil {
@@ -144,7 +145,7 @@ func (m *Manager) select1(ctx context.Context, w Wanted, locked *trust.Pin, cons
 	return c, nil
 }
 
-// describe adds what is new in the lock file to a result.
+// describe adds the candidate's data that is new in the lock file to a result.
 func (c *candidate) describe(out *Result) {
 	out.Version, out.Key, out.Publisher, out.Unsigned, out.NewKey = c.pin.Version, c.pin.Key, c.verdict.publisher, c.pin.Unsigned, c.verdict.isNew
 	out.Tools = slices.Sorted(maps.Keys(c.pin.Tools))
@@ -184,7 +185,7 @@ func (m *Manager) installLocked(ctx context.Context, w Wanted, pin trust.Pin, op
 	return &pin, err
 }
 
-// remember stores the entry before an upgrade, so that it can be rolled back.
+// remember stores a plugin's entry before an upgrade, so that the upgrade can be rolled back.
 func (m *Manager) remember(name string, before trust.Pin) error {
 	raw, err := json.Marshal(before)
 	if err != nil {

@@ -17,16 +17,17 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// WantedPackage is an MCP server of the configuration that is a package of npm.
+// WantedPackage is an MCP server in the configuration that is an npm package.
 type WantedPackage struct {
 	// Field is the name of the field block.
 	Field string
-	// Spec is the text in the configuration.
+	// Spec is the package as written in the configuration.
 	Spec string
 	source.Package
 }
 
-// installPackages installs the MCP servers. It returns whether the lock changed. fresh selects the newest versions.
+// installPackages installs the MCP servers. The result "changed" reports whether the lock changed. If the argument
+// "fresh" is true, the newest versions are installed.
 func (m *Manager) installPackages(ctx context.Context, packages []WantedPackage, lock *trust.Lock, opts InstallOptions, fresh bool) (results []Result, changed bool) {
 	for _, p := range packages {
 		r := Result{Name: p.Field, Source: p.Spec, State: Current}
@@ -107,7 +108,8 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 	return m
 }
 
-// lockedPackage returns the package lock of a locked server, and reports whether the server is installed.
+// lockedPackage returns the package lock of a locked server. The result "installed" reports whether the server is
+// installed.
 func (m *Manager) lockedPackage(file string, pin *trust.Package) (text []byte, installed bool, err error) {
 	text, err = os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && fetch.Digest(text) != pin.Lock {
@@ -124,7 +126,7 @@ func (m *Manager) lockedPackage(file string, pin *trust.Package) (text []byte, i
 	return text, tree != "" && m.Store.Has(tree), nil
 }
 
-// verifyPackages compares the files of the MCP servers with those that were installed.
+// verifyPackages checks that the files of the MCP servers did not change after the installation.
 func (m *Manager) verifyPackages(lock *trust.Lock) ([]Verified, error) {
 	record, err := m.Store.Record(m.Lock)
 	if err != nil {

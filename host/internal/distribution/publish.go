@@ -25,7 +25,8 @@ import (
 // Publication is a version that an author publishes.
 type Publication struct {
 	Reference source.Reference
-	// Place is where it is published. It differs from the reference if an author publishes to a directory.
+	// Place is the place where the version is published. It differs from the reference if an author publishes to a
+	// directory.
 	Place source.Place
 	// Builds maps platforms to a program, or to a directory with the program and other files.
 	Builds map[string]string
@@ -33,7 +34,7 @@ type Publication struct {
 	Key crypto.Signer
 	// Runtime and Summary describe the plugin. See [artifact.Config].
 	Runtime, Summary string
-	// Attached maps the media types of further documents, such as a bill of materials, to their files.
+	// Attached maps the media types of additional documents, such as a bill of materials, to the paths of the documents.
 	Attached map[string]string
 }
 
@@ -49,8 +50,8 @@ type Published struct {
 	Key       string           `json:"key,omitempty"`
 }
 
-// Publish publishes a version. It starts the build for this machine to read its description. The tag is written last, so
-// that nobody finds an incomplete version. A version that exists is never replaced.
+// Publish publishes a version. It starts the build for this machine to read its description. It writes the tag last, so
+// that nobody finds an incomplete version. It never replaces an existing version.
 func (m *Manager) Publish(ctx context.Context, p Publication) (*Published, error) {
 	ref := p.Reference
 	description, err := m.describeBuild(ctx, p)
@@ -89,7 +90,7 @@ func (m *Manager) Publish(ctx context.Context, p Publication) (*Published, error
 	return out, p.finish(ctx, subject{repo, ref.Name, ref.Version.String(), at}, raw, out)
 }
 
-// finish adds the index, the signature and the attached documents, and then the tag.
+// finish adds the index, the signature and the attached documents. The tag follows last.
 func (p *Publication) finish(ctx context.Context, s subject, raw []byte, out *Published) error {
 	there, _, err := s.repo.Manifest(ctx, s.version)
 	switch {
@@ -194,7 +195,7 @@ func pushBuild(ctx context.Context, repo fetch.Repository, platform, from, name 
 	return &at, packed.Size, nil
 }
 
-// Yank withdraws a version: later upgrades skip it, and installations that have it show the reason.
+// Yank withdraws a version. Later upgrades skip the version, and installations that have the version show the reason.
 func (m *Manager) Yank(ctx context.Context, ref source.Reference, place source.Place, key crypto.Signer, reason string) error {
 	if reason == "" || len(reason) > maxReason {
 		return fmt.Errorf("the reason has %d characters; write 1 to %d, and name the version to use instead", len(reason), maxReason)
@@ -212,10 +213,10 @@ func (m *Manager) Yank(ctx context.Context, ref source.Reference, place source.P
 		return err
 	}
 	if _, err := m.releaseAt(ctx, repo, ref.Name, ref.Version.String(), at, raw, known{key: public.Fingerprint, locked: true}, Consent{}); err != nil {
-		return fmt.Errorf("only the key that signed a version can withdraw it: %w", err)
+		return fmt.Errorf("a version can only be withdrawn with the key that signed it. Name that key with --key: %w", err)
 	}
 	return subject{repo, ref.Name, ref.Version.String(), at}.sign(ctx, key, typeYank, signature.Yanked, withdrawal{reason})
 }
 
-// CheckRuntime returns an error if text names no known runtime.
+// CheckRuntime returns an error if the text is not the name of a known runtime.
 func CheckRuntime(text string) error { return artifact.CheckRuntime(text) }

@@ -18,12 +18,12 @@ import (
 type Outdated struct {
 	Name   string `json:"name"`
 	Locked string `json:"locked"`
-	// Fitting is the newest version that satisfies the constraint. Newest is the newest version of all.
+	// Fitting is the newest version that satisfies the constraint. Newest is the newest of all versions.
 	Fitting string `json:"fitting,omitempty"`
 	Newest  string `json:"newest,omitempty"`
 	Note    string `json:"note,omitempty"`
 	Error   string `json:"error,omitempty"`
-	// Due reports that an upgrade or an alarm needs the attention of the operator.
+	// Due reports whether the operator should act, for example because of an upgrade or an alarm.
 	Due bool `json:"due"`
 
 	err error
@@ -83,7 +83,8 @@ func (m *Manager) outdated(ctx context.Context, w Wanted, pin *trust.Pin, o *Out
 	return nil
 }
 
-// alarm reports whether the registry now serves something else under the locked version, or its publisher yanked it.
+// alarm reports whether the operator must be informed of a change in the registry: the locked version is missing, has
+// different content or files, or was yanked. The second result describes the change.
 func (m *Manager) alarm(ctx context.Context, repo fetch.Repository, w Wanted, pin *trust.Pin) (bool, string, error) {
 	at, raw, err := repo.Manifest(ctx, pin.Version)
 	if errors.Is(err, fetch.ErrNotFound) {
@@ -100,7 +101,7 @@ func (m *Manager) alarm(ctx context.Context, repo fetch.Repository, w Wanted, pi
 		return false, "", err
 	}
 	if !maps.Equal(pin.Platforms, platformsOf(r.index)) {
-		return true, fmt.Sprintf("ALARM: the lock file names other files for version %s than its index %s. Restore the lock file from version control", pin.Version, pin.Index), nil
+		return true, fmt.Sprintf("ALARM: version %s has other files in the lock file than in its index %s. Restore the lock file from version control", pin.Version, pin.Index), nil
 	}
 	if r.verdict.withdrawn {
 		return true, fmt.Sprintf("yanked: %q", r.verdict.yanked), nil
@@ -112,12 +113,12 @@ func (m *Manager) alarm(ctx context.Context, repo fetch.Repository, w Wanted, pi
 type Verified struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Problem describes what differs. It is empty if all is as locked.
+	// Problem describes what differs. It is empty if the plugin is as in the lock file.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Verify compares the files of the installed plugins with the lock file. With remote, it also checks the signatures in
-// the registry, and whether a version was yanked or republished.
+// Verify compares the files of the installed plugins with the lock file. If the argument "remote" is true, it also
+// checks the signatures in the registry, and whether a version was yanked or republished.
 func (m *Manager) Verify(ctx context.Context, remote bool) ([]Verified, error) {
 	lock, err := trust.Read(m.Lock)
 	if err != nil {
@@ -166,7 +167,7 @@ type Mirrored struct {
 }
 
 // Mirror copies the locked versions of some platforms, with their signatures and other documents, to another place.
-// Without platforms, it copies all. It checks the signatures first.
+// Without platforms, it copies the versions of all platforms. It checks the signatures first.
 func (m *Manager) Mirror(ctx context.Context, to string, platforms []string) ([]Mirrored, error) {
 	lock, err := trust.Read(m.Lock)
 	if err != nil {
@@ -215,7 +216,7 @@ func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, 
 	at.MediaType = artifact.TypeIndex
 	r, err := m.releaseAt(ctx, from, name, pin.Version, at, raw, known{pin.Key, true, pin.Unsigned}, Consent{})
 	if err == nil && !maps.Equal(pin.Platforms, platformsOf(r.index)) {
-		err = fmt.Errorf("the lock file names other files for version %s than its index %s. Restore the lock file from version control", pin.Version, pin.Index)
+		err = fmt.Errorf("version %s has other files in the lock file than in its index %s. Restore the lock file from version control", pin.Version, pin.Index)
 	}
 	if err != nil {
 		return nil, err
@@ -248,7 +249,8 @@ func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, 
 // parts contains the digests of the manifests that belong to a version.
 type parts struct{ builds, referrers []string }
 
-// The function "chosen" returns the parts of a version for some platforms. Without platforms, it returns all.
+// The function "chosen" returns the parts of a version for some platforms. Without platforms, it returns the parts for
+// all platforms.
 func chosen(ctx context.Context, r *release, platforms []string) (out parts, err error) {
 	for _, p := range platforms {
 		if _, err := r.index.For(p); err != nil {
@@ -267,14 +269,14 @@ func chosen(ctx context.Context, r *release, platforms []string) (out parts, err
 	return out, err
 }
 
-// The limits of a document that is attached to a version, such as a signature. A registry could otherwise attach so many
-// blobs that they fill the disk of a mirror.
+// These constants limit a document that is attached to a version, such as a signature. Without them, a registry could
+// attach so many blobs that they fill the disk of a mirror.
 const (
 	maxDocument = 16 << 20
 	maxParts    = 4
 )
 
-// buildOf reads the manifest of a platform, and documentOf that of an attached document.
+// buildOf reads the manifest of a platform. documentOf reads the manifest of an attached document.
 func buildOf(raw []byte) (*artifact.Manifest, error) { return artifact.ReadManifest(raw) }
 
 func documentOf(raw []byte) (*artifact.Manifest, error) {
@@ -336,7 +338,7 @@ type Info struct {
 	Publisher string           `json:"publisher,omitempty"`
 	Unsigned  bool             `json:"unsigned,omitempty"`
 	Yanked    string           `json:"yanked,omitempty"`
-	// Documents lists the media types of attached documents. What they claim is not checked.
+	// Documents lists the media types of attached documents. The claims in these documents are not checked.
 	Documents []string `json:"documents,omitempty"`
 }
 

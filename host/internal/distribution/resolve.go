@@ -128,8 +128,8 @@ func noVersion(w Wanted, versions []source.Version, yanked map[string]bool) erro
 	return fmt.Errorf("no version of %s satisfies %q; there are %s", w.Source, w.Constraint, strings.Join(have, ", "))
 }
 
-// admit downloads a trusted version for this platform, starts it once in a sandbox, and compares it with what was
-// published. After that, it can enter the lock file.
+// admit downloads a trusted version for this platform, starts it once in a sandbox, and compares its description with
+// the published description. After that, the version can enter the lock file.
 func (m *Manager) admit(ctx context.Context, w Wanted, r *release) (*candidate, error) {
 	build, err := r.index.For(trust.ThisPlatform())
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *Manager) admit(ctx context.Context, w Wanted, r *release) (*candidate, 
 		return nil, err
 	}
 	if err := m.try(ctx, &pin, cfg); err != nil {
-		if bytes > 0 { // it was not in the store before
+		if bytes > 0 { // the files were not in the store before
 			_, gone := m.Store.Remove(pin.Platforms[trust.ThisPlatform()].Content)
 			err = errors.Join(err, gone)
 		}
@@ -185,8 +185,8 @@ func platformsOf(index *artifact.Index) map[string]trust.Platform {
 	return out
 }
 
-// damaged reports whether the store has the files of a version, and they changed since they were unpacked. The files of
-// such a version are not downloaded, so the digest of the program is compared here.
+// damaged reports whether the files of a version in the store changed after they were unpacked. Files in the store are
+// not downloaded again, so damaged also checks the digest of the program.
 func (m *Manager) damaged(pin *trust.Pin) (bool, error) {
 	want := pin.Platforms[trust.ThisPlatform()]
 	if !m.Store.Has(want.Content) {
@@ -202,8 +202,9 @@ func (m *Manager) damaged(pin *trust.Pin) (bool, error) {
 	return false, nil
 }
 
-// unpack downloads the files of a pinned version for this platform, and adds them to the store. If replace is true, they
-// replace the files in the store, which stay until the download is complete.
+// unpack downloads the files of a pinned version for this platform, and adds them to the store. If the argument
+// "replace" is true, the downloaded files replace the files in the store. The old files stay until the download is
+// complete.
 func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, manifest *artifact.Manifest, pin *trust.Pin, replace bool) (int64, error) {
 	want := pin.Platforms[trust.ThisPlatform()]
 	if m.Store.Has(want.Content) && !replace {
@@ -218,7 +219,7 @@ func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, m
 	if err != nil {
 		return 0, err
 	}
-	if m.Store.Has(want.Content) && !replace { // another process was faster
+	if m.Store.Has(want.Content) && !replace { // another process added the version in the meantime
 		return 0, d.Done()
 	}
 	dir, release, err := m.Store.Temporary()
@@ -262,7 +263,7 @@ func (m *Manager) try(ctx context.Context, pin *trust.Pin, cfg *artifact.Config)
 	return nil
 }
 
-// differences compares a description with the published one.
+// differences returns the differences between a plugin's description and the published description.
 func differences(cfg *artifact.Config, is *tool.Description) []string {
 	var out []string
 	if is.Name != cfg.Name || is.Version != cfg.Version {
@@ -285,7 +286,7 @@ func normal(n *tool.Needs) any {
 	return out
 }
 
-// needed returns the needs of a plugin as text.
+// needed returns the needs of a plugin as texts.
 func needed(d *tool.Description) []string {
 	if d == nil || d.Needs == nil {
 		return nil
@@ -293,7 +294,7 @@ func needed(d *tool.Description) []string {
 	return grants.Of(&config.Plugin{}, d.Needs).Needed
 }
 
-// checkResembling returns an error if a new source differs from a known one in one or two characters.
+// checkResembling returns an error if a new source differs from a known source in one or two characters.
 func (m *Manager) checkResembling(w Wanted, lock *trust.Lock) error {
 	if m.publisherOf(w.Source) != nil {
 		return nil

@@ -29,7 +29,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// server is a registry in this process. lie can answer a request in its place, and count counts the requests.
+// server is a registry in this process. The field lie is a function that can answer a request instead of the registry.
+// The field seen contains the received requests.
 type server struct {
 	*httptest.Server
 	host string
@@ -71,7 +72,8 @@ func (s *server) requests() []string {
 	return out
 }
 
-// machine is a machine of an operator or an author. Its plugins are texts: the first line is the description in JSON.
+// machine is a machine of an operator or an author. Its plugins are text files whose first line is the description in
+// JSON.
 type machine struct {
 	*Manager
 	t   *testing.T
@@ -100,7 +102,7 @@ func describeText(_ context.Context, program string) (*tool.Description, error) 
 	return &d, json.Unmarshal(line, &d)
 }
 
-// program returns the text of a plugin. The tools have one parameter each.
+// program returns the text of a plugin with the given tools. Each tool has one parameter.
 func program(name, version string, tools ...string) []byte {
 	d := tool.Description{Name: name, Version: version}
 	for _, t := range tools {
@@ -110,7 +112,7 @@ func program(name, version string, tools ...string) []byte {
 	return append(b, '\n')
 }
 
-// want sets the plugins of the configuration: name, source, constraint.
+// want adds a plugin with a name, a source and a version constraint to the configuration.
 func (m *machine) want(name, src, constraint string) *machine {
 	m.t.Helper()
 	n, err := source.Parse(src)
@@ -138,7 +140,8 @@ func (m *machine) lock() *trust.Lock {
 	return l
 }
 
-// unchanged fails the test if the store or the lock file has anything.
+// unchanged fails the test if the store or the lock file does not have the given number of plugins, or if temporary
+// directories remain.
 func (m *machine) unchanged(contents int) {
 	m.t.Helper()
 	have, err := m.Store.Contents()
@@ -197,7 +200,7 @@ func (m *machine) tryPublish(key crypto.Signer, ref string, text []byte, change 
 	return err
 }
 
-// forgery is an artifact that no publish command makes.
+// forgery describes an artifact that the publish command would never make.
 type forgery struct {
 	layer           []byte
 	layerSize       int64 // size in the manifest; 0 means the real size
@@ -208,7 +211,7 @@ type forgery struct {
 	padding         int
 }
 
-// forge pushes a signed artifact. The publisher itself is hostile, or its key was stolen.
+// forge pushes a signed artifact, as a hostile publisher or the thief of a key could do.
 func (m *machine) forge(key crypto.Signer, ref string, f forgery) {
 	m.t.Helper()
 	ctx := m.t.Context()

@@ -14,9 +14,9 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Upgrade replaces plugins by the newest versions that satisfy the configuration. Running hosts swap to the new version,
-// and calls that are running end on the old one. If a host refuses, the lock file keeps the old version. Each plugin is
-// upgraded separately.
+// Upgrade replaces plugins by the newest versions that satisfy the configuration. Running hosts change to the new
+// version. Running calls finish on the old version. If a host refuses the new version, the lock file keeps the old
+// version. Each plugin is upgraded separately.
 func (m *Manager) Upgrade(ctx context.Context, names []string, consent Consent) ([]Result, error) {
 	wanted, packages, err := m.find(names)
 	if err != nil {
@@ -104,7 +104,8 @@ func (m *Manager) compare(ctx context.Context, pin *trust.Pin, c *candidate, out
 	return breaks, nil
 }
 
-// swap writes a new entry to the lock file and makes running hosts use it. If a host refuses, the old entry is put back.
+// swap writes a new entry to the lock file and makes running hosts use it. If a host refuses the new version, swap
+// restores the old entry.
 func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin trust.Pin, acceptChanges bool) error {
 	old := lock.Plugins[name]
 	record, err := m.Store.Record(m.Lock)
@@ -112,7 +113,7 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 		return err
 	}
 	earlier, had := record.Previous[name]
-	// The record comes first. After the lock file changes, hosts can start the old version only if the record names it.
+	// Write the record first: after the lock file changes, hosts can start the old version only if the record names it.
 	if err := m.remember(name, old); err != nil {
 		return err
 	}
@@ -129,7 +130,8 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 		return m.Store.Change(m.Lock, func(r *store.Record) { see(r, lock) })
 	}
 	lock.Plugins[name] = old
-	// Until all hosts are back, the record names the new version, because a host that accepted it can still start it.
+	// Until all hosts use the old version again, the record must name the new version, because a host that accepted the
+	// new version can still start it.
 	err = m.remember(name, pin)
 	if err == nil {
 		err = lock.Write(m.Lock)
@@ -149,7 +151,7 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 	return fmt.Errorf("a host refuses version %s, so version %s stays: %w", pin.Version, old.Version, refused)
 }
 
-// Rollback replaces a plugin by the version before the last upgrade. It needs no network.
+// Rollback replaces a plugin by the version that was in use before the last upgrade. It needs no network.
 func (m *Manager) Rollback(ctx context.Context, name string) (*Result, error) {
 	if _, _, err := m.find([]string{name}); err != nil {
 		return nil, err

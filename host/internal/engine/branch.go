@@ -4,20 +4,27 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/host/internal/branchtool"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/paths"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/undo"
 )
 
 // The method "openBranches" prepares the branches of the state directory. A host without a state directory supports no branches.
@@ -30,13 +37,15 @@ func (e *Engine) openBranches() {
 		Guard: changeset.Guard(func() *config.Config { return e.Current().Config }, e.home, e.state.AddAudit, e.opts.Log),
 	}
 	e.branches.End = e.super.EndBranch
+	e.branchless = func(s call.Session) call.Branches { return e.branchTool(s, nil) }
 	e.branches.Launcher = func() (string, error) {
 		l := e.Current().Launcher
 		return l.Kernel().Launcher, l.Branchable()
 	}
 }
 
-// cleanBranches removes what is left of branches, now and once a day. It returns when the engine closes.
+// cleanBranches removes old branches and the remaining data of discarded branches. It does so at once and then once a
+// day. It returns when the engine closes.
 func (e *Engine) cleanBranches() {
 	store := e.branches.Store
 	for store != nil {
@@ -51,14 +60,27 @@ func (e *Engine) cleanBranches() {
 	}
 }
 
+// ownBranch returns the name of the branch that a session gets from the configuration.
+func (e *Engine) ownBranch(owner, workspace, session string) string {
+	sum := sha256.Sum256([]byte(session))
+	name := func(bytes int) string { return "session-" + hex.EncodeToString(sum[:bytes]) }
+	// Earlier versions used only a few bytes, so that two sessions could get the same branch. Whoever has used such a branch
+	// keeps it.
+	if old := name(4); e.branches.Store != nil {
+		if b, err := e.branches.Store.Find(owner, workspace, old); err == nil && slices.Contains(b.Sessions, session+"+"+old) {
+			return old
+		}
+	}
+	return name(16)
+}
+
 // branchOf returns the name of the branch in which a request runs. Empty means the workspace itself.
-func (e *Engine) branchOf(req Request, session string) (string, error) {
+func (e *Engine) branchOf(req Request, owner, workspace, session string) (string, error) {
 	name := req.Branch
 	if name == "" {
 		switch e.Current().Config.Workspace.Mode {
 		case "branch":
-			sum := sha256.Sum256([]byte(session))
-			name = "session-" + hex.EncodeToString(sum[:4])
+			name = e.ownBranch(owner, workspace, session)
 		case "require":
 			return "", tool.Errorf(tool.PermissionDenied, "The configuration requires that every session works in a branch (workspace { mode = \"require\" }), and this call names none. Name one, for example toolhost run --branch NAME, or \"branch\" in the request.")
 		}
@@ -78,45 +100,137 @@ func (e *Engine) branchOf(req Request, session string) (string, error) {
 	return name, nil
 }
 
+// withoutBranch returns the key of a session without a branch. A session whose id ends like the key of a session in a
+// branch gets a key of its own, which ends with a plus sign. Earlier versions did not do that. Their sessions keep the old
+// key if it cannot be that of a session in a branch.
+func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
+	ending := strings.TrimRight(id, "+")
+	i := strings.LastIndex(ending, "+")
+	if i < 0 || branch.CheckName(ending[i+1:]) != nil {
+		return key
+	}
+	own := key + "+"
+	if _, known, err := e.state.Session(own); known || err != nil || e.branches.Store == nil {
+		return own
+	}
+	_, err := e.branches.Store.Find(owner, workspace, ending[i+1:])
+	missing := (*branch.NotFoundError)(nil)
+	if old, known, stateErr := e.state.Session(key); stateErr == nil && known && old.Workspace == workspace && errors.As(err, &missing) {
+		return key
+	}
+	return own
+}
+
 // The method "mounted" returns the session of a request, with its branch mounted. The caller must call release once the
 // request has ended.
 func (e *Engine) mounted(req Request) (s call.Session, release func(), err error) {
 	s, err = e.stored(req)
 	if err != nil || s.Branch == "" {
+		if e.branches.Store != nil && s.Principal != nil {
+			s.Branches = e.branchless
+		}
 		return s, func() {}, err
 	}
-	b := e.branches.Mounted(s.Principal.Owner(), s.Workspace, s.Branch)
-	if b == nil {
-		if b, err = e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch); err != nil {
-			return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+	for attempt := 1; ; attempt++ {
+		b := e.branches.Mounted(s.Principal.Owner(), s.Workspace, s.Branch)
+		if b == nil {
+			if b, err = e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch, e.backend()); err != nil {
+				return s, nil, noBranch(err)
+			}
+		}
+		mounted, release, err := e.mount(s, b)
+		if none := (*branch.NoOverlayError)(nil); errors.As(err, &none) {
+			_ = e.branches.Store.DiscardEmpty(b) // ignore the error: a remaining empty branch does no harm
+		}
+		if !errors.Is(err, branch.ErrGone) || attempt == maxAttempts {
+			return mounted, release, err
 		}
 	}
-	return e.mount(s, b)
 }
 
-// The method "mount" mounts the branch of a session. The caller must call release once the session no longer uses it.
+// maxAttempts limits the attempts to make and mount a branch. An attempt is repeated if somebody discards the branch
+// before it is mounted.
+const maxAttempts = 10
+
+// The method "mount" mounts the branch of a session. The caller must call release once the session no longer uses the
+// branch.
 func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, release func(), err error) {
-	mount, release, err := e.branches.Acquire(b, s.ID)
+	mount, unmount, err := e.branches.Acquire(b, s.ID)
 	if err != nil {
-		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+		return s, nil, noBranch(err)
 	}
 	s.Mount = call.Mount{Key: mount.Key, View: mount.View()}
-	s.Roots = inBranch(s.Roots, s)
-	s.Layer = e.layer(b, mount)
-	s.Checkpoints = nil // a preview begins with the session of its branch
-	if e.Current().Config.Workspace.Checkpoints.Automatic && !b.IsPreview() {
-		s.Checkpoints = &checkpoints{e: e, mount: mount, session: s}
+	if b.Copy != nil {
+		s.Mount.Tree, s.Mount.Note = b.Tree(), b.Copy.Describe(b)
+		s.Cwd = s.Place(s.Cwd)
+		if !e.Current().Launcher.Confines() {
+			s.Mount.Note += ". No sandbox keeps commands from changing the workspace, so do not use its path"
+		}
 	}
+	if git := b.OutsideGit(); git != "" && !b.IsPreview() {
+		s.Mount.Note = strings.TrimPrefix(s.Mount.Note+". "+git, ". ")
+	}
+	s.Roots = inBranch(e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, false), s)
+	s.Layer = e.layer(b, mount)
+	s.Checkpoints, s.Branches = nil, nil // a preview begins with the session of its branch, but has no checkpoints
+	if !b.IsPreview() {
+		back := &undo.Checkpoints{
+			Mounts: &e.branches, Mount: mount, Session: s, Changes: e.changeset(s.Principal, s.Workspace),
+			Jobs:     e.jobs,
+			Settings: func() config.Checkpoints { return e.Current().Config.Workspace.Checkpoints },
+		}
+		s.Branches = func(s call.Session) call.Branches { return e.branchTool(s, back) }
+		if e.Current().Config.Workspace.Checkpoints.Automatic {
+			s.Checkpoints = back
+		}
+	}
+	end, begin := func() {}, sync.Once{}
 	s.Prepare = func() error {
+		begin.Do(func() { end = e.branches.Begin(mount) })
 		if err := mount.Refresh(); err != nil {
 			return fmt.Errorf("the branch %s cannot be brought up to date: %w", s.Branch, err)
 		}
+		e.Current().Launcher.Refreshed(mount.Key)
 		return nil
 	}
-	return s, release, nil
+	return s, func() {
+		begin.Do(func() {}) // from here on, an abandoned call can no longer begin to use the mount through Prepare
+		end()
+		unmount()
+	}, nil
 }
 
-// layer returns the limits of a branch. A preview has a tenth of them.
+// backend returns the kind of new branches and the limits of a copy.
+func (e *Engine) backend() branch.Backend {
+	w := &e.Current().Config.Workspace
+	return branch.Backend{Copy: w.Backend == "copy", MaxBytes: int64(min(w.Limits.Layer, 1<<62)), MaxFiles: w.Limits.Files}
+}
+
+// noBranch returns the error for a branch that cannot be made or mounted.
+func noBranch(err error) error {
+	if none := (*branch.NoOverlayError)(nil); errors.As(err, &none) {
+		return tool.Errorf(tool.Unavailable, "%w. See toolhost doctor. Where no layer is possible, a branch can be a copy of the workspace: workspace { backend = \"copy\" }.", err)
+	}
+	return tool.Errorf(tool.Unavailable, "%w.", err)
+}
+
+// inCopy sets the directory of a session whose branch is a copy. The branch need not be mounted.
+func (e *Engine) inCopy(s call.Session) call.Session {
+	b := e.branches.Mounted(s.Principal.Owner(), s.Workspace, s.Branch)
+	if b == nil {
+		var err error
+		if b, err = e.branches.Store.Find(s.Principal.Owner(), s.Workspace, s.Branch); err != nil {
+			return s // it does not exist yet
+		}
+	}
+	if b.Copy != nil {
+		s.Mount.Tree = b.Tree()
+		s.Roots = inBranch(s.Roots, s)
+	}
+	return s
+}
+
+// layer returns the limits of a branch. The limits of a preview are a tenth of those of other branches.
 func (e *Engine) layer(b *branch.Branch, m *branch.Mount) *call.Layer {
 	limits := e.Current().Config.Workspace.Limits
 	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage, LastUsage: m.LastUsage}
@@ -126,18 +240,21 @@ func (e *Engine) layer(b *branch.Branch, m *branch.Mount) *call.Layer {
 	return l
 }
 
-// inBranch returns the roots of a session in a branch. The branch covers the workspace. Other roots are read-only, because
-// a change of them could not be taken back with the branch.
+// inBranch returns the roots of a session in a branch. The branch covers the workspace. Other roots are read-only,
+// because discarding the branch would not undo changes in them.
 func inBranch(roots []tool.Root, s call.Session) []tool.Root {
-	if s.Mount.Key == "" {
+	if s.Mount.Key == "" && s.Mount.Tree == "" {
 		return roots
 	}
 	workspace := tool.Root{Path: s.Workspace}
 	out := slices.Clone(roots)
 	for i := range out {
-		if rel, in := workspace.Rel(out[i].Path); in {
+		switch rel, in := workspace.Rel(out[i].Path); {
+		case in && s.Mount.Tree != "":
+			out[i].Branch, out[i].CopyOf, out[i].Path = s.Mount.Key, out[i].Path, filepath.Join(s.Mount.Tree, rel)
+		case in:
 			out[i].Branch, out[i].View = s.Mount.Key, filepath.Join(s.Mount.View, rel)
-		} else {
+		default:
 			out[i].Writable = false
 		}
 	}
@@ -162,8 +279,8 @@ type BranchSelection struct {
 	StopJobs            bool
 }
 
-// BranchChange is what a branch changes at one path.
-type BranchChange = branch.Change
+// BranchChange is a change that a branch makes at one path.
+type BranchChange = change.Change
 
 // BranchOutcome describes an apply.
 type BranchOutcome = branch.Outcome
@@ -174,10 +291,10 @@ type BranchConflictError = branch.ConflictError
 // BranchNotFoundError means that a branch does not exist.
 type BranchNotFoundError = branch.NotFoundError
 
-// BranchChangedError means that a preview is not what a person was shown.
+// BranchChangedError means that a preview has changed since a person saw it.
 type BranchChangedError = branch.ChangedError
 
-// findBranch returns the branch of a request, and the operations on it.
+// findBranch returns the branch of a request, and the object that performs operations on the branch.
 func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error) {
 	who, workspace, err := e.place(req)
 	if err != nil {
@@ -206,7 +323,7 @@ func (e *Engine) changeset(who *Principal, workspace string) *changeset.Set {
 	}
 }
 
-// BranchChanges returns what a branch changes, as a list and as a diff of about limit bytes.
+// BranchChanges returns the changes of a branch, as a list and as a diff of about limit bytes.
 func (e *Engine) BranchChanges(req Request, limit int) ([]BranchChange, string, error) {
 	b, _, err := e.findBranch(req)
 	if err != nil {
@@ -240,18 +357,59 @@ func (e *Engine) DiscardBranch(ctx context.Context, req Request) error {
 	return set.Discard(b)
 }
 
-// takeBranch finds the branch of a request and unmounts it in all hosts, and with it the branch that a preview is about. If
-// keep is true, it returns an error if jobs run in it.
+// takeBranch finds the branch of a request and unmounts it in all hosts. If the branch is a preview of another branch,
+// takeBranch also unmounts that branch. If keep is true and jobs run in one of these branches, it returns an error.
 func (e *Engine) takeBranch(ctx context.Context, req Request, keep bool) (*branch.Branch, *changeset.Set, error) {
 	b, set, err := e.findBranch(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	who := req.Principal
-	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" && !who.Has(principal.Administer) {
-		return nil, nil, tool.Errorf(tool.PermissionDenied, "The configuration keeps sessions in branches (workspace { mode = %q }), so principal %q needs the right administer to apply or discard one. Ask the operator to do it: toolhost branch apply %s.", mode, who.Name, b.Name)
+	if err := e.keeps(req.Principal, b); err != nil {
+		return nil, nil, err
 	}
 	return b, set, e.release(ctx, b, set, keep)
 }
 
-var errBusy = fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())
+// keeps returns an error if the configuration keeps a principal from applying and discarding branches.
+func (e *Engine) keeps(who *Principal, b *branch.Branch) error {
+	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" && !who.Has(principal.Administer) {
+		return tool.Errorf(tool.PermissionDenied, "The configuration keeps sessions in branches (workspace { mode = %q }), so principal %q needs the right administer to apply or discard one. Ask the operator to do it: toolhost branch apply %s.", mode, who.Name, b.Name)
+	}
+	return nil
+}
+
+// denied returns a function that reports whether a configuration keeps all tools from reading or writing a path of a workspace.
+func denied(cfg *config.Config, workspace string) func(path string, write bool) bool {
+	find := func(globs ...string) func() *paths.Finder {
+		return sync.OnceValue(func() *paths.Finder {
+			all, err := policy.Globs(globs, workspace)
+			if err != nil {
+				all = []string{"/**"} // the configuration was checked, so this does not happen
+			}
+			return paths.New([]paths.Root{{Path: workspace}}, paths.Rules{Hide: append(all, cfg.Sandbox.Deny...)})
+		})
+	}
+	reads := find(cfg.Permissions.Paths.Deny...)
+	writes := find(slices.Concat(cfg.Permissions.Paths.Deny, cfg.Permissions.Paths.Protect)...)
+	return func(path string, write bool) bool { return reads().Concerns(path) || write && writes().Concerns(path) }
+}
+
+// branchTool returns the implementation of the tool "branch" for a session. The argument "back" contains the
+// checkpoints of the session's branch. It is nil for a session without a branch.
+func (e *Engine) branchTool(s call.Session, back *undo.Checkpoints) call.Branches {
+	set := e.changeset(s.Principal, s.Workspace)
+	return &branchtool.Tool{
+		Mounts: &e.branches, Session: s, Undo: back, Changes: set,
+		Release: func(ctx context.Context, b *branch.Branch, own int, keepJobs bool) error {
+			if err := e.releaseBranch(ctx, b.ID(), b.Name, own, keepJobs); err != nil {
+				return err
+			}
+			return set.Release(ctx, b, keepJobs)
+		},
+		Refuses: func(b *branch.Branch) error { return e.keeps(s.Principal, b) },
+		Denied:  denied(e.Current().Config, s.Workspace),
+		Changed: func() { e.Current().Roots.Forget() },
+	}
+}
+
+var errBusy = fmt.Errorf("the process %d runs a call in the branch, or makes or restores a checkpoint of it. Wait until that ends, or cancel the call", os.Getpid())

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hook"
@@ -10,11 +11,31 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/reload"
+	"toolhost.dev/host/internal/sibling"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sdk/tool"
 )
 
 // The following aliases name the types in the methods of [Engine]. Package host uses the aliases, because engine is the
 // only internal package that it imports.
+
+// Client receives the events of a running call and answers the permission requests and questions of the call.
+type Client = call.Client
+
+// Ledger records a call. See host.Ledger.
+type Ledger = call.Ledger
+
+// AskQueue contains unanswered permission requests and questions. People can answer them through another host.
+type AskQueue = sibling.AskQueue
+
+// Listening describes the listening socket of a server. Another process can acquire the socket.
+type Listening = sibling.Listening
+
+// Taken is a socket that this process acquired from another host.
+type Taken = sibling.Taken
+
+// Console is the answer to a request for a link to the web console.
+type Console = sibling.Console
 
 // Hook is a hook of the embedding program.
 type Hook = hook.Hook
@@ -43,7 +64,7 @@ type PluginVersion = reload.PluginVersion
 // Plugin describes a plugin for registration at run time.
 type Plugin = reload.Plugin
 
-// Update describes the changes by a reload or by an operator.
+// Update describes changes that a reload or an operator made.
 type Update = reload.Update
 
 // ToolChange is a difference between two definitions of a tool.
@@ -55,7 +76,7 @@ type Transition = registry.Transition
 // ToolState is the state of a tool, such as running.
 type ToolState = registry.State
 
-// ToolLife is a tool's current state with its earlier states.
+// ToolLife is a tool's current state, together with the tool's earlier states.
 type ToolLife = registry.LifeStatus
 
 // ToolStats holds the statistics of one tool's calls.
@@ -79,7 +100,7 @@ type LogQuery = state.AuditQuery
 // HistoryEntry is one command in a session's history.
 type HistoryEntry = state.Entry
 
-// Answer is a remembered answer to a permission ask.
+// Answer is a remembered answer to a permission request.
 type Answer = state.Answer
 
 // Decision is the policy's decision about a call.
@@ -97,7 +118,7 @@ const (
 	RollingOut = reload.RollingOut
 )
 
-// Scopes of an answer to a permission ask.
+// Scopes of an answer to a permission request.
 const (
 	ScopeOnce    = policy.Once
 	ScopeSession = policy.Session
@@ -132,7 +153,7 @@ func (e *Engine) Rollout(plugin, action, by string) error {
 	return e.reloader.Rollout(plugin, action, by)
 }
 
-// LayerAdministration is the layer of entries about the work of operators.
+// LayerAdministration is the layer of audit log entries about actions of operators.
 const LayerAdministration = reload.LayerAdministration
 
 // ConfigHistory is the history of a configuration.
@@ -180,7 +201,7 @@ func (e *Engine) Subscribe(f func(Update)) (cancel func()) {
 	return e.reloader.Updates().Subscribe(f)
 }
 
-// Item is something that a plugin offers to MCP clients besides its tools.
+// Item is an object other than a tool that a plugin offers to MCP clients, such as a prompt.
 type Item = registry.Item
 
 // Exchange identifies the plugin, the method and the item of a request of an MCP client.
@@ -189,7 +210,7 @@ type Exchange = call.Exchange
 // Notice is a notification of a plugin for MCP clients.
 type Notice = reload.Notice
 
-// Items returns what plugins offer to MCP clients besides tools.
+// Items returns everything except tools that plugins offer to MCP clients.
 func (e *Engine) Items() []*Item { return e.Current().Registry.Items() }
 
 // Listen calls f with each notification of a plugin for MCP clients until the caller calls cancel.
@@ -204,3 +225,15 @@ func (e *Engine) SubscribeStates(f func(Transition)) (cancel func()) {
 
 // PermissionTests returns the permission tests in the configuration.
 func (e *Engine) PermissionTests() []PermissionTest { return e.Current().Config.Permissions.Tests }
+
+// ReachesPerson reports whether a person can immediately answer the questions that a client receives.
+func ReachesPerson(c Client) bool { return call.ReachesPerson(c) }
+
+// Decided reports whether a client answers permission requests without asking a person.
+func Decided(c Client) bool { return call.Decided(c) }
+
+// AnswersRequests reports whether a client answers requests of MCP servers.
+func AnswersRequests(c Client) bool { return answer.AnswersRequests(c) }
+
+// Log passes a log message on to a client. It does nothing if the client does not accept log messages.
+func Log(c Client, m tool.LogMessage) { call.Log(c, m) }

@@ -16,7 +16,7 @@ const CodeShutdown = 503
 // ErrStopped is the cause of contexts that end because the host is stopped. See host.ErrStopped.
 var ErrStopped = dispatch.ErrStopped
 
-// retryShutdown is the time after which a refused caller can try again. Another host usually runs by then.
+// retryShutdown is the time after which a refused caller can try again. By then, another host usually runs.
 const retryShutdown = time.Second
 
 // The type "running" counts the calls that have not ended.
@@ -51,8 +51,8 @@ func (r *running) leave() {
 	}
 }
 
-// The method "wait" returns when no call runs and no call began or ended for the duration quiet. It also returns when
-// ctx ends.
+// The method "wait" returns when no call runs and no call began or ended for the duration of the argument "quiet". It
+// also returns when ctx ends.
 func (r *running) wait(ctx context.Context, quiet time.Duration) {
 	for {
 		r.mu.Lock()
@@ -98,8 +98,8 @@ func (e *Engine) Drain(ctx context.Context) {
 	e.running.wait(ctx, 0)
 }
 
-// successorQuiet is the time without calls after which a host exits if another host acquired its socket. By then,
-// clients with an open connection know that the server closes the connection.
+// If another host has acquired a host's socket, the host exits after successorQuiet without calls. By then, clients
+// with an open connection know that the server closes the connection.
 const successorQuiet = time.Second
 
 // Yield waits until no more calls arrive. It is called after another host has accepted the connections. Yield waits at

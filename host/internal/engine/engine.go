@@ -19,6 +19,7 @@ import (
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/build"
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/find"
@@ -30,11 +31,14 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/reload"
+	"toolhost.dev/host/internal/reported"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/internal/sibling"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -78,6 +82,15 @@ func (o Options) Source() (admission.Source, error) {
 	}, nil
 }
 
+// Configuration reads the configuration.
+func (o Options) Configuration() (*config.Config, error) {
+	source, err := o.Source()
+	if err != nil {
+		return nil, err
+	}
+	return source.Open()
+}
+
 func (o Options) bundledDir() string {
 	if o.BundledDir == "" {
 		return BundledDir()
@@ -116,25 +129,28 @@ type Engine struct {
 	opts     Options
 	state    *state.DB
 	locks    *sessionlock.Locks // nil if no other process can use the sessions
-	home     state.Home
+	home     statedir.Home
 	super    *supervisor.Supervisor
 	logs     *pluginlog.Log
 	reloader *reload.Reloader
 	live     live
+	listing  atomic.Pointer[listing]
 	ids      ids
 	local    *Principal // the user of this process
 	busy     busy
-	places   places
+	outside  roots.Outside
 	running  running
-	takeOver takeOver
 	signals  signals
 	flights  inflight.Calls
-	asks     atomic.Pointer[AskQueue]
-	console  atomic.Pointer[func() string] // returns a link to the web console; nil without a console
-	opening  sync.Mutex                    // locked by the method "open"
-	cleaning sync.Once                     // removes unused temporary directories of sessions
+	siblings sibling.Hosts
+	opening  sync.Mutex // locked by the method "open"
+	cleaning sync.Once  // removes unused temporary directories of sessions
 	closing  closing
 	branches branch.Mounts
+	// branchless returns the implementation of the tool "branch" for a session without a branch. It is nil if the host
+	// has no branches.
+	branchless func(call.Session) call.Branches
+	fleet      fleet
 }
 
 type closing struct {
@@ -175,7 +191,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	}
 	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), closing: closing{done: make(chan struct{})}}
 	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
-	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine, Changes: e.branches.Changes})
+	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine, Changes: e.branches.Changes, Guard: e.guardProcess})
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
@@ -217,7 +233,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	})
 	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
 	e.openBranches()
-	confine.Branches, confine.Layer = e.branches.Clone, e.branches.Layer
+	confine.Branches, confine.Layer, confine.Refresh = e.branches.Clone, e.branches.Layer, e.branches.Refresh
 	confine.Gate = confinement.NewGate(confine)
 	confine.Repositories = confinement.NewRepositories(confine)
 	logins := login.NewKeeper(login.Open(e.home.Root), e.opts.Log)
@@ -236,7 +252,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	}
 }
 
-// keepLine adds a line that a plugin printed to the plugin's log.
+// keepLine adds a line to a plugin's log. The plugin has printed this line.
 func (e *Engine) keepLine(l supervisor.Line) {
 	e.logs.Write(pluginlog.Entry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
 }
@@ -246,9 +262,10 @@ func (e *Engine) keepLine(l supervisor.Line) {
 // write to the state directory.
 func (e *Engine) openState(cfg *config.Config) error {
 	e.home.Runtime = e.super.RuntimeDir
-	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
+	e.siblings.Dir, e.siblings.Share = func() string { return e.home.Control() }, e.Share
+	dir, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir)
 	if err == nil {
-		if err := checkOwner(dir); err != nil {
+		if err := statedir.CheckOwner(dir); err != nil {
 			return err
 		}
 		e.state, err = state.Open(dir, e.opts.Log)
@@ -268,11 +285,11 @@ func (e *Engine) openState(cfg *config.Config) error {
 
 // reopenState retries to open the state database after openState failed. Only the audit log uses the returned database.
 func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
-	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
+	dir, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOwner(dir); err != nil {
+	if err := statedir.CheckOwner(dir); err != nil {
 		return nil, err
 	}
 	db, err := state.Open(dir, e.opts.Log)
@@ -281,7 +298,7 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	}
 	root, err := filepath.EvalSymlinks(dir)
 	if err == nil && roots.Refused(cfg, e.opts.Workspace) == nil {
-		err = stateOutside(cfg, e.opts.Workspace, dir, root)
+		err = roots.StateOutside(cfg, e.opts.Workspace, dir, root)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -289,8 +306,8 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace returns an error if tools can write to the state directory. It returns nil for a workspace that is too
-// broad, because no call can run in such a workspace.
+// checkPlace returns an error if tools can write to the state directory. If the workspace is too broad, it returns nil,
+// because no call can run in such a workspace.
 func (e *Engine) checkPlace(cfg *config.Config) error {
 	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
 		return nil //nolint:nilerr // each call reports it
@@ -315,11 +332,26 @@ func (e *Engine) Problems() []string {
 	return out
 }
 
+// NewProblems returns the known failures. It omits a failure of a plugin or of its tools if an earlier call of
+// NewProblems already returned this failure for the same configuration. Therefore a run of one command reports a broken
+// plugin once, and again after a change. Failures that are not about plugins, such as an untrusted configuration or a
+// weaker sandbox, are returned each time.
+func (e *Engine) NewProblems() []string {
+	g := e.Current()
+	if e.home.Root == "" {
+		return e.Problems()
+	}
+	return reported.New(e.Problems(), g.Broken, filepath.Join(e.home.Root, "reported"), g.Config.Path)
+}
+
 // Current returns the generation for new calls.
 func (e *Engine) Current() *generation.Generation { return e.reloader.Current() }
 
 // Reloader returns the reloader, which can replace the current generation.
 func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
+
+// Siblings returns the other hosts with the same state directory.
+func (e *Engine) Siblings() *sibling.Hosts { return &e.siblings }
 
 // State returns the state database.
 func (e *Engine) State() *state.DB { return e.state }

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 )
 
@@ -67,8 +68,9 @@ type SearchQuery struct {
 	// Principal and Endpoint restrict the search to the tools that can be called. A nil principal is the local user.
 	Principal *Principal
 	Endpoint  string
-	// Workspace and Session determine what earlier calls add to the scores; see [Request]. The search is recorded, so that
-	// it belongs to the following calls of the session, unless Quiet is set.
+	// Workspace and Session select the earlier calls that increase the scores; see [Request]. The host records the
+	// search, and learns which tools the session calls after the search. If Quiet is set, it does not record the
+	// search.
 	Workspace string
 	Session   string
 	Quiet     bool
@@ -77,7 +79,8 @@ type SearchQuery struct {
 // Found is the answer to a search.
 type Found struct {
 	Tools []FoundTool `json:"tools"`
-	// Namespaces lists all namespaces after an empty query. After a query without tools, it lists the nearest ones.
+	// Namespaces lists all namespaces after an empty query. After a query that found no tools, it lists the namespaces
+	// that are most similar to the query.
 	Namespaces []FoundNamespace `json:"namespaces,omitempty"`
 	// Text is the answer for a person or a model.
 	Text string `json:"-"`
@@ -88,16 +91,19 @@ type FoundTool struct {
 	FullName    string `json:"full_name"`
 	Description string `json:"description"`
 	// Command is the command that calls the tool, with its parameters and their types.
-	Command string  `json:"command"`
-	Score   float64 `json:"score"`
-	// Usage is the part of Score that comes from earlier calls. UsageWords lists the stems of the query after which the tool
-	// was called.
+	Command string `json:"command"`
+	// Permission is what the policy decides about calls of the tool while their arguments are unknown. It ignores earlier
+	// answers of a person.
+	Permission policy.Outlook `json:"permission"`
+	Score      float64        `json:"score"`
+	// Usage is the part of Score that results from earlier calls. UsageWords lists those word stems of the query after
+	// which the tool was called earlier.
 	Usage      float64      `json:"usage,omitempty"`
 	UsageWords []string     `json:"usage_words,omitempty"`
 	Matches    []find.Match `json:"matches,omitempty"`
 }
 
-// FoundNamespace is a field namespace with its tools.
+// FoundNamespace is the namespace of a field, with the tools in it.
 type FoundNamespace struct {
 	Name  string   `json:"name"`
 	Tools []string `json:"tools"`
@@ -114,7 +120,7 @@ func (e *Engine) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 		return nil, err
 	}
 	allowed := func(t *registry.Entry) bool {
-		return who.ToolAllowed(t.Namespace, t.Definition.Name) && !g.Dispatch.Policy.Forbids(t.FullName(), t.Definition.Traits)
+		return who.ToolAllowed(t.Namespace, t.Definition.Name) && g.Dispatch.Outlook(t).Effect != policy.Deny
 	}
 	if q.Namespace != "" && !slices.Contains(g.Registry.Namespaces(), q.Namespace) {
 		return nil, fmt.Errorf("there is no field namespace %q.%s", q.Namespace, suggest.DidYouMean(q.Namespace, g.Registry.Namespaces()))
@@ -126,9 +132,12 @@ func (e *Engine) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, q.Words, q.Schema)}
+	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, g.Dispatch.Outlook, q.Words, q.Schema)}
 	for _, h := range a.Hits {
-		out.Tools = append(out.Tools, FoundTool{FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool), Score: h.Score, Usage: h.Usage, UsageWords: h.UsageWords, Matches: h.Matches})
+		out.Tools = append(out.Tools, FoundTool{
+			FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool), Permission: g.Dispatch.Outlook(h.Tool),
+			Score: h.Score, Usage: h.Usage, UsageWords: h.UsageWords, Matches: h.Matches,
+		})
 	}
 	for _, n := range a.Namespaces {
 		out.Namespaces = append(out.Namespaces, FoundNamespace(n))
@@ -136,7 +145,8 @@ func (e *Engine) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 	return out, nil
 }
 
-// searcher returns who searches, for what is learned from calls.
+// searcher returns the workspace, the principal and the session of a search. These three select the earlier calls that
+// increase the scores. The session is empty for a quiet search.
 func (e *Engine) searcher(who *Principal, q *SearchQuery) (out find.Caller, err error) {
 	if out.Workspace, err = e.workspace(who, q.Workspace); err != nil {
 		return out, err

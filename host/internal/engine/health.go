@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/reload"
@@ -19,7 +20,8 @@ import (
 // healthTimeout is the time within which a plugin must report its health.
 const healthTimeout = 2 * time.Second
 
-// healthPatience is the number of skipped health checks after the failed replacement of an unhealthy plugin.
+// healthPatience is the number of health checks that are skipped after an attempt to replace an unhealthy plugin
+// failed.
 const healthPatience = 10
 
 // Health asks a tool's plugin for the health of the tool. It starts the plugin if needed. For the health of whole
@@ -82,14 +84,14 @@ func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
 	}
 }
 
-// LoggedIn makes the plugins use the current logins at remote servers at once. It loads the fields that could not be loaded
-// before their login.
+// LoggedIn makes the plugins use the current logins at remote servers at once. It also loads the fields that could not
+// be loaded because their login was missing.
 func (e *Engine) LoggedIn(ctx context.Context) {
 	e.reloader.Builder.Logins.Update(ctx)
 	e.loadAfterLogin(ctx)
 }
 
-// loadAfterLogin loads the fields that are not loaded, although somebody has logged in at their server.
+// loadAfterLogin reloads each field that failed to load, if somebody has since logged in to the server of the field.
 func (e *Engine) loadAfterLogin(ctx context.Context) {
 	var fields []string
 	for _, p := range e.Current().Plugins {
@@ -105,8 +107,10 @@ func (e *Engine) loadAfterLogin(ctx context.Context) {
 	}
 }
 
-// NeededLogin returns the field whose login at its remote server would remove the cause of an error, and the scopes that the
-// login lacks. The field is "" for other errors. The text of a tool cannot name the field of another plugin.
+// NeededLogin returns the field whose remote server needs a login before a failed call can succeed. It also returns the
+// scopes that the current login lacks. The field is "" for errors that a login cannot remedy. It is also "" if the
+// error names a field to which the tool of the result does not belong. Therefore a tool cannot cause a login for
+// another plugin.
 func NeededLogin(res *tool.Result) (field string, scopes []string) {
 	e := res.Error
 	if e == nil || e.Kind != tool.Unavailable || res.Run.Tool == "" && e.Source == tool.SourceTool {
@@ -152,7 +156,7 @@ func (e *Engine) Ping(ctx context.Context, field string) (*tool.Pong, error) {
 }
 
 // pingPeer is the peer of a ping, which belongs to no session.
-type pingPeer struct{ silent }
+type pingPeer struct{ answer.Nobody }
 
 // FileStates implements [tool.Peer].
 func (pingPeer) FileStates(context.Context, ...string) (map[string]tool.FileState, error) {

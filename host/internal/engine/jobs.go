@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,12 +12,13 @@ import (
 
 	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/changeset"
+	"toolhost.dev/host/internal/control"
 )
 
 // jobsTimeout limits the time for which a host waits for the list of jobs.
 const jobsTimeout = 5 * time.Second
 
-// BranchJobsError means that jobs run in a branch, which end when it is applied.
+// BranchJobsError means that a branch was not applied, because the apply would end the jobs that run in the branch.
 type BranchJobsError struct {
 	Name string
 	Jobs []string
@@ -26,7 +28,7 @@ func (e *BranchJobsError) Error() string {
 	return fmt.Sprintf("nothing was applied, because these jobs still run in the branch %s and can change it:\n  %s\nWait until they end, end them (job kill ID), or apply with --stop-jobs (in the API: \"stop_jobs\": true), which ends them", e.Name, strings.Join(e.Jobs, "\n  "))
 }
 
-// jobs lists the background jobs of a mounted branch, one in a line.
+// jobs lists the background jobs of a mounted branch, with one line for each job.
 func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
 	defer cancel()
@@ -41,7 +43,7 @@ func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 				} `json:"jobs"`
 			}
 			if json.Unmarshal(res.Data, &list) != nil {
-				continue // another plugin can have a tool of this name
+				continue // another plugin with a tool of this name can have answered
 			}
 			for _, j := range list.Jobs {
 				if j.Running && !j.Foreground {
@@ -53,28 +55,66 @@ func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 	return out
 }
 
-// The method "release" unmounts a branch in all hosts, and with it the branch that a preview is about. If keep is true, it
-// returns a [BranchJobsError] if jobs run in one of them.
+// The method "release" unmounts a branch in all hosts. If the branch is a preview of another branch, release also
+// unmounts that branch. If keep is true and jobs run in one of these branches, it returns a [BranchJobsError].
 func (e *Engine) release(ctx context.Context, b *branch.Branch, set *changeset.Set, keep bool) error {
 	for _, id := range []string{b.ID(), b.ParentID()} {
 		if id == "" {
 			continue
 		}
-		if err := e.releaseBranch(ctx, id, b.Name, keep); err != nil {
+		if err := e.releaseBranch(ctx, id, b.Name, 0, keep); err != nil {
 			return err
 		}
 	}
 	return set.Release(ctx, b, keep)
 }
 
-func (e *Engine) releaseBranch(ctx context.Context, id, name string, keep bool) error {
+// releaseBranch unmounts a branch in this host. The argument "own" is the number of running calls in the branch that
+// belong to the caller. Other running calls prevent the release.
+func (e *Engine) releaseBranch(ctx context.Context, id, name string, own int, keep bool) error {
 	if keep {
 		if jobs := e.jobs(ctx, id); len(jobs) > 0 {
 			return &BranchJobsError{Name: name, Jobs: jobs}
 		}
 	}
-	if !e.branches.Release(id) {
+	if !e.branches.ReleaseFor(id, own) {
 		return errBusy
 	}
 	return nil
+}
+
+// controlBranch releases a branch for another process. It passes operations on checkpoints to controlCheckpoint.
+func (e *Engine) controlBranch(ctx context.Context, op string, args json.RawMessage) (any, error) {
+	if op != control.OpReleaseBranch {
+		return e.controlCheckpoint(ctx, op, args)
+	}
+	var a control.ReleaseBranchArgs
+	if err := json.Unmarshal(args, &a); err != nil {
+		return nil, err
+	}
+	return struct{}{}, e.releaseBranch(ctx, a.ID, a.Name, 0, a.KeepJobs)
+}
+
+// controlCheckpoint makes or restores a checkpoint for a person. It returns nil if this host has not mounted the branch.
+func (e *Engine) controlCheckpoint(ctx context.Context, op string, args json.RawMessage) (any, error) {
+	var a control.CheckpointArgs
+	if err := json.Unmarshal(args, &a); err != nil {
+		return nil, err
+	}
+	rules := branch.CheckpointRules{SkipIgnored: a.SkipIgnored}
+	var out any
+	var err error
+	if op == control.OpCheckpoint {
+		out, err = e.branches.Checkpoint(a.ID, 0, a.Message, rules)
+	} else {
+		var done *branch.Restored
+		if done, err = e.branches.Restore(a.ID, 0, a.Number, false, rules); err == nil && done.Ended == "" {
+			done.Jobs = e.jobs(ctx, a.ID)
+		}
+		out = done
+	}
+	if errors.Is(err, branch.ErrNotMounted) {
+		return nil, nil
+	}
+	return out, err
 }

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// The type "live" holds the background tasks of a host, and its server for requests of other processes.
+// The type "live" holds the background tasks of a host, and the server that answers requests of other processes.
 type live struct {
 	began        time.Time
 	files        files
@@ -40,6 +40,13 @@ func (e *Engine) goLive() {
 	e.live.end, e.live.reconfigured = end, make(chan struct{}, 1)
 	e.live.background.Go(func() { e.watchHealth(ctx) })
 	e.live.background.Go(e.locks.Sweep)
+	e.live.background.Go(func() {
+		select { // wait first, because the first calls of a client are more urgent
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+		e.reloader.KeepApplied()
+	})
 	e.live.background.Go(func() { e.reloader.CheckRollouts(ctx) })
 	if err := e.watchFiles(e.Current().Config); err != nil {
 		e.problemf("%v. Use toolhost plugin reload.", err)
@@ -160,24 +167,22 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 	case control.OpRenew:
 		e.reloader.Renew()
 		return e.reloader.Reload(ctx, reload.Options{}) // the approved version of the plugin can now be loaded
-	case control.OpReleaseBranch:
-		var a control.ReleaseBranchArgs
-		if err := json.Unmarshal(args, &a); err != nil {
-			return nil, err
-		}
-		return struct{}{}, e.releaseBranch(ctx, a.ID, a.Name, a.KeepJobs)
+	case control.OpReleaseBranch, control.OpCheckpoint, control.OpRestore:
+		return e.controlBranch(ctx, op, args)
 	case control.OpTakeOver:
 		var a control.TakeOverArgs
 		if err := json.Unmarshal(args, &a); err != nil {
 			return nil, err
 		}
-		return struct{}{}, e.handOver(ctx, a)
+		return struct{}{}, e.siblings.HandOver(ctx, a)
 	case control.OpSupervises:
-		return e.console.Load() != nil, nil
+		return e.siblings.HasConsole(), nil
 	case control.OpAsks, control.OpAnswer:
-		return e.controlAsks(op, args)
+		return e.siblings.AnswerAsks(op, args)
 	case control.OpConsole:
-		return e.consoleLink()
+		return e.siblings.ConsoleLink()
+	case control.OpFleet:
+		return e.controlFleet(ctx, args)
 	case control.OpStatus:
 		return e.remoteStatus(), nil
 	case control.OpStats:

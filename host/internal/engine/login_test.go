@@ -6,7 +6,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestNeededLogin checks that only the plugin of a field, or the host for a field that is not loaded, leads to a login.
+// TestNeededLogin checks which errors lead to a login. Only errors from the plugin of a field do, and errors from the
+// host about a field that is not loaded.
 func TestNeededLogin(t *testing.T) {
 	const text = "the server needs a login; run: toolhost mcp login up"
 	for name, tc := range map[string]struct {

@@ -40,7 +40,7 @@ func (e *Engine) TestPermissions(t config.PermissionTest) error {
 	case t.Rule != "" && !slices.ContainsFunc(d.Judged, func(j policy.Judgement) bool { return j.Decides(t.Rule) }):
 		return fmt.Errorf("%s: test %q: %q is expected to fall under the rule %q, and does not: it is %s%s: %s", t.At, t.Name, t.Command, t.Rule, past(t.Expect), by, why)
 	case t.Unknown != nil && *t.Unknown != (len(d.Unknown) > 0):
-		return fmt.Errorf("%s: test %q: %q: unknown parts: want %t, got %q", t.At, t.Name, t.Command, *t.Unknown, d.Unknown)
+		return fmt.Errorf("%s: test %q: command %q: want unknown parts: %t; its unknown parts: %q", t.At, t.Name, t.Command, *t.Unknown, d.Unknown)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (e *Engine) Seal(value, purpose []byte) (string, error) {
 	return e.sealKey().Seal(value, purpose)
 }
 
-// Unseal opens a text of Seal.
+// Unseal returns the value of a text that Seal returned.
 func (e *Engine) Unseal(text string, purpose []byte) ([]byte, error) {
 	if e.home.Root == "" {
 		return nil, errUnsealable

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -10,9 +11,11 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/notes"
+	"toolhost.dev/host/internal/undo"
 )
 
 // preview is a branch for one call. It implements [call.Preview].
@@ -32,6 +35,12 @@ const diffLimit = 32 << 10
 // Preview implements [dispatch.Dispatcher.Preview].
 func (e *Engine) preview(s call.Session) (call.Preview, error) {
 	p, err := func() (*preview, error) {
+		if s.Branch != "" {
+			id, _, _ := strings.Cut(s.Mount.Key, "#")
+			if err := e.endsJobs(id, s.Branch); err != nil {
+				return nil, err
+			}
+		}
 		_, p, err := e.previewOf(s, false)
 		return p, err
 	}()
@@ -41,7 +50,17 @@ func (e *Engine) preview(s call.Session) (call.Preview, error) {
 	return p, nil
 }
 
-// trimmed returns the text of an error for the inside of a sentence.
+// endsJobs returns an error if jobs run in a branch. Accepting a preview of the branch would end them, because it
+// unmounts the branch.
+func (e *Engine) endsJobs(id, name string) error {
+	jobs := e.jobs(context.Background(), id)
+	if len(jobs) == 0 {
+		return nil
+	}
+	return tool.Errorf(tool.Conflict, "These jobs run in the branch %s, and making changes that were shown would end them: %s. Wait until they end, or end them (job kill ID)", name, strings.Join(jobs, "; "))
+}
+
+// trimmed returns the text of an error in a form that can stand inside a sentence.
 func trimmed(err error) string {
 	return strings.TrimRight(tool.AsError(err).Message, ".")
 }
@@ -51,9 +70,6 @@ func trimmed(err error) string {
 func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, error) {
 	if e.branches.Store == nil {
 		return s, nil, tool.Errorf(tool.Unavailable, "Previews need a state directory, and this host has none. See the problems in toolhost status.")
-	}
-	if _, err := e.branches.Launcher(); err != nil {
-		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
 	}
 	p := &preview{e: e, set: e.changeset(s.Principal, s.Workspace)}
 	owner := s.Principal.Owner()
@@ -66,8 +82,8 @@ func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, e
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
 	name := branch.PreviewPrefix + hex.EncodeToString(random[:])
-	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of); err != nil {
-		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of, e.backend()); err != nil {
+		return s, nil, noBranch(err)
 	}
 	s.Branch = name
 	if fork {
@@ -76,8 +92,9 @@ func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, e
 			return s, nil, errors.Join(fmt.Errorf("the session %s cannot be copied: %w", s.ID, err), p.set.Store.Discard(p.b))
 		}
 		s.ID = key
-		e.state.SaveSession(s.Session)
+		e.state.SaveSession(s.Stored())
 	}
+	s.Session = s.Stored()
 	if p.session, p.unmount, err = e.mount(s, p.b); err != nil {
 		return s, nil, errors.Join(err, p.set.Store.Discard(p.b))
 	}
@@ -93,7 +110,7 @@ func (p *preview) End() (call.Shown, error) {
 	return call.Shown{Diff: diff, Changes: len(changes), Token: p.b.Name}, err
 }
 
-func (p *preview) end() ([]branch.Change, string, error) {
+func (p *preview) end() ([]change.Change, string, error) {
 	p.unmount()
 	if !p.e.branches.Release(p.b.ID()) {
 		return nil, "", errBusy
@@ -111,12 +128,17 @@ func (p *preview) end() ([]branch.Change, string, error) {
 
 // Apply implements [call.Preview].
 func (p *preview) Apply(id, command string) ([]string, error) {
-	if p.of != nil && !p.e.branches.ReleaseFor(p.of.ID(), 1) {
-		return nil, fmt.Errorf("other calls run in the branch %s", p.of.Name)
+	if p.of != nil {
+		if err := p.e.endsJobs(p.of.ID(), p.of.Name); err != nil { // a job can have started while the request waited
+			return nil, err
+		}
+		if !p.e.branches.ReleaseFor(p.of.ID(), 1) {
+			return nil, fmt.Errorf("other calls run in the branch %s", p.of.Name)
+		}
 	}
 	var notes []string
 	if c := p.e.Current().Config.Workspace.Checkpoints; p.of != nil && c.Automatic {
-		if err := p.set.Store.Before(p.of, p.session.ID, id, command, rulesOf(c)); err != nil {
+		if err := p.set.Store.Before(p.of, p.session.ID, id, command, undo.Rules(c)); err != nil {
 			notes = append(notes, fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", err))
 		}
 	}
@@ -124,13 +146,13 @@ func (p *preview) Apply(id, command string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.done = p.of != nil // an applied preview of the workspace is only kept to revert it
+	p.done = p.of != nil // applying removes the preview of a branch; that of the workspace stays, for a revert
 	if p.of == nil && len(out.Changes) > 0 {
 		p.done = true
 		out.Notes = append(out.Notes, "To take them back: toolhost branch revert "+p.b.Name)
 	}
 	for i := range out.Left {
-		out.Notes = append(out.Notes, fmt.Sprintf("Not made: %s, because %s", branch.Describe(out.Left[i]), out.Left[i].Never))
+		out.Notes = append(out.Notes, fmt.Sprintf("Not made: %s, because %s", change.Describe(out.Left[i]), out.Left[i].Never))
 	}
 	return append(notes, out.Notes...), nil
 }
@@ -147,14 +169,14 @@ func (p *preview) Drop() {
 	}
 }
 
-// show adds what a request with Preview changed to its result. It discards a preview without changes.
+// show adds the changes of a request with Preview to the result of the request. It discards a preview without changes.
 func (p *preview) show(res *tool.Result) *tool.Result {
 	changes, diff, err := p.end()
 	if err != nil {
 		p.Drop()
 		return call.Refused(tool.Errorf(tool.Unavailable, "The changes of the preview cannot be shown: %s. Nothing was changed. Repeat the call.", trimmed(err)))
 	}
-	shown := map[string]any{"changes": append([]branch.Change{}, changes...)}
+	shown := map[string]any{"changes": append([]change.Change{}, changes...)}
 	if len(changes) == 0 {
 		p.Drop()
 	} else {

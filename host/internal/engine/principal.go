@@ -21,7 +21,7 @@ type Directory = principal.Directory
 // Secret is a token that the server received at its start.
 type Secret = principal.Secret
 
-// Names of package principal for package host.
+// These are names of package principal, for use in package host.
 const (
 	RightCall       = principal.Call
 	RightAnswer     = principal.Answer
@@ -35,7 +35,7 @@ func LocalUser() *Principal { return principal.LocalUser() }
 // StartToken returns the principal of clients that present the token of a server. See host.StartToken.
 func StartToken(workspaces []string) *Principal { return principal.StartToken(workspaces) }
 
-// ApproverToken returns the principal that answers asks. See host.ApproverToken.
+// ApproverToken returns the principal that answers permission requests. See host.ApproverToken.
 func ApproverToken() *Principal { return principal.ApproverToken() }
 
 // ConnContext returns a context for the requests of a connection. See host.ConnContext.

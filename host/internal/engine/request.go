@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,13 +18,16 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
 )
@@ -48,6 +53,8 @@ type Request struct {
 
 	Continuable  bool
 	Continuation []byte
+	Once         string
+	Ledger       call.Ledger
 }
 
 // Pending is a request that is queued in its session.
@@ -71,10 +78,15 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 		return e.refused(req, err)
 	}
 	var shown *preview
-	s, unmount, err := e.mounted(req) // the dispatcher renews it once the call is in its queue
+	s, unmount, err := e.mounted(req) // the dispatcher loads the session again once the call is queued
 	if err == nil && req.Preview {
+		top := s.Top()
 		if s, shown, err = e.previewOf(s, true); err != nil {
 			unmount()
+		} else if s.Top() != top && (strings.Contains(req.Command, top) || bytes.Contains(req.Arguments, []byte(top))) {
+			shown.Drop()
+			unmount()
+			err = tool.Errorf(tool.InvalidArguments, "The call names %s, and a preview here is a copy of the files in another directory. Use relative paths.", top)
 		} else {
 			unmount = join(shown.unmount, unmount)
 		}
@@ -98,6 +110,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 		free()
 		left()
 	}
+	s.Ledger = req.Ledger
 	r := e.dispatchRequest(req, s)
 	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(s, namesOutput(req)) }
 	r.Changed = func() { e.Current().Roots.Forget() }
@@ -108,6 +121,15 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 		e.flights.End(flight)
 		done()
 	}}
+}
+
+// The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
+func (e *Engine) client(c Client, flight *inflight.Call) Client {
+	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
+	if onAsk == "" && !e.opts.Prompt {
+		onAsk = "deny"
+	}
+	return answer.Client(c, onAsk, flight)
 }
 
 // The method "refused" returns a request that failed before it was queued.
@@ -133,7 +155,7 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 		return p.inner.Run(ctx, p.client)
 	}
 	res := p.inner.Run(ctx, p.client)
-	p.done() // a preview is shown when nothing uses it any more
+	p.done() // end the call's use of the preview, before it is shown and possibly discarded
 	return p.preview.show(res)
 }
 
@@ -152,7 +174,7 @@ func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	}
 }
 
-// toolName converts the function name of a tool to the tool's full name. It returns other names unchanged.
+// toolName converts the function "name" of a tool to the tool's full name. It returns other names unchanged.
 func (e *Engine) toolName(name string) string {
 	r := e.Current().Registry
 	if name == "" || r.Lookup("", name) != nil {
@@ -194,15 +216,52 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 	if err != nil {
 		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
-	branch, err := e.branchOf(req, key)
+	name, err := e.branchOf(req, who.Owner(), workspace, key)
 	if err != nil {
 		return call.Session{}, err
 	}
-	if branch != "" {
-		key += "+" + branch // a session belongs to one branch
+	if name != "" {
+		key += "+" + name // a session belongs to one branch
+	} else {
+		key = e.withoutBranch(who.Owner(), workspace, key, req.Session)
 	}
-	out := call.Session{Principal: who, Branch: branch, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
-	return out, e.open(&out, req, key, workspace)
+	out := call.Session{Principal: who, Branch: name, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
+	err = e.open(&out, req, key, workspace)
+	if name != "" && err == nil {
+		out = e.inCopy(out)
+	}
+	return out, err
+}
+
+// keepsStateOut returns an error if tools in a workspace can write to the state directory; see [roots.Outside].
+func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
+	if e.home.Root == "" || e.outside.Checked(cfg, workspace) {
+		return nil
+	}
+	dir, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir)
+	if err != nil {
+		dir = e.home.Root
+	}
+	return e.outside.Check(cfg, workspace, dir, e.home.Root)
+}
+
+// keepsHostOut returns an error if tools of a requested workspace could write files that the host runs or reads. These
+// files are the configuration, the programs that the configuration names, code files in the arguments of these
+// programs, and the programs of the host. The host's own workspace is checked when the configuration is opened.
+func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
+	if workspace == e.opts.Workspace || cfg.Sandbox.Workspace == "read-only" {
+		return nil
+	}
+	for _, path := range append(e.reloader.Source.Uses(cfg), e.opts.BundledDir) {
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			target = path
+		}
+		if root := (tool.Root{Path: workspace}); path != "" && (root.Contains(path) || root.Contains(target)) {
+			return fmt.Errorf("the workspace %s contains %s, which the host uses, and tools could change it. Use another workspace, or move it elsewhere", workspace, path)
+		}
+	}
+	return nil
 }
 
 // The method "place" returns the principal and the workspace of a request.
@@ -221,7 +280,7 @@ func (e *Engine) place(req Request) (who *Principal, workspace string, err error
 func (e *Engine) withTemporary(s call.Session) call.Session {
 	base, err := e.home.Scratch()
 	if err != nil {
-		return s // tools then do not share temporary files
+		return s // without it, tools do not share temporary files
 	}
 	s.Temporary = e.Current().Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
 	e.cleaning.Do(func() {
@@ -238,7 +297,7 @@ func (e *Engine) withTemporary(s call.Session) call.Session {
 // namesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier
 // call can have created such a directory.
 func namesOutput(req Request) bool {
-	return strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
+	return strings.Contains(req.Command, statedir.OutputDir) || bytes.Contains(req.Arguments, []byte(statedir.OutputDir))
 }
 
 // The method "renew" returns the current state of a queued request's session. Earlier calls can change the session's
@@ -258,13 +317,13 @@ func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 // inWorkspace replaces the directory of a session with the workspace if the directory is missing or outside all roots.
 // It does not save the session, because another call can change the directory at the same time.
 func inWorkspace(s call.Session) call.Session {
-	s.Gone = ""
+	s.Gone, s.Cwd = "", s.Place(s.Cwd)
 	exists := roots.IsDir(scratch.OnHost(s.All(), s.Cwd))
 	if s.Displaced = !exists || !s.Contains(s.Cwd); s.Displaced {
-		if !exists && s.Cwd != s.Workspace {
+		if !exists && s.Cwd != s.Top() {
 			s.Gone = s.Cwd
 		}
-		s.Cwd = s.Workspace
+		s.Cwd = s.Top()
 	}
 	return s
 }
@@ -285,7 +344,7 @@ func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	case err != nil || !who.WorkspaceAllowed(path, e.opts.Workspace):
 		return "", &tool.Error{
 			Kind: tool.PermissionDenied, Code: CodeWorkspace,
-			Message: fmt.Sprintf("Principal %q may not work in %s. Ask the operator to permit the directory: workspaces of the principal, or toolhost serve --allow-workspace for the token of the server.", who.Name, dir),
+			Message: fmt.Sprintf("Principal %q is not allowed to work in %s. Ask the operator to allow the directory: in \"workspaces\" of the principal, or with toolhost serve --allow-workspace if you use the token of the server.", who.Name, dir),
 		}
 	}
 	return path, nil
@@ -314,7 +373,7 @@ func (e *Engine) open(out *call.Session, req Request, key, workspace string) err
 	if req.From != "" {
 		from, err := who.SessionKey(req.From, workspace)
 		if err == nil {
-			err = e.state.Fork(from, key)
+			err = e.state.Fork(e.withoutBranch(who.Owner(), workspace, from, req.From), key)
 		}
 		if err != nil {
 			return fmt.Errorf("the session %s cannot be copied: %w", req.From, err)
@@ -346,7 +405,7 @@ func (e *Engine) load(out *call.Session, key *string, workspace string) (found b
 	return true, nil
 }
 
-// sessionAge is the time since its last use during which a session counts towards the limit of its principal.
+// sessionAge is the time after its last use for which a session counts towards the limit of its principal.
 const sessionAge = 24 * time.Hour
 
 // limitSessions returns an error if the principal has reached its limit of sessions.

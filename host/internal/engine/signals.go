@@ -13,13 +13,14 @@ import (
 
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 )
 
 // Kinds of alarms.
 const (
-	// AlarmState means that the state directory cannot be written. Calls are refused, unless the audit log permits them.
+	// AlarmState means that the state directory cannot be written. The host then refuses calls, unless the settings of
+	// the audit log permit calls without an entry.
 	AlarmState = "state_unwritable"
 	// AlarmConfig means that the host does not use the configuration on disk.
 	AlarmConfig = "config_refused"
@@ -37,7 +38,7 @@ const (
 	AlarmOther = "problem"
 )
 
-// Alarm is a problem that an operator must know.
+// Alarm is a problem about which an operator must be informed.
 type Alarm struct {
 	// Kind is one of the constants above, such as [AlarmConfig].
 	Kind string `json:"kind"`
@@ -49,15 +50,16 @@ type Alarm struct {
 	Since time.Time `json:"since"`
 }
 
-// Signals are measurements of a host for its operator, besides those of tools and plugins.
+// Signals are measurements of a host for its operator. Measurements of single tools and plugins are in [Stats].
 type Signals struct {
-	// ConfigDigest is the SHA-256 of the configuration in use, in the form "sha256:…". It is empty for the built-in one.
+	// ConfigDigest is the SHA-256 of the configuration in use, in the form "sha256:…". It is empty for the built-in
+	// configuration.
 	ConfigDigest string `json:"config_digest,omitempty"`
 	// Reload is the outcome of the last reload.
 	Reload reload.LastReload `json:"reload"`
 	// StateErrors is the number of failed writes of the state since the start.
 	StateErrors uint64 `json:"state_errors"`
-	// Sessions is the number of stored sessions. Busy is the number of those with a running or waiting call.
+	// Sessions is the number of stored sessions. Busy is the number of sessions that have a running or waiting call.
 	Sessions int `json:"sessions"`
 	Busy     int `json:"busy_sessions"`
 	// Waiting is the number of calls that wait, by the reason.
@@ -65,7 +67,8 @@ type Signals struct {
 	// SpillBytes and SpillFiles are the size and the number of files with output that was too long to show.
 	SpillBytes int64 `json:"spill_bytes"`
 	SpillFiles int64 `json:"spill_files"`
-	// StateBytes contains the sizes of the parts of the state directory, in bytes. It can be 30 s old.
+	// StateBytes contains the sizes of the parts of the state directory, in bytes. These sizes can be up to 30 seconds
+	// out of date.
 	StateBytes map[string]int64 `json:"state_bytes,omitempty"`
 	// Plugins describes the supervision of each plugin.
 	Plugins []PluginSignals `json:"plugins"`
@@ -83,7 +86,8 @@ type PluginSignals struct {
 	Health tool.HealthStatus `json:"health,omitempty"`
 }
 
-// signalsLife is the time for which signals are kept, so that many clients do not ask the plugins each time.
+// signalsLife is the time for which signals are cached. Without the cache, each of many clients would query the
+// plugins.
 const signalsLife = 2 * time.Second
 
 // The type "signals" keeps the last signals.
@@ -197,8 +201,8 @@ func (s *signals) seen(now []Alarm) []Alarm {
 	return out
 }
 
-// waitReason returns the class of the reason why a call waits: "session_limit" if its session runs as many calls as it can,
-// and otherwise "order", because an earlier call must end first.
+// waitReason returns the class of the reason why a call waits. "session_limit" means that the session already runs the
+// maximum number of calls. "order" means that an earlier call must end first.
 func waitReason(reason string) string {
 	if reason == scheduler.ReasonLimit {
 		return "session_limit"
@@ -206,7 +210,8 @@ func waitReason(reason string) string {
 	return "order"
 }
 
-// spillLife is the time for which the sizes of the state directory are kept. Reading them looks at each file.
+// spillLife is the time for which the sizes of the state directory are kept. Computing the sizes requires examining
+// each file.
 const spillLife = 30 * time.Second
 
 // The type "spill" keeps the sizes of the parts of the state directory, and the number of the files with long output.
@@ -217,14 +222,14 @@ type spill struct {
 }
 
 // The method "measure" reads the sizes if they are too old.
-func (s *spill) measure(home state.Home) {
+func (s *spill) measure(home statedir.Home) {
 	if time.Since(s.at) < spillLife || home.Root == "" {
 		return
 	}
 	s.files = 0
 	home.EachOutput(func(string, fs.FileInfo) { s.files++ })
 	s.parts = home.Sizes()
-	s.bytes, s.at = s.parts[state.PartOutput], time.Now()
+	s.bytes, s.at = s.parts[statedir.PartOutput], time.Now()
 }
 
 // Usable returns an error if no call can succeed: the host shuts down, its audit log cannot be written, or no plugin is

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -57,16 +58,39 @@ func ToolOf(e *registry.Entry) Tool {
 	return Tool{Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled}
 }
 
+// The type "listing" holds the tools of a generation.
+type listing struct {
+	of    *generation.Generation
+	tools []Tool
+}
+
 // Tools returns the registered tools in the order of the configuration, including disabled ones.
-func (e *Engine) Tools() []Tool {
+func (e *Engine) Tools() []Tool { return slices.Clone(e.listed()) }
+
+// AllTools returns an iterator over the tools that Tools returns. It does not copy the list, which can be long.
+func (e *Engine) AllTools() iter.Seq[Tool] { return slices.Values(e.listed()) }
+
+// The method "listed" returns the tools of the current generation. The caller must not modify them.
+func (e *Engine) listed() []Tool {
 	g := e.Current()
+	l := e.listing.Load()
+	if l == nil || l.of != g {
+		l = &listing{g, toolsOf(g)}
+		e.listing.Store(l)
+	}
+	return l.tools
+}
+
+func toolsOf(g *generation.Generation) []Tool {
 	entries, functions := g.Registry.All(), g.Registry.FunctionNames()
 	out := make([]Tool, 0, len(entries))
 	for _, entry := range entries {
 		t := ToolOf(entry)
 		t.FunctionName = functions[t.FullName]
-		if p := g.Plugin(t.Plugin); p != nil && t.FullName == call.Shell {
-			t.Limits = g.Launcher.Limits(&p.Plugin)
+		if t.FullName == call.Shell {
+			if p := g.Plugin(t.Plugin); p != nil {
+				t.Limits = g.Launcher.Limits(&p.Plugin)
+			}
 		}
 		out = append(out, t)
 	}
@@ -228,8 +252,8 @@ type Stats struct {
 	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
 }
 
-// Stats returns the current statistics. It reads a few files in /proc for each plugin process. The statistics include
-// every call whose result was returned.
+// Stats returns the current statistics. To do so, it reads a few files in /proc for each plugin process. The statistics
+// include every call whose result was returned before.
 func (e *Engine) Stats() Stats {
 	var processes []metrics.Process
 	e.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })
@@ -267,16 +291,17 @@ func (e *Engine) remoteStats() RemoteStats {
 
 // ActiveCall is a call that runs or waits.
 type ActiveCall struct {
-	// ID identifies the call in this host, for [Engine.CancelCall]. Call is the id that its caller chose.
+	// ID identifies the call in this host, for [Engine.CancelCall]. Call is the id that the caller chose for the call.
 	ID        int64  `json:"id"`
 	Call      string `json:"call"`
 	Session   string `json:"session"`
 	Workspace string `json:"workspace"`
 	Principal string `json:"principal"`
-	// Text is the command, or the name of the tool with its arguments, with secrets masked and cut after 500 bytes.
+	// Text is the command, or the name of the tool with its arguments. Secrets are masked, and the text is cut after
+	// 500 bytes.
 	Text  string    `json:"text"`
 	Began time.Time `json:"began"`
-	// Output is the end of the output, and Written the number of bytes of all output.
+	// Output is the last part of the output, and Written is the total number of bytes of output.
 	Output  string `json:"output,omitempty"`
 	Written int64  `json:"written,omitempty"`
 	// Waits is the reason why the call does not run yet.
@@ -286,8 +311,8 @@ type ActiveCall struct {
 // maxCallText is the maximum size of the text of an active call, in bytes.
 const maxCallText = 500
 
-// ActiveCalls returns the calls that run or wait and that a principal can see, oldest first, and their number. It returns at
-// most limit calls.
+// ActiveCalls returns the running and waiting calls that a principal can see, oldest first, and their total number. The
+// result "calls" contains at most limit calls.
 func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total int) {
 	all := slices.DeleteFunc(e.flights.All(), func(c *inflight.Call) bool { return !who.Sees(c.Principal) })
 	total = len(all)
@@ -326,7 +351,8 @@ func (e *Engine) callText(c *inflight.Call) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// CancelCall cancels a call for a principal. It reports whether such a call runs.
+// CancelCall cancels a call. The argument "by" names the principal that cancels it. CancelCall reports whether a call
+// with this id exists.
 func (e *Engine) CancelCall(id int64, by string) bool {
 	c := e.flights.Cancel(id, by)
 	if c == nil {

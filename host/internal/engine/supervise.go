@@ -14,7 +14,8 @@ import (
 // BranchInfo describes a branch.
 type BranchInfo = branch.Info
 
-// Branches returns the branches that a principal can see: its own, and those of the principals that it supervises.
+// Branches returns the branches that a principal can see: its own branches, and the branches of principals that it
+// supervises.
 func (e *Engine) Branches(who *Principal) ([]BranchInfo, error) {
 	out := []BranchInfo{}
 	if e.branches.Store == nil {
@@ -66,7 +67,8 @@ func (e *Engine) BranchWithID(who *Principal, id string, limit int) (info Branch
 	return b.Info(), append([]BranchChange{}, changes...), diff, err
 }
 
-// ApplyBranchWithID applies a branch that a principal can see. If stopJobs is false, jobs that run in it refuse the apply.
+// ApplyBranchWithID applies a branch that a principal can see. If stopJobs is false and jobs run in the branch, it
+// returns an error.
 func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id string, stopJobs bool) (*BranchOutcome, error) {
 	b, set, err := e.branchWithID(who, id)
 	if err == nil {

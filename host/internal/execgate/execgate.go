@@ -5,8 +5,8 @@
 // the execution continue or fail. A call registers with [Gate.Begin]. [Call.End] returns the programs that the call
 // executed.
 //
-// The package reads the memory of a process that runs beside it. A process with several threads can change its arguments
-// after they were read. The kernel's restrictions on what can be executed do not depend on the gate.
+// The package reads the memory of other processes. A process with several threads can change its arguments after the
+// package has read them. The kernel's restrictions on executable files do not depend on the gate.
 package execgate
 
 import (
@@ -81,9 +81,10 @@ type Verdict struct {
 	Rule, Reason string
 	// Loads is the file of the program that a dynamic linker loads.
 	Loads string
-	// Answered is the outcome of an ask.
+	// Answered is the outcome of a permission request.
 	Answered string
-	// Pending is data that the judge needs to ask about the execution. The gate does not record this data.
+	// Pending is data that the judge needs when it asks a person about the execution. The gate does not record this
+	// data.
 	Pending any
 }
 
@@ -200,7 +201,7 @@ type Call struct {
 	gate       *Gate
 	token, key string
 	judge      Judge
-	ctx        context.Context //nolint:containedctx // the call's, with which its asks end
+	ctx        context.Context //nolint:containedctx // context of the call; its end also ends open permission requests
 	cancel     context.CancelFunc
 
 	mu     sync.Mutex
@@ -227,8 +228,8 @@ func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call 
 	return c
 }
 
-// End ends a call and its asks. It returns the record of the programs that the call executed, and the messages about
-// denied programs. The record is nil if the call executed no program.
+// End ends a call and its open permission requests. It returns the record of the programs that the call executed, and
+// the messages about denied programs. The record is nil if the call executed no program.
 func (c *Call) End() (*Record, []string) {
 	c.cancel()
 	g := c.gate
@@ -273,8 +274,8 @@ func (g *Gate) byToken(token, key string) *Call {
 	return nil
 }
 
-// judgeOutside returns the judge for programs that belong to no call. It is the judge of the last call in the process,
-// because only commands of calls leave processes behind.
+// judgeOutside returns the judge for programs that belong to no call. The result is the judge of the last call in the
+// plugin process, because only commands of calls leave processes behind.
 func (g *Gate) judgeOutside(key string) Judge {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -290,7 +291,8 @@ func (g *Gate) forget(key string) {
 	}
 }
 
-// single returns the only call that runs in a plugin process. It returns nil if no call or several calls run.
+// The method "single" returns the only call that runs in a plugin process. It returns nil if no call or several calls
+// run.
 func (g *Gate) single(key string) *Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()

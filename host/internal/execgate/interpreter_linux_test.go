@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLook checks which files count as scripts. A lease of another process on a file must not block the gate.
+// TestLook checks which files count as scripts. A file lease that another process holds must not block the gate.
 func TestLook(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{"#!/bin/sh -e\nexit\n": "/bin/sh -e", "#! \t/bin/sh": "/bin/sh", "\x7fELF": "", "": "", "#!": "", "#!/a\x00b\n": "/a"} {

@@ -77,9 +77,9 @@ type process struct {
 	family  family
 	lineage lineage
 	strays  strays
-	asked   chan struct{}  // contains one element for each running ask
+	asked   chan struct{}  // contains one element for each open permission request
 	slow    chan struct{}  // contains one element for each slow judgement
-	running sync.WaitGroup // waits for the asks and the readers
+	running sync.WaitGroup // waits for the open permission requests and the readers
 	ended   chan error     // receives the error of the last reader, or nil
 }
 
@@ -106,7 +106,7 @@ func (g *Gate) Serve(listener *os.File, o Options) {
 func (p *process) run() {
 	err := <-p.ended
 	if err == nil {
-		p.running.Wait() // wait, because the asks and readers use the descriptor, whose number can be reused
+		p.running.Wait() // wait, because goroutines still use the descriptor, whose number can be reused
 	}
 	_ = p.file.Close() // closing the listener makes all waiting and later executions fail
 	p.strays.flush(p.gate, p.Plugin)
@@ -179,14 +179,14 @@ func (p *process) handle(m *memory, n *notification) {
 		p.finish(x, &v)
 	case x.call == nil || x.call.ctx.Err() != nil:
 		v.Effect, v.Answered = Deny, "declined"
-		v.Reason = fmt.Sprintf("%s was not executed, because %s asks a person, and only a running call can ask. Run it while its call runs", e.Path, v.Rule)
+		v.Reason = fmt.Sprintf("%s was not executed, because %s requires the answer of a person, and only a running call can ask a person. Run the program before its call ends", e.Path, v.Rule)
 		p.finish(x, &v)
 	default:
 		p.ask(x, judge, v)
 	}
 }
 
-// recovered refuses an execution if its judgement panicked. The caller must defer it.
+// The method "recovered" refuses an execution if its judgement panicked. The caller must defer it.
 func (p *process) recovered(x *examined) {
 	r := recover()
 	if r == nil {
@@ -251,12 +251,12 @@ func (p *process) finish(x *examined, v *Verdict) {
 	}
 }
 
-// ask asks a person without blocking other executions. The ask ends with the call or the process.
+// ask asks a person without blocking other executions. The permission request ends when the call or the process ends.
 func (p *process) ask(x *examined, judge Judge, v Verdict) {
 	select {
 	case p.asked <- struct{}{}:
 	default:
-		v.Effect, v.Reason = Deny, fmt.Sprintf("%s was not executed, because %d programs wait for an answer already. Answer them, or run fewer programs at the same time", x.e.Path, maxAsked)
+		v.Effect, v.Reason = Deny, fmt.Sprintf("%s was not executed, because %d programs already wait for an answer. Answer the permission requests, or run fewer programs at the same time", x.e.Path, maxAsked)
 		p.finish(x, &v)
 		return
 	}
@@ -284,7 +284,7 @@ func (p *process) ask(x *examined, judge Judge, v Verdict) {
 // alivePeriod is the interval between two checks of a process that waits for an answer.
 const alivePeriod = 100 * time.Millisecond
 
-// watch cancels an ask if the process was killed.
+// watch cancels a permission request if the process was killed.
 func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
 	defer p.running.Done()
 	tick := time.NewTicker(alivePeriod)

@@ -4,7 +4,7 @@ package execgate
 
 import "os"
 
-// Options describe a plugin's process.
+// Options describes a plugin's process.
 type Options struct {
 	Plugin, Key string
 	PID         int

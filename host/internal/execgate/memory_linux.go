@@ -203,7 +203,7 @@ func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 // tokenName is the environment variable with the token of a call.
 const tokenName = "TOOLHOST_CALL"
 
-// environment is what the gate reads from the environment of a process.
+// environment contains the data that the gate reads from the environment of a process.
 type environment struct {
 	token       string   // token of a call
 	workTree    string   // value of GIT_WORK_TREE

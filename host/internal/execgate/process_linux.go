@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// life identifies a process together with its id, because the id can be reused later.
+// life distinguishes a process from later processes with the same id.
 type life struct {
 	parent int
 	start  uint64

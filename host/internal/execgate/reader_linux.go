@@ -14,16 +14,16 @@ import (
 // slowPeriod is the interval between two checks of a reader. A judgement is slow if it lasts from one check to the next.
 const slowPeriod = 10 * time.Millisecond
 
-// reader reads notifications and handles them in the same goroutine, which is faster than a switch to another goroutine.
-// If one notification takes long, another reader continues with the next notifications. The slow reader ends after its
-// current notification.
+// reader reads notifications and handles them in the same goroutine, because this is faster than a switch to another
+// goroutine. If handling one notification takes long, another reader continues with the next notifications. The slow
+// reader ends after its current notification.
 type reader struct {
 	p      *process
 	memory memory
 
 	mu       sync.Mutex
 	begun    uint64 // number of notifications until now
-	seen     uint64 // value of begun at the last check
+	seen     uint64 // value of the field "begun" at the last check
 	busy     bool   // whether the reader is handling a notification
 	checked  bool   // whether a check is scheduled
 	replaced bool

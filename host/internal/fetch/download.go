@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/flock"
 )
 
-// maxCuts is the number of times in a row that a download may be cut without a new byte.
+// maxCuts is the number of cuts in a row, without a new byte between them, after which a download fails.
 const maxCuts = 4
 
 // Download is a file that is being downloaded. Only one process at a time has it.
@@ -35,9 +35,9 @@ func (d *Download) Close() error { return d.File.Close() }
 // Done closes and removes the file.
 func (d *Download) Done() error { return errors.Join(os.Remove(d.path), d.File.Close()) }
 
-// Get downloads a blob into a directory. It continues the download of an earlier process, and the download of a cut
-// connection. The digest is computed meanwhile. A file with a wrong digest is removed, and so is a file that fills the
-// disk. progress is called with the number of bytes, and can be nil.
+// Get downloads a blob into a directory. It continues a download that an earlier process began, or that was interrupted
+// because its connection was cut. It computes the digest meanwhile. It removes a file that has a wrong digest or fills
+// the disk. It calls progress with the number of bytes; progress can be nil.
 func Get(ctx context.Context, r Repository, blob artifact.Descriptor, dir string, progress func(int64)) (*Download, error) {
 	name, err := blobName(blob.Digest)
 	if err != nil {
@@ -54,8 +54,8 @@ func Get(ctx context.Context, r Repository, blob artifact.Descriptor, dir string
 	return d, err
 }
 
-// lockPart opens the file of a download and waits until no other process uses it. The other process can remove the file
-// meanwhile, so it is opened again then.
+// lockPart opens the file of a download and waits until no other process uses it. If the other process removes the file
+// meanwhile, lockPart opens the path again.
 func lockPart(path string) (*Download, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
@@ -130,7 +130,7 @@ var (
 	errCut     = errors.New("the connection was cut")
 )
 
-// writeError is an error of the own disk.
+// writeError is an error of the local disk.
 type writeError struct{ error }
 
 // Unwrap returns the cause.

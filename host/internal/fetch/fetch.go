@@ -1,6 +1,6 @@
-// Package fetch reads and writes artifacts in registries and in directories. It is the only package of the host that
-// knows a registry, and only commands that a person runs use it: no start of a host reaches the network. Most callers
-// want [Open] and [Repository].
+// Package fetch reads and writes artifacts in registries and in directories. No other package of the host accesses
+// registries. Only commands that a person runs use this package, so the start of a host never accesses the network.
+// Most callers want [Open] and [Repository].
 package fetch
 
 import (
@@ -20,12 +20,13 @@ import (
 type Repository interface {
 	// Tags returns all tags.
 	Tags(ctx context.Context) ([]string, error)
-	// Manifest returns an index or a manifest by tag or digest. It has at most [artifact.MaxManifest] bytes and the
-	// digest in the descriptor, which is the wanted digest if ref is a digest.
+	// Manifest returns an index or a manifest by tag or digest. The result has at most [artifact.MaxManifest] bytes.
+	// The descriptor contains its digest, which equals ref if ref is a digest.
 	Manifest(ctx context.Context, ref string) (artifact.Descriptor, []byte, error)
 	// Blob returns the content of a blob from an offset on. The caller must check the digest.
 	Blob(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error)
-	// Referrers returns the manifests that refer to another one, such as signatures. An empty artifactType means all.
+	// Referrers returns the manifests that refer to the manifest d, such as signatures. An empty artifactType means
+	// all.
 	Referrers(ctx context.Context, d artifact.Descriptor, artifactType string) ([]artifact.Descriptor, error)
 	// PushBlob adds a blob. It does nothing if the repository has the blob.
 	PushBlob(ctx context.Context, d artifact.Descriptor, content io.ReadSeeker) error
@@ -62,7 +63,8 @@ func Open(at source.Place, opts Options) (Repository, error) {
 // ErrNotFound reports that a repository lacks a manifest, a tag or a blob, or does not exist.
 var ErrNotFound = errors.New("not found")
 
-// readManifest reads a manifest and checks its size and digest. want is a digest, or "" if any content is right.
+// readManifest reads a manifest and checks its size and digest. The parameter "want" is the expected digest. An empty
+// one accepts any content.
 func readManifest(r io.Reader, want string) ([]byte, string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, artifact.MaxManifest+1))
 	if err != nil {
@@ -84,7 +86,8 @@ func Digest(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Small returns the content of a blob of at most [artifact.MaxManifest] bytes, whose digest it checks.
+// Small returns the content of a blob that has at most [artifact.MaxManifest] bytes. It checks the digest of the
+// content.
 func Small(ctx context.Context, r Repository, d artifact.Descriptor) ([]byte, error) {
 	if d.Size < 0 || d.Size > artifact.MaxManifest {
 		return nil, fmt.Errorf("the blob %s has %d bytes; at most %d are allowed", d.Digest, d.Size, artifact.MaxManifest)

@@ -157,7 +157,7 @@ func (l *layout) Referrers(ctx context.Context, d artifact.Descriptor, artifactT
 			out = append(out, m)
 		}
 		if len(out) > maxReferrers {
-			return nil, fmt.Errorf("%s: %s has more than %d signatures and other referrers", l.files, d.Digest, maxReferrers)
+			return nil, fmt.Errorf("%s: %s has more than %d signatures and other referrers. Remove old ones, or name another version", l.files, d.Digest, maxReferrers)
 		}
 	}
 	return out, nil

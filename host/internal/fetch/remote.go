@@ -37,7 +37,7 @@ type remoteRepository struct {
 // agent identifies the program to registries.
 const agent = "toolhost"
 
-// client returns a client that repeats requests after passing errors of a server.
+// client returns a client that repeats requests after temporary errors of a server.
 func client() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the type is documented
 	transport.ResponseHeaderTimeout = idle
@@ -138,8 +138,8 @@ func (r *remoteRepository) Blob(ctx context.Context, d artifact.Descriptor, from
 	return watch(body, cancel), nil
 }
 
-// rest asks for a part of a blob. The library would first ask for the whole blob. A registry that refuses the range is asked
-// for the whole.
+// rest requests a part of a blob. It does not use the library, which would request the whole blob first. If the registry
+// refuses the range, rest requests the whole blob.
 func (r *remoteRepository) rest(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error) {
 	body, err := r.part(ctx, d, from, fmt.Sprintf("bytes=%d-%d", from, d.Size-1))
 	if refused := (*errcode.ErrorResponse)(nil); errors.As(err, &refused) && refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {
@@ -193,7 +193,7 @@ func (r *remoteRepository) Referrers(ctx context.Context, d artifact.Descriptor,
 		return nil, nil
 	}
 	for i := range out {
-		if err == nil && (out[i].ArtifactType == "" || out[i].ArtifactType == artifact.TypeEmpty) { // some registries do not report it
+		if err == nil && (out[i].ArtifactType == "" || out[i].ArtifactType == artifact.TypeEmpty) { // some registries do not report the type
 			var raw []byte
 			var manifest artifact.Manifest
 			if _, raw, err = r.Manifest(ctx, out[i].Digest); err == nil && json.Unmarshal(raw, &manifest) == nil {
@@ -226,7 +226,7 @@ func native(d artifact.Descriptor) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: d.MediaType, Digest: digest.Digest(d.Digest), Size: d.Size}
 }
 
-// explain names the registry in an error, and what a person can do about it.
+// explain adds the name of the registry and a remedy to an error.
 func (r *remoteRepository) explain(err error) error {
 	var response *errcode.ErrorResponse
 	var network net.Error

@@ -22,7 +22,7 @@ var columns = []column{
 	{"name", 4.7}, {"namespace", 1.5}, {"summary", 1.6}, {"description", 1.5}, {"parameters", 1}, {"parameter_texts", 0.75}, {"choices", 1}, {"keywords", 4.7},
 }
 
-// maxDepth limits how deeply nested objects are searched for parameters.
+// maxDepth is the maximum depth of nested objects that are searched for parameters.
 const maxDepth = 4
 
 // document returns the text of each column for a tool.
@@ -41,8 +41,8 @@ func document(e *registry.Entry) [][]string {
 	return [][]string{nameWords(&e.Definition), prose(e.Namespace), prose(summary), prose(rest), p.names, p.texts, p.choices, prose(strings.Join(e.Keywords, " "))}
 }
 
-// nameWords returns the words of a tool's name. A name of a mounted server, such as getWeather, lost its capitals, so its
-// words are those of the original name.
+// nameWords returns the words of a tool's name. A name from a mounted server, such as getWeather, has lost its
+// capitals. Its words are therefore taken from the original name.
 func nameWords(d *tool.Definition) []string {
 	if d.OriginalName != "" {
 		return prose(firstCharacters(d.OriginalName, maxOriginal))

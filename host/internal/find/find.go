@@ -54,8 +54,8 @@ type Hit struct {
 	Tool *registry.Entry
 	// Score increases with the rank. Scores of different queries cannot be compared.
 	Score float64
-	// Usage is the part of the score that comes from earlier calls of the tool, at most a half. UsageWords lists the stems
-	// of the query after which it was called.
+	// Usage is the part of the score that comes from earlier calls of the tool, at most a half. UsageWords lists the
+	// stems of the query after which the tool was called.
 	Usage      float64
 	UsageWords []string
 	// Matches lists the words in each part of the definition, if the query asks for an explanation.
@@ -89,7 +89,7 @@ type row struct {
 	tool *registry.Entry
 }
 
-// Search returns the best tools for a query among the enabled tools for which the function allowed returns true.
+// Search returns the best tools for a query among the enabled tools for which the function "allowed" returns true.
 func (x *Index) Search(ctx context.Context, r *registry.Registry, allowed func(*registry.Entry) bool, q Query) (*Answer, error) {
 	ws := prose(firstCharacters(q.Words, MaxQuery))
 	if len(ws) == 0 {
@@ -314,7 +314,7 @@ type Namespace struct {
 	Tools []string
 }
 
-// Namespaces returns the namespaces with the enabled tools for which the function allowed returns true, in the order of
+// Namespaces returns the namespaces with the enabled tools for which the function "allowed" returns true, in the order of
 // the registry. It omits namespaces without such tools.
 func Namespaces(r *registry.Registry, allowed func(*registry.Entry) bool) []Namespace {
 	var out []Namespace

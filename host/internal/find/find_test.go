@@ -78,8 +78,8 @@ func search(t *testing.T, x *find.Index, r *registry.Registry, q find.Query) *fi
 	return a
 }
 
-// TestRanks compares the rank of the wanted tool for each labelled query with the file. Rank 0 means that the first ten
-// tools do not contain the wanted tool.
+// TestRanks compares the rank of the wanted tool for each query with the rank in testdata/queries.txt. Rank 0 means
+// that the wanted tool is not among the first ten tools.
 func TestRanks(t *testing.T) {
 	r := register(t, load(t))
 	x := new(find.Index)
@@ -130,7 +130,8 @@ func TestAnyQuery(t *testing.T) {
 	}
 }
 
-// TestSelection checks the limit, the namespace, tools that the caller may not call, and disabled tools.
+// TestSelection checks that a search respects its limit and its namespace. It also checks that a search does not find
+// disabled tools or tools that the caller may not call.
 func TestSelection(t *testing.T) {
 	tools := load(t)
 	r := register(t, tools)
@@ -183,7 +184,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestChange checks that a search finds what the current registry contains, and no longer what an earlier one contained.
+// TestChange checks that a search uses only the given registry, even if an earlier or later search uses another
+// registry.
 func TestChange(t *testing.T) {
 	tools := load(t)
 	x := new(find.Index)
@@ -220,7 +222,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestExplain checks that an explanation names the parts of a definition that contain the words, also by other endings.
+// TestExplain checks that an explanation contains the parts of a definition that match the words of the query, also in
+// another word form.
 func TestExplain(t *testing.T) {
 	x := new(find.Index)
 	defer x.Close()

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Caller is who searches and calls tools. The zero value has no usage.
+// Caller identifies who searches for tools and calls them. The zero value has no usage.
 type Caller struct {
 	state.UsageScope
 	// Session is the session whose calls belong to a search. Empty means that a search is not recorded.
@@ -22,9 +22,10 @@ type Caller struct {
 
 // Usage learns which tools are called after which searches. It is safe for concurrent use.
 //
-// A tool that is called within [state.SearchWindow] after a search in the same session gains the words of the search, if it
-// is in the answer or if the search is the last one. What is learned applies to one principal in one workspace, so nobody
-// learns from it which tools others may call. Only stems of words are kept, without values and secrets.
+// If a tool is called within [state.SearchWindow] after a search in the same session, the words of the search are
+// stored for the tool. This requires that the tool is in the answer of the search, or that the search is the last one.
+// The stored words apply to one principal in one workspace, so they reveal to nobody which tools others may call. Only
+// stems of words are kept, without values and secrets.
 type Usage struct {
 	State *state.DB
 	Log   *slog.Logger
@@ -35,7 +36,7 @@ type Usage struct {
 	searches map[Caller][]*searched // of each session, the oldest first
 }
 
-// searched is a recent search. A tool gains its words once.
+// searched is a recent search. Its words are stored only once for each tool.
 type searched struct {
 	at     time.Time
 	words  []string
@@ -118,18 +119,18 @@ func (u *Usage) Called(who Caller, tool string) {
 
 func (u *Usage) warn(err error) {
 	if err != nil && u.Log != nil {
-		u.Log.Warn("what searches find cannot be improved by calls", "error", err)
+		u.Log.Warn("the ranking of searches cannot use earlier calls", "error", err)
 	}
 }
 
-// learned is what earlier calls add to a tool for a query.
+// learned is the bonus that a tool has for a query because of earlier calls.
 type learned struct {
-	// factor is the part of the score of the words that is added to it: from 0 to less than 1.
+	// factor is the bonus as a fraction of the score of the words, from 0 to less than 1.
 	factor float64
 	words  []string
 }
 
-// weigh returns what earlier calls add to each tool for the stems of a query.
+// weigh returns the bonus of each tool for the stems of a query.
 func (u *Usage) weigh(who Caller, stems []string) map[string]*learned {
 	if u == nil || who.UsageScope == (state.UsageScope{}) || len(stems) == 0 {
 		return nil
@@ -143,14 +144,14 @@ func (u *Usage) weigh(who Caller, stems []string) map[string]*learned {
 			l = new(learned)
 			out[w.Tool] = l
 		}
-		// One call adds a half of what many calls add.
+		// The bonus after one call is half of the bonus after many calls.
 		l.factor += w.Weight / (w.Weight + 1) / float64(len(stems))
 		l.words = append(l.words, w.Word)
 	}
 	return out
 }
 
-// rerank adds what earlier calls add to the scores of hits, and sorts them.
+// rerank adds the bonus from earlier calls to the scores of hits, and sorts the hits.
 func rerank(hits []Hit, usage map[string]*learned) {
 	for i := range hits {
 		if l := usage[hits[i].Tool.FullName()]; l != nil {
@@ -186,7 +187,7 @@ func (x *Index) stems(ctx context.Context, ws []string) (out []string, err error
 	return out, rows.Err()
 }
 
-// Stems returns the stems that a query would be learned as.
+// Stems returns the stems of a query that would be stored for a tool.
 func (x *Index) Stems(ctx context.Context, query string) ([]string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -196,14 +197,14 @@ func (x *Index) Stems(ctx context.Context, query string) ([]string, error) {
 	return x.stems(ctx, learnable(query))
 }
 
-// sensitive contains words after which a query can contain a secret.
+// sensitive contains words such as "password". The word that follows one of them in a query can be a secret.
 var sensitive = map[string]bool{
 	"password": true, "passwords": true, "passwd": true, "pwd": true, "pass": true, "passphrase": true, "passcode": true, "secret": true, "secrets": true, "token": true,
 	"tokens": true, "key": true, "keys": true, "apikey": true, "credential": true, "credentials": true, "bearer": true, "pin": true,
 }
 
 // learnable returns the words of a query that can be kept: plain words of up to 20 letters, without values, and without
-// the word after one such as "password".
+// a word that follows a sensitive word such as "password".
 func learnable(query string) (out []string) {
 	secret := false
 	for _, token := range strings.Fields(unquoted(firstCharacters(query, MaxQuery))) {

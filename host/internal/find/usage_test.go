@@ -45,7 +45,7 @@ func caller(workspace, principal, session string) find.Caller {
 	return find.Caller{UsageScope: state.UsageScope{Workspace: workspace, Principal: principal}, Session: session}
 }
 
-// first returns the best tool for a query that is not recorded.
+// first returns the best tool for a query. The query has no session, so it is not recorded.
 func (l *learner) first(t *testing.T, who find.Caller, query string) find.Hit {
 	t.Helper()
 	who.Session = ""
@@ -56,10 +56,11 @@ func (l *learner) first(t *testing.T, who find.Caller, query string) find.Hit {
 	return a.Hits[0]
 }
 
-const wanted, before = "github:list_issues", "github:add_issue_comment" // for the query "issues"
+// The best tools for the query "issues" with and without learned usage.
+const wanted, before = "github:list_issues", "github:add_issue_comment"
 
-// TestUsage checks that a tool that is called after a search is found first by the same words, by the same principal in the
-// same workspace, for some time.
+// TestUsage checks the effect of a call after a search. For some time, the same words must find the called tool first,
+// but only for the same principal in the same workspace.
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	l := newLearner(t, openState(t, dir))
@@ -122,7 +123,8 @@ func TestUsage(t *testing.T) {
 	rank(alice, before)
 }
 
-// TestUsageOfProcesses checks that a call belongs to a search of another process in the same session.
+// TestUsageOfProcesses checks that a call is related to the last search of its session, even if another process made
+// the search.
 func TestUsageOfProcesses(t *testing.T) {
 	dir := t.TempDir()
 	one, two, three := newLearner(t, openState(t, dir)), newLearner(t, openState(t, dir)), newLearner(t, openState(t, dir))
@@ -140,7 +142,7 @@ func TestUsageOfProcesses(t *testing.T) {
 	}
 }
 
-// TestForget checks that single words and whole workspaces are forgotten.
+// TestForget checks that the usage of single words and of whole workspaces can be forgotten.
 func TestForget(t *testing.T) {
 	db := openState(t, t.TempDir())
 	l := newLearner(t, db)
@@ -176,7 +178,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestLearnedWords checks that the state has no secrets and values of queries, only stems of words.
+// TestLearnedWords checks that the state contains only stems of words, and no secrets or values from queries.
 func TestLearnedWords(t *testing.T) {
 	dir := t.TempDir()
 	db := openState(t, dir)
@@ -224,7 +226,7 @@ func TestLearnedWords(t *testing.T) {
 	}
 }
 
-// TestIdentifiers checks that a query finds the same tool whichever way its name and the query are written.
+// TestIdentifiers checks that a query finds the same tool in whichever style the tool's name and the query are written.
 func TestIdentifiers(t *testing.T) {
 	forms := map[string]func(parts []string) string{
 		"snake":  func(p []string) string { return strings.Join(p, "_") },
@@ -258,7 +260,7 @@ func TestIdentifiers(t *testing.T) {
 					t.Errorf("tools in %s, query in %s: %v, wanted %s", name, form, got, want)
 				}
 			}
-			offered := tool.NameOf(tools(strings.Split(l.Name, "_"))) // as lists of tools show it
+			offered := tool.NameOf(tools(strings.Split(l.Name, "_"))) // the name in the form that lists of tools contain
 			if got := names(search(t, x, r, find.Query{Words: offered, Limit: 1})); len(got) == 0 || original[got[0]] != full(l.Namespace, l.Name) {
 				t.Errorf("tools in %s: the name %s finds %v", name, offered, got)
 			}
@@ -291,7 +293,8 @@ func pascal(parts []string) (out string) {
 	return out
 }
 
-// BenchmarkSearch measures the median time of the queries of the labelled set among many tools, with usage of many tools.
+// BenchmarkSearch measures the median time of the labelled queries in a registry with many tools, for each of which
+// usage is recorded.
 func BenchmarkSearch(b *testing.B) {
 	var base []labelled
 	read(b, &base)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply locks or unlocks a file. The argument how is an operation of flock(2), such as LOCK_EX. With LOCK_NB, Apply
+// Apply locks or unlocks a file. The argument "how" is an operation of flock(2), such as LOCK_EX. With LOCK_NB, Apply
 // returns EWOULDBLOCK if another open file has the lock. Signals do not interrupt the wait, because the runtime of Go
 // handles them in its own threads.
 func Apply(f *os.File, how int) error {

@@ -20,9 +20,9 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Assemble builds a generation from plugins with known descriptions. The result refused maps plugins to the reason why
-// their tools cannot be registered. The tools of all other plugins work. The error lists the operator's rules that do
-// not match the registered tools. All other rules apply.
+// Assemble builds a generation from plugins with known descriptions. The result "refused" maps each plugin whose tools
+// cannot be registered to the reason. The tools of all other plugins work. The error lists the operator's rules that do
+// not match the registered tools. All other rules of the operator apply.
 func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
 	g = &Generation{
 		Config: cfg, Launcher: launcher, Plugins: plugins,
@@ -34,6 +34,8 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
 	known := b.known(cfg, plugins)
+	var usable []*Plugin
+	var additions []registry.Addition
 	for _, p := range plugins {
 		set[p.Name] = p.Process
 		if held := p.Held(); held != nil && p.Err == nil {
@@ -48,8 +50,11 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 			}
 			continue
 		}
-		if err := b.register(g, p, known); err != nil {
-			refused[p.Name] = err
+		usable, additions = append(usable, p), append(additions, b.addition(g, p, known))
+	}
+	for i, err := range g.Registry.AddAll(additions...) {
+		if err != nil {
+			refused[usable[i].Name] = err
 			g.Problemf("%v", err)
 			g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 		}
@@ -79,8 +84,8 @@ func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	return b.Approvals(cfg).Known(subjects)
 }
 
-// The method "register" adds the tools of a plugin to the registry.
-func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
+// The method "addition" returns what a plugin registers.
+func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry.Addition {
 	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
 		g.Problemf("The tools of plugin %s cannot be compared with the approved ones: %v", p.Name, err)
@@ -91,7 +96,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 			g.Problemf("Plugin %s changed the definitions of its tools, so %s cannot be called until they are approved. Check them with toolhost plugin info %s, then run toolhost plugin approve %s", p.Name, strings.Join(review.Pending, ", "), p.Name, p.Name)
 		}
 	}
-	return g.Registry.Add(p.Name, p.Field, desc, p.Checked && len(pending) == 0, func(name string) registry.Settings {
+	return registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: desc, Checked: p.Checked && len(pending) == 0, Settings: func(name string) registry.Settings {
 		t := g.Config.Tools[name]
 		on, overridden := b.Overrides.Enabled(name)
 		if overridden {
@@ -101,7 +106,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}
-	})
+	}}
 }
 
 // The method "dispatcher" creates the dispatcher of a generation.
@@ -176,7 +181,7 @@ func (g *Generation) confine(d *dispatch.Dispatcher) {
 		p := g.Plugin(plugin)
 		switch {
 		case p != nil && p.Mounted:
-			return tool.Root{} // all calls of a session need the same process, because the server can keep state in memory
+			return tool.Root{} // all calls of a session share one process, because the server can keep state in memory
 		case p != nil && now.Path != now.Source:
 			return g.Launcher.Temporary(&p.Plugin, nil, now.Source)
 		}
@@ -206,8 +211,8 @@ func (g *Generation) confine(d *dispatch.Dispatcher) {
 	}
 }
 
-// commandNames returns the names of the programs through which commands can call tools. The names are agent tools,
-// aliases, namespaces, and the tools of each namespace.
+// commandNames returns the names of the programs through which commands can call tools. These are the names of agent
+// tools, aliases, namespaces, and the tools of each namespace.
 func commandNames(r *registry.Registry) []string {
 	var names []string
 	for _, n := range r.AgentNames() {
@@ -242,7 +247,8 @@ func (g *Generation) addAliases(more []config.Alias) {
 	}
 }
 
-// addHabits registers the names of tools and parameters that agents know only in function calls.
+// addHabits registers names of tools and parameters that agents know from other programs. These names are valid only in
+// function calls.
 func (g *Generation) addHabits() {
 	for _, preset := range g.Config.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {

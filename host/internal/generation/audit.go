@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Audit configures the audit log and the retention of the database. Audit also masks secrets in all other saved data, even if the audit
-// log is disabled, and in the logs of the plugins.
+// Audit configures the audit log and the retention of the database. Audit also enables the masking of secrets in all
+// other saved data and in the logs of the plugins. This masking does not depend on whether the audit log is enabled.
 func Audit(cfg *config.Config, db *state.DB, logs *pluginlog.Log) {
 	a := cfg.Audit
 	db.Retain(state.Retention{Sessions: cfg.Retention.Sessions, History: cfg.Retention.History})

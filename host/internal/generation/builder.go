@@ -33,6 +33,7 @@ import (
 	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -43,14 +44,14 @@ type Options struct {
 	Workspace string
 	// Hooks contains the hooks of the embedding program.
 	Hooks []hook.Hook
-	// RetryFailed starts plugins even if their last start failed recently and took a long time.
+	// RetryFailed also starts plugins whose last start failed recently after a long time.
 	RetryFailed bool
 	// DescribeOnly ends the start of a plugin as soon as it has described itself. The plugin is not configured.
 	DescribeOnly bool
 	// Unstarted starts no plugin to get its description. Plugins without a saved description fail with ErrUnstarted.
 	Unstarted bool
-	// Records permits the host to begin recordings. A host for one command does not, because the tape of each
-	// command would contain the whole workspace.
+	// Records permits the host to begin recordings. It is false for a host that runs only one command, because the tape
+	// of each command would contain the whole workspace.
 	Records bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
@@ -77,14 +78,14 @@ type Builder struct {
 	Calls      *Calls
 	State      *state.DB
 	Locks      *sessionlock.Locks // nil if no other process can use the sessions
-	Home       state.Home
+	Home       statedir.Home
 	Supervisor *supervisor.Supervisor
 	Confine    *confinement.Parts
 	Commands   *shim.Granter
 	Logins     *login.Keeper
 	Overrides  *Overrides
 	Log        *slog.Logger
-	// Logs keeps what the plugins print. Nil discards it.
+	// Logs stores the lines that plugins print. If Logs is nil, the lines are discarded.
 	Logs *pluginlog.Log
 	// Preview begins the preview of a call; see [dispatch.Dispatcher.Preview]. It can be nil.
 	Preview func(s call.Session) (call.Preview, error)
@@ -173,13 +174,28 @@ func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 // Peers returns a plugin of the new generation by name.
 type Peers func(name string) *Plugin
 
-// NewPlugin adds a plugin to the supervisor without starting it. The function accept checks the plugin's first
+// Environment contains the settings and objects that all plugins of a configuration share. Most callers want
+// [Builder.Environment].
+type Environment struct {
+	Config   *config.Config
+	Launcher *confinement.Launcher
+	Peers    Peers
+	Roots    []tool.Root // of calls without a session, in the default workspace
+}
+
+// Environment returns the environment for plugins of a configuration, with the roots that exist now.
+func (b *Builder) Environment(cfg *config.Config, launcher *confinement.Launcher, peers Peers) *Environment {
+	return &Environment{Config: cfg, Launcher: launcher, Peers: peers, Roots: b.Roots(cfg).Of("", b.Options.Workspace, true)}
+}
+
+// NewPlugin adds a plugin to the supervisor without starting it. The function "accept" checks the plugin's first
 // description. A nil accept permits every description.
-func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confinement.Launcher, peers Peers, accept func(*tool.Description) error) *Plugin {
+func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool.Description) error) *Plugin {
+	cfg, launcher := env.Config, env.Launcher
 	p := &Plugin{Plugin: c}
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
-		Roots: b.Roots(cfg).Of("", b.Options.Workspace, true), StateDir: b.Home.Plugin(c.Name),
+		Roots: env.Roots, StateDir: b.Home.Plugin(c.Name),
 		OfOwner: func(owner string) (string, int64) {
 			return b.Home.PluginOf(owner, c.Name), cfg.Access.OutputBytes(owner)
 		},
@@ -205,7 +221,7 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 			}
 		},
 		DependsOn: c.DependsOn,
-		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
+		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p, env.Peers) },
 		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },
 		Restart:   supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
 	})
@@ -253,7 +269,7 @@ func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, fir
 	case known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery):
 		b.rediscover(p, known, d)
 		return nil
-	case known != nil: // the described binary and the started binary can differ
+	case known != nil: // the binary that was described and the binary that was started can differ
 		return Breaks(cfg, p.Name, known, d)
 	case first != nil:
 		return first(d)

@@ -14,12 +14,14 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/state/binaries"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -43,12 +45,12 @@ type Generation struct {
 	Broken []string
 
 	lostTools map[string]string // pinned plugins that were not loaded, by the names of their tools
-	misnames  map[string]string // the part of Problems about names that no tool has, by what has the name
+	misnames  map[string]string // the part of Problems about names that no tool has; see misname for the keys
 	lostHooks []string          // the part of Problems about hooks whose program does not exist
 }
 
-// Wrong returns the part of Problems about mistakes in the configuration that need no plugin to be seen: names that no tool
-// has, and programs of hooks that do not exist.
+// Wrong returns those Problems that are mistakes in the configuration and do not concern a plugin. These are names that
+// no tool has, and hooks whose program does not exist.
 func (g *Generation) Wrong() []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(g.misnames)) {
@@ -71,21 +73,34 @@ type Plugin struct {
 
 	held   atomic.Pointer[Held]
 	desc   atomic.Pointer[tool.Description]
+	kept   atomic.Pointer[binaries.Kept]
 	denied atomic.Bool // whether a required permission is missing
 }
 
 // Description returns the tools and settings that the plugin reports. It returns nil if they are unknown.
 func (p *Plugin) Description() *tool.Description { return p.desc.Load() }
 
-// Held explains why the plugin runs another version than the one on the disk. It returns nil for most plugins.
+// Held returns the reason why the plugin does not run the version on the disk. It returns nil if the plugin is not
+// held.
 func (p *Plugin) Held() *Held { return p.held.Load() }
 
 // SetDescription replaces the description.
 func (p *Plugin) SetDescription(d *tool.Description) { p.desc.Store(d) }
 
+// The method "remember" sets the description to a description from the database.
+func (p *Plugin) remember(k *binaries.Kept) {
+	p.Checked = k.CheckedBy == build.Version
+	p.kept.Store(k)
+	p.SetDescription(k.Description)
+}
+
 // Subject describes the plugin for [trust.Approvals].
 func (p *Plugin) Subject() trust.Subject {
-	return trust.Subject{Name: p.Name, Path: p.Path, Namespace: p.Field, Mounted: p.Mounted}
+	out := trust.Subject{Name: p.Name, Path: p.Path, Namespace: p.Field, Mounted: p.Mounted}
+	if k := p.kept.Load(); k != nil && k.CheckedBy == build.Version && k.Description == p.Description() {
+		out.Definitions = &k.Definitions
+	}
+	return out
 }
 
 // Plugin returns the plugin with the given name. It returns nil for an unknown name.

@@ -10,28 +10,32 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 )
 
-// Held explains why a plugin does not run the binary on the disk: the rollout of that binary was aborted or has not ended.
+// Held explains why a plugin does not run the binary on the disk. The reason is a rollout of that binary that was
+// aborted or has not ended.
 type Held struct {
-	// Tried is the SHA-256 of the version on the disk when its rollout began.
+	// Tried is the SHA-256 that the binary on the disk had when its rollout began.
 	Tried string
-	// Aborted is the reason why that rollout was aborted. It is empty if a host ended before the rollout did.
+	// Aborted is the reason why that rollout was aborted. It is empty if the host ended before the rollout ended.
 	Aborted string
 }
 
-// copyTime is the minimum age of a copy that is removed, because a host records a copy after it made it.
+// copyTime is the age below which an unrecorded copy is not removed. Another host can have made such a copy and not
+// recorded it yet.
 const copyTime = time.Hour
 
 // VersionStore returns the store with copies of the binaries of plugins with a rollout block.
-func VersionStore(home state.Home, db *state.DB) (*trust.Store, error) {
+func VersionStore(home statedir.Home, db *state.DB) (*trust.Store, error) {
 	dir, err := home.Versions()
 	return &trust.Store{Dir: dir, Hash: db.BinaryHash}, err
 }
 
-// Identify sets the binary of a plugin. If the binary on the disk has not passed its rollout, the plugin is held: it runs the
-// copy of the version that served before.
+// Identify sets the binary of a plugin. If the binary on the disk has not passed its rollout, the plugin is held. A
+// held plugin runs the copy of the version that served before.
 func (b *Builder) Identify(cfg *config.Config, launcher *confinement.Launcher, p *Plugin) {
 	p.Binary = BinaryOf(b.State, &p.Plugin, p.Path)
 	if p.Rollout == nil || p.Binary.Sum == nil || !copyable(p.Path) {
@@ -82,11 +86,11 @@ func (b *Builder) unrecorded(p *Plugin, err error) {
 	}
 }
 
-// copyable reports whether a program works without the files in its directory. The store of installed plugins keeps each
-// version anyway.
+// copyable reports whether the host must copy a program and is able to do so. A script can need other files in its
+// directory. An installed plugin needs no copy, because the store of installed plugins keeps each version.
 func copyable(path string) bool { return !trust.IsScript(path) && !trust.InStore(path) }
 
-// copied returns the copy of a version of a plugin. ok is false without a usable copy.
+// copied returns the path of the copy of a plugin's version. The result "ok" is false if no usable copy exists.
 func (b *Builder) copied(p *Plugin, sum string) (path string, ok bool) {
 	copies, err := VersionStore(b.Home, b.State)
 	if err != nil {
@@ -95,8 +99,8 @@ func (b *Builder) copied(p *Plugin, sum string) (path string, ok bool) {
 	return copies.Copy(p.Path, sum)
 }
 
-// Keep copies the binary of a plugin, so that this version can be started after another one replaced it on the disk. It
-// reports whether the copy exists.
+// Keep copies the binary of a plugin, so that this version can be started even after another version replaced it on the
+// disk. It reports whether the copy exists.
 func (b *Builder) Keep(p *Plugin) bool {
 	if p.Rollout == nil || p.Binary.Sum == nil || !copyable(p.Path) {
 		return false
@@ -111,8 +115,8 @@ func (b *Builder) Keep(p *Plugin) bool {
 	return err == nil
 }
 
-// executable returns the file that a process of a plugin runs. While the binary on the disk is another version, this is the
-// copy of the plugin's own version.
+// executable returns the file that a process of a plugin runs. If the binary on the disk is not the plugin's version,
+// executable returns the copy of the plugin's version.
 func (b *Builder) executable(cfg *config.Config, p *Plugin) (string, error) {
 	if p.Rollout == nil || p.Binary.Sum == nil || !copyable(p.Path) {
 		return b.Pins(cfg).Executable(p.Name, p.Path)
@@ -129,9 +133,9 @@ func (b *Builder) executable(cfg *config.Config, p *Plugin) (string, error) {
 
 // problem describes a held plugin for the status.
 func (h *Held) problem(p *Plugin) string {
-	serves := fmt.Sprintf("Plugin %s runs a copy of the version %s, because the rollout of %s (version %s)", p.Name, short(p.Binary.sum()), p.Path, short(h.Tried))
+	serves := fmt.Sprintf("Plugin %s runs a copy of its earlier version %s. The rollout of %s (version %s)", p.Name, short(p.Binary.sum()), p.Path, short(h.Tried))
 	if h.Aborted == "" {
-		return serves + " has not ended. The next host that keeps running begins it. To use the binary without a rollout, remove the plugin's rollout block."
+		return serves + " has not ended. It starts with the next host that keeps running. To use the binary without a rollout, remove the plugin's rollout block."
 	}
 	return serves + " was aborted: " + h.Aborted + ". Replace the binary. To try it again, run toolhost config reload while a host runs; to use it without a rollout, remove the plugin's rollout block."
 }
@@ -139,7 +143,7 @@ func (h *Held) problem(p *Plugin) string {
 // short returns the beginning of a SHA-256, which is enough for people.
 func short(sum string) string { return sum[:min(len(sum), 12)] }
 
-// KeepVersions records and copies the versions that serve, and removes what is no longer needed.
+// KeepVersions records and copies the versions that serve, and removes copies and records that are no longer needed.
 func (b *Builder) KeepVersions(cfg *config.Config, plugins []*Plugin) {
 	rolls := false
 	for _, p := range plugins {
@@ -152,7 +156,7 @@ func (b *Builder) KeepVersions(cfg *config.Config, plugins []*Plugin) {
 		}
 		r, err := b.State.Rollout(cfg.Path, p.Name)
 		if err == nil && (r == nil || r.Serving != p.Binary.sum() || r.Path != p.Path) {
-			err = b.State.SaveRollout(&state.Rollout{Config: cfg.Path, Plugin: p.Name, Path: p.Path, Serving: p.Binary.sum()})
+			err = b.State.SaveRollout(&configurations.Rollout{Config: cfg.Path, Plugin: p.Name, Path: p.Path, Serving: p.Binary.sum()})
 		}
 		b.unrecorded(p, err)
 	}
@@ -164,16 +168,16 @@ func (b *Builder) KeepVersions(cfg *config.Config, plugins []*Plugin) {
 	}
 }
 
-// TryVersion records that the rollout of a version began beside the version that serves.
+// TryVersion records that the rollout of a version began while another version serves.
 func (b *Builder) TryVersion(cfg *config.Config, serving, tried *Plugin) {
 	if !b.Keep(tried) {
 		return
 	}
-	b.unrecorded(tried, b.State.SaveRollout(&state.Rollout{Config: cfg.Path, Plugin: tried.Name, Path: tried.Path, Serving: serving.Binary.sum(), Tried: tried.Binary.sum()}))
+	b.unrecorded(tried, b.State.SaveRollout(&configurations.Rollout{Config: cfg.Path, Plugin: tried.Name, Path: tried.Path, Serving: serving.Binary.sum(), Tried: tried.Binary.sum()}))
 }
 
-// RefuseVersion records that the rollout of a version was aborted. It reports whether a host that starts later runs the
-// version that serves now.
+// RefuseVersion records that the rollout of a version was aborted. It reports whether hosts that start later will run
+// the version that serves now.
 func (b *Builder) RefuseVersion(cfg *config.Config, tried *Plugin, why string) bool {
 	r, err := b.State.Rollout(cfg.Path, tried.Name)
 	if err != nil || r == nil || r.Tried != tried.Binary.sum() {
@@ -187,8 +191,8 @@ func (b *Builder) RefuseVersion(cfg *config.Config, tried *Plugin, why string) b
 }
 
 // CollectVersions removes the copies of binaries that no rollout needs, and returns their number and size. It also removes
-// the records of plugins that have no rollout block in cfg. With dry, it only counts.
-func CollectVersions(home state.Home, db *state.DB, cfg *config.Config, dry bool) (copies, size int64, err error) {
+// the records of plugins that have no rollout block in cfg. If dry is true, it removes nothing and only counts.
+func CollectVersions(home statedir.Home, db *state.DB, cfg *config.Config, dry bool) (copies, size int64, err error) {
 	store, err := VersionStore(home, db)
 	if err != nil {
 		return 0, 0, err
@@ -219,7 +223,7 @@ func CollectVersions(home state.Home, db *state.DB, cfg *config.Config, dry bool
 		if err != nil || used[e.Name()] || time.Since(info.ModTime()) < copyTime {
 			continue
 		}
-		files, _ := os.ReadDir(filepath.Join(store.Dir, e.Name())) // without them, the size is too small
+		files, _ := os.ReadDir(filepath.Join(store.Dir, e.Name())) // ignore the error: it only lowers the reported size
 		for _, f := range files {
 			if info, err := f.Info(); err == nil {
 				size += info.Size()

@@ -63,10 +63,11 @@ func (b *Builder) command(g *Generation, c *config.Hook) *hook.Command {
 	}
 }
 
-// Try tries the parts of a configuration that only calls would use, before the configuration takes effect: it looks for
-// the programs of hooks, sends new programs the event [hook.Trial], and looks for the tools that blocks name. The argument
-// plugins contains the plugins that would serve. Try ignores hooks and names that the configuration old has as well. A
-// nil old means that everything is new.
+// Try tests the parts of a configuration that would otherwise fail only at a call. It must be called before the
+// configuration takes effect. It checks that the programs of hooks exist, and sends the event [hook.Trial] to new
+// programs. It also checks that the tools named by blocks of the configuration exist. The argument "plugins" contains
+// the plugins of the new configuration. Try ignores hooks and names that the configuration "old" also contains. If old
+// is nil, everything is new.
 func (b *Builder) Try(ctx context.Context, old, cfg *config.Config, plugins []*Plugin) error {
 	g := &Generation{Config: cfg, Plugins: plugins, Roots: b.Roots(cfg)}
 	var errs []error
@@ -116,16 +117,17 @@ func (b *Builder) tryHook(ctx context.Context, g *Generation, c *config.Hook) er
 // the positions in the file. It returns nothing if a plugin is not loaded, because the plugin could have these tools.
 func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]string {
 	g := &Generation{Config: cfg, Registry: registry.New(), Unloaded: make(map[string]string)}
+	var additions []registry.Addition
 	for _, p := range plugins {
 		if p.Err != nil || p.Description() == nil {
 			return nil
 		}
-		add := func(string) registry.Settings {
+		additions = append(additions, registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: p.Description(), Checked: true, Settings: func(string) registry.Settings {
 			return registry.Settings{Bundled: p.Bundled != "" && p.Field == ""}
-		}
-		if g.Registry.Add(p.Name, p.Field, p.Description(), true, add) != nil {
-			return nil // the assembly reports it
-		}
+		}})
+	}
+	if errors.Join(g.Registry.AddAll(additions...)...) != nil {
+		return nil // the assembly reports it
 	}
 	g.addAliases(nil)
 	g.checkToolBlocks()

@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trust"
 )
 
 // ErrUnstarted is the error of plugins that are not loaded because of [Options.Unstarted].
@@ -24,30 +25,30 @@ var ErrUnstarted = errors.New("the plugin is not started yet")
 
 // Load builds the first generation of a configuration. It uses saved descriptions of plugins. It starts all other
 // plugins concurrently to get their descriptions. If Load returns an error, the error lists invalid permission rules.
-// The generation is still valid, but the caller must prevent all calls, because these rules do not apply.
+// The generation is nevertheless valid. But the caller must then prevent all calls, because the invalid rules do not
+// apply.
 func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) (*Generation, error) {
 	plugins := make([]*Plugin, len(cfg.Plugins))
 	peers := func(name string) *Plugin {
 		return plugins[slices.IndexFunc(plugins, func(p *Plugin) bool { return p.Name == name })]
 	}
+	env := b.Environment(cfg, launcher, peers)
 	for i, c := range cfg.Plugins {
-		plugins[i] = b.NewPlugin(c, cfg, launcher, peers, nil)
+		plugins[i] = b.NewPlugin(c, env, nil)
 	}
 	var wg sync.WaitGroup
-	for _, p := range plugins {
-		if !b.recall(cfg, launcher, p) {
-			continue
-		}
+	for _, p := range b.recall(cfg, launcher, plugins) {
 		if p.Err = ErrUnstarted; !b.Options.Unstarted {
 			wg.Go(func() { p.Err = b.Describe(ctx, p) })
 		}
 	}
 	wg.Wait()
+	pins := b.Pins(cfg).Once()
 	for _, p := range plugins {
 		if p.Err != nil {
 			continue
 		}
-		err := b.Pins(cfg).CheckTools(p.Name, p.Path, p.Description())
+		err := pins.CheckTools(p.Name, p.Path, p.Description())
 		if err == nil {
 			err = grants.Missing(&p.Plugin, p.Description().Needs)
 		}
@@ -59,42 +60,59 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	return g, err
 }
 
-// The method "recall" uses the saved data about a plugin instead of starting the plugin. It returns true if the saved
-// data is not sufficient.
-func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, p *Plugin) bool {
-	if p.Missing != "" {
-		p.Err = errors.New(p.Missing)
-		return false
+// The method "recall" uses the saved data about plugins instead of starting them. It returns the plugins whose saved data is
+// not sufficient.
+func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (unknown []*Plugin) {
+	var keyed []*Plugin
+	var keys [][32]byte
+	pins := b.Pins(cfg).Once()
+	for _, p := range plugins {
+		if p.Missing != "" {
+			p.Err = errors.New(p.Missing)
+			continue
+		}
+		b.Identify(cfg, launcher, p)
+		switch err := checkBinary(pins, launcher, p); {
+		case err != nil:
+			p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
+		case p.Binary.Keyed:
+			keyed, keys = append(keyed, p), append(keys, p.Binary.Key)
+		default:
+			unknown = append(unknown, p)
+		}
 	}
-	b.Identify(cfg, launcher, p)
-	if err := b.CheckBinary(cfg, launcher, p); err != nil {
-		p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
-		return false
-	}
-	if !p.Binary.Keyed {
-		return true
-	}
-	desc, by, err := b.State.Description(p.Binary.Key)
+	kept, err := b.State.Descriptions(keys...)
 	if err != nil {
 		b.Log.Warn("the descriptions of plugins cannot be read", "error", err)
 	}
-	p.SetDescription(desc)
-	if desc != nil || b.Options.RetryFailed {
-		p.Checked = by == build.Version
-		return desc == nil
+	for _, p := range keyed {
+		if k := kept[p.Binary.Key]; k != nil {
+			p.remember(k)
+			continue
+		}
+		if !b.Options.RetryFailed {
+			server, _ := p.Server()
+			p.Err = b.recentFailure(p.Binary.Key, b.Logins.Obtained(server))
+		}
+		if p.Err == nil {
+			unknown = append(unknown, p)
+		}
 	}
-	server, _ := p.Server()
-	p.Err = b.recentFailure(p.Binary.Key, b.Logins.Obtained(server))
-	return p.Err == nil
+	return unknown
 }
 
-// CheckBinary returns an error if the binary of a plugin must not run. A missing file is not an error, because the start
-// reports it. A held version was checked when its copy was made.
+// CheckBinary returns an error if the binary of a plugin must not run. It returns nil for a missing file, because the
+// start of the plugin reports the missing file. It does not check a held version, which was checked when its copy was
+// made.
 func (b *Builder) CheckBinary(cfg *config.Config, launcher *confinement.Launcher, p *Plugin) error {
+	return checkBinary(b.Pins(cfg), launcher, p)
+}
+
+func checkBinary(pins *trust.Pins, launcher *confinement.Launcher, p *Plugin) error {
 	if p.Held() != nil {
 		return nil
 	}
-	err := b.Pins(cfg).CheckBinary(p.Name, p.Path)
+	err := pins.CheckBinary(p.Name, p.Path)
 	if err == nil && p.Binary.File != "" {
 		err = launcher.Verify(&p.Plugin, p.Path)
 	}
@@ -108,8 +126,8 @@ const (
 	failureMemory = time.Minute
 )
 
-// recentFailure returns the error of a slow start that failed within the last failureMemory. It returns nil without such
-// a failure, and if a login at the plugin's server is newer than the failure.
+// recentFailure returns the error of a slow start that failed within the last failureMemory. It returns nil if no such
+// failure exists, or if somebody has logged in at the plugin's server since the failure.
 func (b *Builder) recentFailure(key [32]byte, login time.Time) error {
 	why, at, err := b.State.Failure(key)
 	age := time.Since(at)
@@ -126,12 +144,11 @@ func (b *Builder) RecallDescription(p *Plugin) bool {
 	if !p.Binary.Keyed {
 		return false
 	}
-	desc, by, err := b.State.Description(p.Binary.Key)
-	if err != nil || desc == nil {
+	k, err := b.State.Description(p.Binary.Key)
+	if err != nil || k == nil {
 		return false
 	}
-	p.Checked = by == build.Version
-	p.SetDescription(desc)
+	p.remember(k)
 	return true
 }
 
@@ -139,7 +156,7 @@ func (b *Builder) RecallDescription(p *Plugin) bool {
 // If dozens started at once, none would be ready in time.
 var starting = make(chan struct{}, max(8, 4*runtime.NumCPU()))
 
-// begin waits until a plugin can start. The caller must call the function ended after the start.
+// begin waits until a plugin can start. The caller must call the function "ended" after the start.
 func begin(ctx context.Context, p *Plugin) (ended func(), err error) {
 	if server, _ := p.Server(); !p.Mounted || server != "" {
 		return func() {}, nil
@@ -186,8 +203,8 @@ func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 	return errors.Join(b.State.SaveDescription(p.Binary.Key, desc, by), b.keepSchema(p, desc))
 }
 
-// schemaKey returns the key under which the schema of a binary's configuration is saved. Unlike [Binary.Key], it does not
-// depend on the configuration, so that another configuration can be checked without a start.
+// schemaKey returns the key under which the schema of a binary's configuration is saved. Unlike [Binary.Key], this key
+// does not depend on the configuration. Therefore a changed configuration can be checked without starting the plugin.
 func schemaKey(sum [32]byte) [32]byte {
 	return sha256.Sum256(append([]byte("config schema "), sum[:]...))
 }
@@ -198,7 +215,7 @@ func (b *Builder) keepSchema(p *Plugin, desc *tool.Description) error {
 		return nil
 	}
 	key := schemaKey(*p.Binary.Sum)
-	if known, _, err := b.State.Description(key); err == nil && known != nil && string(known.ConfigSchema) == string(desc.ConfigSchema) {
+	if known, err := b.State.Description(key); err == nil && known != nil && string(known.Description.ConfigSchema) == string(desc.ConfigSchema) {
 		return nil
 	}
 	return b.State.SaveDescription(key, &tool.Description{Name: desc.Name, Version: desc.Version, ConfigSchema: desc.ConfigSchema}, "")
@@ -210,11 +227,11 @@ func (b *Builder) CheckConfig(cfg *config.Config, p *Plugin) error {
 	if p.Binary.Sum == nil {
 		return nil
 	}
-	desc, _, err := b.State.Description(schemaKey(*p.Binary.Sum))
-	if err != nil || desc == nil {
+	known, err := b.State.Description(schemaKey(*p.Binary.Sum))
+	if err != nil || known == nil {
 		return err
 	}
-	_, diags := supervisor.CheckConfig(desc, p.Config)
+	_, diags := supervisor.CheckConfig(known.Description, p.Config)
 	diags = slices.DeleteFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityWarning })
 	if len(diags) == 0 {
 		return nil
@@ -237,7 +254,7 @@ func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	}
 	b.Log.Warn("the tools of a plugin changed; new calls use the new ones", "plugin", p.Name, "changes", changes)
 	if p.Binary.Keyed {
-		b.logUnkept(p, b.State.SaveDescription(p.Binary.Key, now, ""))
+		b.logUnkept(p, b.keep(p, now))
 	}
 	b.Rediscovered(p, now)
 }

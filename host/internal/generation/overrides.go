@@ -18,7 +18,8 @@ type Overrides struct {
 	alias   []config.Alias
 }
 
-// Enabled reports whether a tool is enabled. The result set is false if nobody changed the tool at run time.
+// Enabled reports whether a tool is enabled. The result "set" is false if nobody enabled or disabled the tool at run
+// time.
 func (o *Overrides) Enabled(tool string) (on, set bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,8 +83,8 @@ func (o *Overrides) Register(p config.Plugin) (undo func()) {
 	}
 }
 
-// Unregister removes a registered or configured plugin. The caller must then call done. If ok is false, done restores
-// the plugin.
+// Unregister removes a registered or configured plugin. The caller must later call the function "done". If its argument
+// "ok" is false, done restores the plugin.
 func (o *Overrides) Unregister(name string) (done func(ok bool)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

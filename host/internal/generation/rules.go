@@ -49,7 +49,7 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 }
 
 // The method "bind" resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools.
-// The map key is the attribute with the problem.
+// The keys of the map are the attributes with a problem.
 func (g *Generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
 	names := g.toolNames()
@@ -87,7 +87,8 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	return bad
 }
 
-// The method "names" reports whether a glob of a rule names a field, or what a field offers besides tools.
+// The method "names" reports whether a glob of a rule matches a field, or an item other than a tool that a field
+// offers.
 func (g *Generation) names(glob string) bool {
 	namespace, rest, _ := strings.Cut(glob, ":")
 	return slices.Contains(g.Registry.Namespaces(), namespace) && (rest == "" || strings.HasPrefix(rest, "prompt/") || strings.HasPrefix(rest, "resource/"))

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// TestStartsAreLimited checks that a local server waits while the maximum number of servers starts, and that other plugins do
-// not wait.
+// TestStartsAreLimited checks that a local MCP server waits if the maximum number of such servers is already starting,
+// and that other plugins do not wait.
 func TestStartsAreLimited(t *testing.T) {
 	local := &Plugin{Plugin: config.Plugin{Mounted: true}}
 	remote := &Plugin{Plugin: config.Plugin{Mounted: true, Config: json.RawMessage(`{"url":"https://mcp.example.com/mcp"}`)}}

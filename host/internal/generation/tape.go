@@ -11,11 +11,11 @@ import (
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/paths"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/stage/taping"
 )
 
 // Limits for the files of a workspace on a tape.
@@ -26,9 +26,9 @@ const (
 	MaxTapeFiles = 100_000
 )
 
-// Tape returns the settings of a tape of a session in a workspace. Its Snapshot leaves out the files that tools must not
-// read, and what the globs exclude. Zero bytes mean [DefaultTapeBytes]. Tape returns an error if tools can write to the path
-// of the tape.
+// Tape returns the settings of a tape of a session in a workspace. The snapshot in the settings omits files that tools
+// must not read, and files that match a glob in the list "exclude". If the argument "bytes" is zero, Tape uses
+// [DefaultTapeBytes]. Tape returns an error if tools can write to the path of the tape.
 func Tape(cfg *config.Config, workspace, path string, exclude []string, bytes int64) (recorder.Settings, error) {
 	for _, root := range roots.Configured(cfg, workspace) {
 		if root.Writable && root.Contains(path) {
@@ -49,18 +49,19 @@ func Tape(cfg *config.Config, workspace, path string, exclude []string, bytes in
 	}, nil
 }
 
-// records returns the function that determines which recordings a host begins, or nil if it begins none.
-func (b *Builder) records(cfg *config.Config) func(s *call.Session) *dispatch.RecordPlan {
+// records returns the function that determines which recordings a host begins. It returns nil if the host begins no
+// recordings.
+func (b *Builder) records(cfg *config.Config) func(s *call.Session) *taping.Plan {
 	r := cfg.Record
 	if r.Dir == "" || !b.Options.Records {
 		return nil
 	}
-	return func(s *call.Session) *dispatch.RecordPlan {
+	return func(s *call.Session) *taping.Plan {
 		id := s.Principal.SessionID(s.ID, s.Workspace)
 		if len(r.Principals) > 0 && !slices.Contains(r.Principals, s.Principal.Name) || !matches(r.Sessions, id) {
 			return nil
 		}
-		return &dispatch.RecordPlan{ID: id, Keep: r.Keep, Plan: func() (recorder.Settings, error) {
+		return &taping.Plan{ID: id, Keep: r.Keep, Plan: func() (recorder.Settings, error) {
 			return Tape(cfg, s.Workspace, r.Dir, r.Exclude, r.MaxBytes)
 		}}
 	}

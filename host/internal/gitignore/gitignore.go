@@ -1,6 +1,6 @@
-// Package gitignore decides which files of a repository git ignores. [Tree.Ignored] answers for one path. The rules come
-// from .gitignore files and from .git/info/exclude, and not from the user's own excludes file. The plugin grep does not use
-// this package, because its rules are those of ripgrep, which also reads .ignore files and knows {a,b}.
+// Package gitignore decides which files of a repository git ignores. [Tree.Ignored] decides about one path. The rules
+// come from .gitignore files and from .git/info/exclude, and not from the user's own excludes file. The plugin grep
+// does not use this package, because its rules are those of ripgrep, which also reads .ignore files and knows {a,b}.
 package gitignore
 
 import (
@@ -47,7 +47,8 @@ func (t *Tree) Ignored(name string, isDir bool) bool {
 	return out
 }
 
-// match applies the rules to a path. The rules of the nearest directory decide, and in one file the last one.
+// match applies the rules to a path. The nearest directory with a matching rule decides. Within one file, the last
+// matching rule decides.
 func (t *Tree) match(name string, isDir bool) bool {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		rel := name
@@ -102,7 +103,7 @@ func parse(text string) (out []rule) {
 			continue
 		case !anchored:
 			line = "**/" + line
-		case strings.HasSuffix(line, "/**"): // what is in the directory, and not the directory
+		case strings.HasSuffix(line, "/**"): // applies to the content of the directory, but not to the directory
 			line += "/*"
 		}
 		if r.glob = escapeBraces(line); doublestar.ValidatePattern(r.glob) {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/gitignore"
 )
 
-// TestIgnoredLikeGit compares with git itself.
+// TestIgnoredLikeGit checks that the package and git itself ignore the same paths.
 func TestIgnoredLikeGit(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{

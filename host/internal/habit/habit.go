@@ -64,7 +64,8 @@ func converter(tool string, params map[string]string, steps ...func(c *call)) fu
 	})
 }
 
-// switching returns a conversion whose function convert selects the tool. The conversion first renames the parameters.
+// switching returns a conversion whose function "convert" selects the tool. The conversion first renames the
+// parameters.
 func switching(params map[string]string, convert func(c *call) (tool string)) func(Args) (string, Args, error) {
 	return func(args Args) (string, Args, error) {
 		c := &call{args: make(Args, len(args))}

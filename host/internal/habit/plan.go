@@ -46,7 +46,7 @@ func tasks(c *call) {
 	c.set("todos", encode(out))
 }
 
-// task converts the members of a task. The argument number is the position of the task in the list, counted from 1.
+// task converts the members of a task. The argument "number" is the position of the task in the list, counted from 1.
 func (c *call) task(given Args, number int) Args {
 	t := &call{args: make(Args, len(given))}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

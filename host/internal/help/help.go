@@ -12,6 +12,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
@@ -21,6 +22,8 @@ type View struct {
 	Registry *registry.Registry
 	// Allowed reports whether the caller may call a tool. Nil means that it may call all tools.
 	Allowed func(*registry.Entry) bool
+	// Outlook returns what the policy decides about calls of a tool. Nil leaves this out of the answers to searches.
+	Outlook func(*registry.Entry) policy.Outlook
 }
 
 func (v View) allowed(e *registry.Entry) bool { return v.Allowed == nil || v.Allowed(e) }

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
@@ -24,20 +25,24 @@ func Search(ctx context.Context, index *find.Index, v View, s *router.Search, wh
 	if err != nil {
 		return tool.Failed(tool.AsError(err).From(tool.SourceHost))
 	}
-	return &tool.Result{Output: Found(a, s.Words, s.Schema)}
+	return &tool.Result{Output: Found(a, v.Outlook, s.Words, s.Schema)}
 }
 
 // maxShown limits the part of a query that a message repeats, in bytes.
 const maxShown = 100
 
 // Found returns the text of an answer. The text contains a command for each tool, as the caller would write it. With
-// schema, it also contains the schemas of the arguments.
-func Found(a *find.Answer, words string, schema bool) string {
+// schema, it also contains the schemas of the arguments. If outlook is not nil, it returns what the policy decides about
+// calls of a tool. Only decisions that a caller must know before a call are in the text.
+func Found(a *find.Answer, outlook func(*registry.Entry) policy.Outlook, words string, schema bool) string {
 	var out strings.Builder
 	switch {
 	case len(a.Hits) > 0:
 		for _, h := range a.Hits {
 			fmt.Fprintf(&out, "%s\n  %s\n", Command(h.Tool), short(summary(h.Tool)))
+			if outlook != nil {
+				out.WriteString(permission(outlook(h.Tool)))
+			}
 			if schema {
 				fmt.Fprintf(&out, "  %s\n", compact(h.Tool.Definition.Input))
 			}
@@ -63,6 +68,22 @@ func Found(a *find.Answer, words string, schema bool) string {
 		fmt.Fprintf(&out, "List the tools of one: field:%s --help", a.Namespaces[0].Name)
 	}
 	return out.String()
+}
+
+// permission returns a line about what the policy decides about calls of a tool. It is empty if the calls are allowed.
+func permission(o policy.Outlook) string {
+	by := ""
+	if o.Rule != "" {
+		by = " (" + o.Rule + ")"
+	}
+	switch o.Effect {
+	case policy.Ask:
+		return fmt.Sprintf("  needs a permission: %s%s\n", short(o.Reason), by)
+	case policy.Depends:
+		return fmt.Sprintf("  its arguments decide about the permission: %s%s\n", short(o.Reason), by)
+	case policy.Allow, policy.Deny: // a search does not find denied tools
+	}
+	return ""
 }
 
 // usage describes the part of a score that comes from earlier calls.

@@ -49,7 +49,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestView checks that no form of help shows a tool that the caller may not call.
+// TestView checks that no command of help mentions a tool that the caller may not call.
 func TestView(t *testing.T) {
 	r := filled(t)
 	x := new(find.Index)

@@ -55,8 +55,8 @@ func (n *Notifier) next() func(context.Context) {
 	return next
 }
 
-// Close waits up to notifierGrace for the queued notifications. Then it cancels the running notification and drops all
-// others.
+// Close waits up to notifierGrace for the queued notifications. Then it cancels the running notification and drops the
+// notifications that are still queued.
 func (n *Notifier) Close() {
 	n.mu.Lock()
 	n.closed = true

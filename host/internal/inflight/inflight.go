@@ -17,7 +17,7 @@ import (
 // maxTail is the maximum size of the output that is kept of a call, in bytes.
 const maxTail = 2 << 10
 
-// ErrCanceled is the cause with which a call is canceled by a person other than its caller.
+// ErrCanceled is the cause of the cancellation if a person other than the caller cancels a call.
 var ErrCanceled = errors.New("the call was canceled")
 
 // Call is a call that has not ended.
@@ -73,7 +73,8 @@ func (c *Calls) All() []*Call {
 	return out
 }
 
-// Cancel cancels the call with a number for a principal. It returns the call, or nil if no such call runs.
+// Cancel cancels the call with the given number. The argument "by" is the name of the principal who cancels it. It
+// returns the call, or nil if no such call runs.
 func (c *Calls) Cancel(number int64, by string) *Call {
 	c.mu.Lock()
 	call := c.by[number]
@@ -114,7 +115,7 @@ func (c *Call) Output(p []byte) {
 	}
 }
 
-// Text returns a text about the call. It calls the function compose only once, because masking secrets takes time.
+// Text returns a text about the call. It calls the function "compose" only once, because masking secrets takes time.
 func (c *Call) Text(compose func(*Call) string) string {
 	if text := c.text.Load(); text != nil {
 		return *text

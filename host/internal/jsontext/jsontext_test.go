@@ -10,7 +10,8 @@ import (
 	"toolhost.dev/host/internal/jsontext"
 )
 
-// TestAppendString compares the encoding of texts with that of the standard library: each byte at each place, and random texts.
+// TestAppendString compares the encoding of texts with the encoding of the standard library. The texts contain each
+// byte at each position, or are random.
 func TestAppendString(t *testing.T) {
 	same := func(s string) {
 		t.Helper()

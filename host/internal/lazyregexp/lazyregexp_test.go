@@ -21,7 +21,8 @@ func TestRegexp(t *testing.T) {
 	}
 }
 
-// TestExpressions compiles all expressions of the host, because a mistake in one shows only at its first use.
+// TestExpressions compiles all expressions of the host, because an invalid expression would be noticed only at its
+// first use.
 func TestExpressions(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}`, "toolhost.dev/host/...").Output()
 	if err != nil {

@@ -1,19 +1,19 @@
 package login
 
 import (
-	"regexp"
 	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // command matches the login command in an error of a remote server. The plugin for MCP servers writes it. Punctuation of the
 // sentence can follow.
-var command = regexp.MustCompile(`toolhost mcp login (\w[\w.-]*\b)((?: --add-scope \w[\w:./-]*\b)*)`)
+var command = lazyregexp.New(`toolhost mcp login (\w[\w.-]*\b)((?: --add-scope \w[\w:./-]*\b)*)`)
 
 // Command returns the login command in the message of an error, or "".
 func Command(message string) string { return command.FindString(message) }
 
-// Needed returns the field whose login would remove the cause of an error, and the scopes that its login lacks. The field is
-// "" for other errors.
+// Needed returns the field for which a person must log in to resolve an error, and the scopes that the current login
+// lacks. The field is "" for other errors.
 func Needed(message string) (field string, scopes []string) {
 	m := command.FindStringSubmatch(message)
 	if m == nil {

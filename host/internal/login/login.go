@@ -31,7 +31,7 @@ type Login struct {
 	// ClientID and ClientSecret identify this program to the issuer.
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret,omitempty"`
-	// TokenURL and AuthStyle say how a token is renewed.
+	// TokenURL and AuthStyle determine how a token is renewed.
 	TokenURL  string           `json:"token_url"`
 	AuthStyle oauth2.AuthStyle `json:"auth_style,omitempty"`
 	// RevokeURL is the address at which a token is revoked (RFC 7009). It can be empty.
@@ -127,8 +127,8 @@ var ErrEnded = errors.New("the login ended and cannot be renewed")
 var errUnchanged = errors.New("unchanged")
 
 // Fresh returns the login at a server with an access token that is valid for some time. It renews the token if needed.
-// Only one process renews a token at a time, because many issuers accept a refresh token once. Fresh returns nil if there
-// is no login. If the issuer cannot be reached, Fresh returns the old token while it is valid.
+// Only one process renews a token at a time, because many issuers accept a refresh token only once. Fresh returns nil
+// if there is no login. If the issuer cannot be reached, Fresh returns the old token while it is valid.
 func (s *Store) Fresh(ctx context.Context, resource string) (*Login, error) {
 	l, err := s.Load(resource)
 	if err != nil || l == nil || !l.stale(s.now()) {

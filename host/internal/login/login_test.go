@@ -57,7 +57,7 @@ func stored(t *testing.T, i *issuer, left time.Duration) *Store {
 	return s
 }
 
-// TestFresh checks when a token is renewed, and that concurrent processes renew it once.
+// TestFresh checks when a token is renewed, and that concurrent processes renew it only once.
 func TestFresh(t *testing.T) {
 	i := newIssuer(t)
 	s := stored(t, i, 30*time.Minute)
@@ -133,7 +133,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestKeeper checks that a plugin gets each new token and no refresh token, and that a logout removes the token.
+// TestKeeper checks that a plugin receives each new access token, but no refresh token. A logout must remove the token.
 func TestKeeper(t *testing.T) {
 	i := newIssuer(t)
 	s := stored(t, i, -time.Second)
@@ -148,8 +148,9 @@ func TestKeeper(t *testing.T) {
 	if got := token(); got != "access-1" {
 		t.Errorf("%q", got)
 	}
-	k.Deliver(t.Context(), resource+"/other", dir) // has no login, and must not affect the first server
-	Clear(dir)                                     // as another host does; the next start must get the token again
+	k.Deliver(t.Context(), resource+"/other", dir) // this server has no login, and must not affect the first server
+	// Remove the tokens, as another host does; the next start must deliver the token again.
+	Clear(dir)
 	if got := token(); got != "access-1" {
 		t.Errorf("%q", got)
 	}
@@ -176,7 +177,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperWaits checks that a login that ended does not lead to a request to the issuer at each check.
+// TestKeeperWaits checks that the keeper does not send a request to the issuer at each check if the login has ended.
 func TestKeeperWaits(t *testing.T) {
 	i := newIssuer(t)
 	i.status.Store(http.StatusBadRequest)
@@ -206,7 +207,7 @@ func TestKeeperWaits(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 	i.status.Store(0)
-	l.Obtained = l.Obtained.Add(time.Second) // another login
+	l.Obtained = l.Obtained.Add(time.Second) // simulate another login
 	if err := s.Save(l); err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 
 	"golang.org/x/mod/semver"
 
@@ -88,56 +87,6 @@ func Read(dir string) (*Manifest, error) {
 	return m, err
 }
 
-// BundledFile returns the path of a bundled plugin's manifest. The argument dir is the directory of the bundled plugins.
-// The build writes the manifest beside the binary.
-func BundledFile(dir, name string) string { return filepath.Join(dir, name+".json") }
-
-// ReadBundled reads the manifest of a bundled plugin. It returns the zero value if the manifest does not exist.
-func ReadBundled(dir, name string) (Bundled, error) {
-	if dir == "" || !tool.ValidName(name) { // a name with slashes could lead into a workspace
-		return Bundled{}, nil
-	}
-	path := BundledFile(dir, name)
-	m, err := readFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Bundled{}, nil
-	case err != nil:
-		return Bundled{}, err
-	case m.Name != name:
-		return Bundled{}, fmt.Errorf("%s:%d: the manifest belongs to plugin %q; build %s again", path, m.nameLine, m.Name, name)
-	case m.Bundled == nil:
-		return Bundled{}, nil
-	}
-	return *m.Bundled, nil
-}
-
-// Offered returns the manifest of a bundled plugin that the built-in configuration omits. It returns nil for other
-// plugins, and if the manifest cannot be read.
-func Offered(dir, name string) *Manifest {
-	m, err := readFile(BundledFile(dir, name))
-	if err != nil || m.Name != name || m.Bundled == nil || m.Bundled.Default > 0 {
-		return nil
-	}
-	return m
-}
-
-// BundledNames returns the names of the bundled plugins that have a manifest, sorted. dir is the directory of the
-// bundled plugins. It need not exist.
-func BundledNames(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && tool.ValidName(name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 func readFile(path string) (*Manifest, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -195,7 +144,7 @@ func lineOf(b []byte, err error) int {
 	return bytes.Count(b[:min(offset, int64(len(b)))], []byte("\n")) + 1
 }
 
-var unknownField = regexp.MustCompile(`unknown field "(.*)"`)
+var unknownField = lazyregexp.New(`unknown field "(.*)"`)
 
 // keyLine returns the line of a key. It returns 1 if the key is missing.
 func keyLine(b []byte, key string) int {

@@ -35,7 +35,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestLines checks the line number of each kind of error.
+// TestLines checks the line number in the message about each kind of error.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -57,8 +57,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestReadBundled checks that a manifest is read only from the directory of the bundled plugins.
-func TestReadBundled(t *testing.T) {
+// TestDirectory checks that a manifest is read only from the directory of the bundled plugins.
+func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for name, text := range map[string]string{
@@ -71,21 +71,21 @@ func TestReadBundled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b, err := manifest.ReadBundled(dir, "a"); err != nil || b != (manifest.Bundled{Default: 1, Profile: manifest.Profile{Roots: "none"}}) {
+	if b, err := manifest.OpenDirectory(dir).Bundled("a"); err != nil || b != (manifest.Bundled{Default: 1, Profile: manifest.Profile{Roots: "none"}}) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, at := range [][2]string{{dir, "c"}, {dir, "none"}, {"", "a"}, {dir + "/sub", "../a"}} {
-		if b, err := manifest.ReadBundled(at[0], at[1]); err != nil || b != (manifest.Bundled{}) {
+		if b, err := manifest.OpenDirectory(at[0]).Bundled(at[1]); err != nil || b != (manifest.Bundled{}) {
 			t.Errorf("%q: %+v, %v", at, b, err)
 		}
 	}
-	if _, err := manifest.ReadBundled(dir, "b"); err == nil || !strings.Contains(err.Error(), `b.json:1: the manifest belongs to plugin "a"`) {
+	if _, err := manifest.OpenDirectory(dir).Bundled("b"); err == nil || !strings.Contains(err.Error(), `b.json:1: the manifest belongs to plugin "a"`) {
 		t.Error(err)
 	}
-	if names := manifest.BundledNames(dir); !slices.Equal(names, []string{"a", "b", "c"}) {
+	if names := manifest.OpenDirectory(dir).Names(); !slices.Equal(names, []string{"a", "b", "c"}) {
 		t.Errorf("%q", names)
 	}
-	if names := manifest.BundledNames(dir + "/none"); names != nil {
+	if names := manifest.OpenDirectory(dir + "/none").Names(); names != nil {
 		t.Errorf("%q", names)
 	}
 }
@@ -107,7 +107,7 @@ func TestBlock(t *testing.T) {
 	if got := m.Block("/d"); got != want {
 		t.Errorf("%s", got)
 	}
-	// A script may read its interpreter's packages, and gets the variables that name them.
+	// A script may read the packages of its interpreter, and receives the variables that contain their paths.
 	t.Setenv("PYTHONPATH", "/srv/packages:relative:/usr/lib/python3")
 	t.Setenv("LD_LIBRARY_PATH", "")
 	m = manifest.Manifest{Name: "a", Binary: "main.py", Runtime: "python"}

@@ -3,7 +3,9 @@ package manifest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,23 +46,22 @@ func programs() map[string]program {
 // recognizes them by their directory.
 func ByContent() bool { return table != "" }
 
-// Recognize returns the bundled plugin whose program is at path. The argument dir is the directory of the bundled
-// plugins. Recognize returns an empty name for any other program. It does not read the content of a program in dir,
-// because [Verify] checks the content.
-func Recognize(dir, path string) (name string, b Bundled, err error) {
-	if dir == "" {
+// Recognize returns the bundled plugin whose program is at path. It returns an empty name for any other program. It does not
+// read the content of a program in the directory, because [Verify] checks the content.
+func (d *Directory) Recognize(path string) (name string, b Bundled, err error) {
+	if d.path == "" {
 		return "", Bundled{}, nil
 	}
-	if name = inDirectory(dir, path); name == "" && ByContent() {
+	if name = d.contains(path); name == "" && ByContent() {
 		name = byContent(path)
 	}
 	if name == "" {
 		return "", Bundled{}, nil
 	}
-	if _, err := os.Stat(BundledFile(dir, name)); err != nil {
-		return "", Bundled{}, nil //nolint:nilerr // a program without a manifest is not a bundled plugin
+	if _, err := d.manifest(name); errors.Is(err, fs.ErrNotExist) {
+		return "", Bundled{}, nil // a program without a manifest is not a bundled plugin
 	}
-	b, err = ReadBundled(dir, name)
+	b, err = d.Bundled(name)
 	return name, b, err
 }
 
@@ -73,10 +74,10 @@ func Verify(name string, sum [sha256.Size]byte) bool {
 	return ok && p.sum == sum
 }
 
-// inDirectory returns the name of a program that is in a directory. It follows symbolic links to the directory and to
-// the program. The program need not exist, because a build may be about to replace it.
-func inDirectory(dir, path string) string {
-	dir, err := filepath.EvalSymlinks(dir)
+// contains returns the name of a program that is in the directory. It follows symbolic links to the directory and to the
+// program. The program need not exist, because a build may be about to replace it.
+func (d *Directory) contains(path string) (name string) {
+	dir, err := d.links()
 	if err != nil {
 		return ""
 	}

@@ -35,7 +35,7 @@ func TestRecognize(t *testing.T) {
 	table = ""
 	check := func(dir, path, want string) {
 		t.Helper()
-		name, b, err := Recognize(dir, path)
+		name, b, err := OpenDirectory(dir).Recognize(path)
 		if err != nil || name != want || b.Profile.Exec != (want == "bash") {
 			t.Errorf("%s in %s: %q, %+v, %v", path, dir, name, b, err)
 		}

@@ -16,7 +16,8 @@ type Runtime struct {
 	Read, Env []string
 }
 
-// RuntimeOf returns what scripts of an interpreter need. The name is that of a program, such as "python3" or "node".
+// RuntimeOf returns the needs of scripts that an interpreter runs. The argument is the name of the interpreter's
+// program, such as "python3" or "node".
 func RuntimeOf(name string) Runtime {
 	var r Runtime
 	add := func(path string) {

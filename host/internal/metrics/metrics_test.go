@@ -135,7 +135,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded checks that a host uses limited memory if the names of its tools change again and again.
+// TestNamesAreBounded checks that metrics use limited memory even if the host's tools always get new names.
 func TestNamesAreBounded(t *testing.T) {
 	var m Metrics
 	for i := range maxNames + 50 {

@@ -25,7 +25,7 @@ func Annotate(res *tool.Result, key string, value any) {
 	res.Metadata[key] = value
 }
 
-// Deprecated adds what is deprecated of a call to the metadata: its tool, and its parameters.
+// Deprecated adds the deprecated parts of a call to the metadata: the tool and the parameters.
 func Deprecated(res *tool.Result, e *tool.Definition, schema *tool.Schema, given map[string]json.RawMessage) {
 	var texts []string
 	if e.Deprecated != "" {
@@ -79,7 +79,7 @@ func Quarantined(res *tool.Result, messages []string) {
 	Annotate(res, "quarantined", messages)
 }
 
-// Previewed adds what became of the preview of an accepted call, and messages about its changes.
+// Previewed adds a note that the call ran in a preview and was accepted, and messages about the changes.
 func Previewed(res *tool.Result, changes int, messages []string) {
 	all := []string{fmt.Sprintf("The call ran in a preview, and its changes were accepted and made (%d)", changes)}
 	if changes == 0 {
@@ -126,7 +126,7 @@ func OldDirectory(res *tool.Result, cwd, command string) {
 }
 
 // Directory adds a note that the session stays in the directory cwd, although the command changed to another directory.
-// The argument why is the reason.
+// The argument "why" is the reason.
 func Directory(res *tool.Result, cwd, why string) {
 	note := fmt.Sprintf("[note: the session stays in %s, because %s]", cwd, why)
 	Annotate(res, "note", note)

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/source"
 )
 
-// Lock is a package lock of npm, as far as it is checked.
+// Lock contains the parts of npm's package lock that are checked.
 type Lock struct {
 	Packages map[string]struct {
 		Version          string `json:"version"`
@@ -49,7 +49,7 @@ func ReadLock(text []byte) (*Lock, error) {
 		case name == "":
 		case !strings.HasPrefix(name, "node_modules/") || p.Link:
 			return nil, fmt.Errorf("the package %s is a link to other files", name)
-		case p.Resolved != "": // npm omits it for packages of registries
+		case p.Resolved != "": // npm omits the field "resolved" for packages of registries
 			return nil, fmt.Errorf("the package %s comes from %.200s, which is not a registry; such packages are not installed", name, p.Resolved)
 		case p.Integrity == "":
 			return nil, fmt.Errorf("the package %s has no hash, so it cannot be locked", name)
@@ -146,7 +146,7 @@ func programOf(dir, name string) (string, error) {
 	}
 	program := path.Join("node_modules", name, one)
 	if one == "" || !filepath.IsLocal(one) {
-		return "", fmt.Errorf("the package %s has no program, so it is not an MCP server", name)
+		return "", fmt.Errorf("the package %s has no program, so it is not an MCP server. Name the package of a server", name)
 	}
 	return program, nil
 }

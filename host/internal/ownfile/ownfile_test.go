@@ -49,7 +49,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestOwn checks that a file that another user could have written is rejected.
+// TestOwn checks that a file is rejected if another user could have written it.
 func TestOwn(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) File { return File{Path: filepath.Join(dir, name), Name: name} }

@@ -30,6 +30,9 @@ type Root struct {
 	Writable bool
 	// View is a path through which this process sees the files of the root. Empty means Path.
 	View string
+	// CopyOf is the original directory if the root is a copy of a directory. If a pattern matches a path in the
+	// original, it also matches the same path in the copy. Empty means that the root is no copy.
+	CopyOf string
 	// Layer is the directory with the changes of the layer over the root; see [NewLayered]. Empty means that the root has
 	// no layer.
 	Layer string
@@ -41,13 +44,14 @@ type Finder struct {
 	roots         []Root
 	hide, protect matcher
 	names         map[string]bool
-	// below is the finder of the root below a layer, and sweepBelow its sweep. Both are nil without a layer.
+	// The field "below" is a finder that searches the layered roots without their layers, and sweepBelow sweeps this
+	// finder. Both are nil if no root has a layer.
 	below      *Finder
 	sweepBelow func() ([]Match, int, error)
 
 	mu         sync.Mutex
 	nodes      map[string]*node
-	linked     map[object]bool // hidden and protected files with several names, at the last sweep
+	linked     map[object]bool // hidden and protected files with several hard links, at the last sweep
 	others     map[string]object
 	matches    []Match
 	generation int
@@ -65,6 +69,9 @@ func New(roots []Root, rules Rules) *Finder {
 	roots = slices.Clone(roots)
 	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	for _, r := range roots {
+		if r.CopyOf != "" {
+			f.hide.copies, f.protect.copies = append(f.hide.copies, r), append(f.protect.copies, r)
+		}
 		if !r.Writable && f.hide.empty() { // no path in this root can match
 			continue
 		}
@@ -83,9 +90,9 @@ type object struct{ dev, ino uint64 }
 // The type "node" is a directory.
 type node struct {
 	stamp stamp.Stamp
-	// If covered is true, the directory is protected, and only hidden paths in it matter. If hidden is true, the
-	// directory is hidden, and only the other names of its files matter. If packages is true, the directory is below a
-	// directory with installed packages.
+	// If the field "covered" is true, the directory is protected, and only hidden paths are searched in the directory.
+	// If the field "hidden" is true, the directory is hidden, and only hard links of its files in other directories are
+	// searched. If the field "packages" is true, the directory is below a directory with installed packages.
 	writable, covered, hidden, packages bool
 	below                               []string // names of directories to search
 	matches                             []Match
@@ -93,15 +100,17 @@ type node struct {
 	files                               []string        // names of regular files
 	linked                              map[object]bool // hard-linked files of a covered directory
 
-	// The following fields belong to layered roots. The slice children has the rules of the directories to search. If
-	// own is false, the node belongs to the finder below, or is a copy of its node from.
+	// The following fields are only used for layered roots. The field "children" contains the rules for the directories
+	// in the field "below", in the same order. The field "own" is true if this finder read the directory itself.
+	// Otherwise, the node is a node of the finder "below" of the Finder, or a copy of such a node. In a copy, the field
+	// "from" is the original node.
 	children []node
 	own      bool
 	from     *node
 }
 
-// Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. The generation changes with the matches.
-// The caller must not change the result.
+// Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. If the matches change, the
+// generation changes too. The caller must not change the result.
 func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,8 +122,8 @@ func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 		}
 	}
 	changed := f.update()
-	// What matches below a layer also matches in it. Otherwise it would become visible or writable when a branch removes
-	// what made it a match, such as a link to it.
+	// A match below a layer also counts as a match in the layer. Otherwise a branch could make a path visible or writable by
+	// removing the reason for the match, such as a link to the path.
 	found := append(f.collect(), beneath...)
 	found = f.hardLinks(found, changed)
 	found = arrange(found)
@@ -133,7 +142,8 @@ func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	return f.matches, f.generation, nil
 }
 
-// Recent returns the matches of the last successful sweep if it is younger than a duration.
+// Recent returns the matches of the last successful sweep. The result ok is false if the last sweep failed or is older
+// than age.
 func (f *Finder) Recent(age time.Duration) (matches []Match, generation int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,19 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A layer over a root contains few directories, and all others look as they do below it. Therefore the search of a layered
-// root reads the directories of the layer through the view, and takes the others from a finder of the root without layer,
-// which all layers over the root share.
+// A layer over a root contains few directories. All other directories look like the directories of the root without the
+// layer. Therefore the search of a layered root reads only the directories of the layer, through the view. It takes all
+// other nodes from a finder of the root without the layer. All layers over the root share this finder.
 
-// NewLayered returns a finder for a layered root and for other roots. The finder below must search the directory of the
-// layered root itself, by the same rules. The function sweep returns its matches, from its last sweep if that is recent.
+// NewLayered returns a finder for roots with and without layers. The finder below must search the layered roots without
+// their layers, with the same rules. The function "sweep" returns the matches of the finder below. It can use the last sweep
+// if that is recent.
 func NewLayered(roots []Root, rules Rules, below *Finder, sweep func() ([]Match, int, error)) *Finder {
 	f := New(roots, rules)
 	f.below, f.sweepBelow = below, sweep
 	return f
 }
 
-// layeredRoot returns the root with a layer that contains a path.
+// layeredRoot returns the root that has a layer and contains the path.
 func (f *Finder) layeredRoot(path string) *Root {
 	for i := range f.roots {
 		if r := &f.roots[i]; f.below != nil && r.Layer != "" && under(r.Path, path) {
@@ -29,14 +30,15 @@ func (f *Finder) layeredRoot(path string) *Root {
 	return nil
 }
 
-// inLayer reports whether the layer over a root contains a directory. What it does not contain looks as it does below,
-// because the kernel creates a directory in the layer before it changes anything in it.
+// inLayer reports whether the layer over a root contains a directory. If not, the directory looks as it does without the
+// layer, because the kernel creates a directory in the layer before it changes anything in it.
 func (r *Root) inLayer(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(r.Layer+"/"+strings.TrimPrefix(dir[len(r.Path):], "/"), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// updateLayered reads the directories of a layered root that changed, and takes all others from the finder below it.
+// updateLayered reads the changed directories that are in the layer of a root. It takes all other nodes from the finder
+// below.
 func (f *Finder) updateLayered(r *Root, changed *[]string) {
 	f.below.mu.Lock()
 	defer f.below.mu.Unlock()
@@ -77,8 +79,8 @@ func (l *layering) visit(dir string, n node) {
 	if err != nil || !st.IsDir() {
 		return
 	}
-	// The stamp of a directory in the layer does not change when the directory below it changes. The sweep below finds what
-	// appears there.
+	// The stamp of a directory in the layer does not change when the directory below it changes. The old node can still be
+	// used, because the sweep of the finder below finds new matches in the directory below.
 	if old != nil && old.own && old.sameRules(&n) && old.stamp.Same(&st) {
 		l.f.nodes[dir] = old
 	} else {
@@ -102,7 +104,7 @@ func (l *layering) graft(dir string, from *node) {
 	switch old := l.old[dir]; {
 	case old != nil && (old == from || old.from == from):
 		l.f.nodes[dir] = old
-	case from.covered: // each finder stores hard links of its own in it
+	case from.covered: // each finder stores the hard links in such a directory separately
 		n := *from
 		n.from, n.linked = from, nil
 		l.f.nodes[dir] = &n

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinked limits how many files in matching directories a sweep inspects if their directories did not change. Tools
-// cannot make hard links to them.
+// maxLinked limits how many files in matching directories a sweep inspects for hard links. Above the limit, a sweep skips
+// directories that did not change. This is safe, because tools cannot make hard links to files in these directories.
 const maxLinked = 2000
 
-// linkedFiles returns hard-linked files that match or are in matching directories. The value of the map reports whether
-// the file is hidden.
+// linkedFiles returns the files with several hard links that match or are in matching directories. The value of the map
+// reports whether the file is hidden.
 func (f *Finder) linkedFiles(found []Match, changed []string) (linked map[object]bool, names map[string]bool) {
 	linked, names = make(map[object]bool), make(map[string]bool)
 	add := func(path string, hidden bool) {

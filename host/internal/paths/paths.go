@@ -29,7 +29,7 @@ type Match struct {
 	Path string
 	// Hidden reports that tools cannot use the path. If Hidden is false, they can use the path but not change it.
 	Hidden bool
-	// Setting reports that the path matches only because of its name.
+	// Setting is true if the path has the name of a settings file, such as .vscode, and matches no other rule.
 	Setting bool
 }
 
@@ -38,6 +38,8 @@ type matcher struct {
 	names map[string]bool // names from globs such as "**/.env"
 	bases []string        // globs for the last path element, such as "*.pem" from "**/*.pem"
 	globs []string        // globs for the whole path
+
+	copies []Root // roots that are copies
 }
 
 func compile(globs []string) (m matcher) {
@@ -69,6 +71,15 @@ func (m *matcher) match(dir, name string) bool {
 }
 
 func (m *matcher) matchPath(path string) bool {
+	for _, r := range m.copies {
+		if under(r.Path, path) && m.matchGlobs(r.CopyOf+path[len(r.Path):]) {
+			return true
+		}
+	}
+	return m.matchGlobs(path)
+}
+
+func (m *matcher) matchGlobs(path string) bool {
 	return slices.ContainsFunc(m.globs, func(g string) bool { return doublestar.MatchUnvalidated(g, path) })
 }
 

@@ -124,15 +124,15 @@ func TestChanges(t *testing.T) {
 	w.must(os.Rename(w.at("ws/a"), w.at("ws/c")))
 	w.must(os.RemoveAll(w.at("ws/new")))
 	want("-ws/.env -ws/c/b/.env ws/deploy -ws/secrets")
-	// Hard links, also to files in matching directories. The search must find them although creating a link does not
-	// change the directory of the original file.
+	// Create hard links, also to files in matching directories. The search must find these links, although creating a link
+	// does not change the directory of the original file.
 	for from, to := range map[string]string{"ws/.env": "ws/l1", "ws/secrets/key": "ws/c/l2", "ws/deploy/x": "ws/l3"} {
 		w.must(os.Link(w.at(from), w.at(to)))
 	}
 	want("-ws/.env -ws/c/b/.env -ws/c/l2 ws/deploy -ws/l1 ws/l3 -ws/secrets")
 	w.must(os.Remove(w.at("ws/l1")))
 	want("-ws/.env -ws/c/b/.env -ws/c/l2 ws/deploy ws/l3 -ws/secrets")
-	// A matching link gets another target.
+	// Change the target of a matching symbolic link.
 	w.add("ws/t1", "ws/t2")
 	w.must(os.Symlink("../t", w.at("ws/c/.env")))
 	w.must(os.Symlink("t1", w.at("ws/t")))
@@ -142,7 +142,8 @@ func TestChanges(t *testing.T) {
 	want("-ws/.env -ws/c/b/.env -ws/c/l2 ws/deploy ws/l3 -ws/secrets -ws/t2")
 }
 
-// TestTooMany checks that more matches than mounts are possible are an error that names directories.
+// TestTooMany checks that a sweep returns an error if there are more matches than possible mounts. The error must name
+// the directories with the most matches.
 func TestTooMany(t *testing.T) {
 	w := newTree(t, "ws/a/1.pem")
 	for i := range MaxMatches {

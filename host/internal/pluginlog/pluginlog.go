@@ -1,7 +1,8 @@
 // Package pluginlog keeps what plugins print and log, in one file for each plugin.
 //
-// [Log.Write] appends an entry, and [Reader] reads the entries. Several hosts can write to the same files. The size of a
-// file is limited: a file that reaches the limit replaces the previous one, which is the only old file.
+// [Log.Write] appends an entry, and [Reader] reads the entries. Several hosts can write to the same files. The size of
+// a file is limited: a file that reaches the limit is renamed and replaces the previous file. Only one old file is
+// kept.
 package pluginlog
 
 import (
@@ -49,8 +50,8 @@ type Log struct {
 	reported bool
 }
 
-// New returns a log. The function dir returns the directory of the files, or "" if the host keeps no state. Problems are
-// reported to log once.
+// New returns a log. The function "dir" returns the directory of the files, or "" if the host keeps no state. Only the
+// first problem is reported to the logger "log".
 func New(dir func() string, log *slog.Logger) *Log {
 	return &Log{dir: dir, log: log, files: make(map[string]*os.File)}
 }
@@ -134,7 +135,8 @@ func write(f *os.File, path string, line []byte) (written bool, err error) {
 	return err == nil, err
 }
 
-// replace makes a full file the previous one, unless another host has done so meanwhile.
+// replace renames a full file, so that it becomes the previous file. It does nothing if another host has already done
+// so.
 func replace(f *os.File, path string) error {
 	if err := flock.Apply(f, unix.LOCK_EX); err != nil {
 		return err
@@ -237,7 +239,7 @@ func (r *Reader) entries(out []Entry, f *os.File) ([]Entry, error) {
 			return out, err
 		}
 		var e Entry
-		if json.Unmarshal(r.rest[:i], &e) == nil { // skip what a full disk cut off
+		if json.Unmarshal(r.rest[:i], &e) == nil { // skip a line that was cut off because the disk was full
 			out = append(out, e)
 		}
 		r.rest = r.rest[i+1:]

@@ -26,7 +26,7 @@ func TestEntries(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Message != "pass ***\n\x1b[31m" || got[0].Fields["k"] != "***" || got[0].Level != "warn" {
 		t.Errorf("%+v %v", got, err)
 	}
-	// A line that is not complete yet is read later.
+	// An incomplete line must be returned only when it is complete.
 	f, err := os.OpenFile(pluginlog.Path(dir, "p"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestEntries(t *testing.T) {
 	(*pluginlog.Log)(nil).Write(pluginlog.Entry{})
 }
 
-// TestRotation writes more than two files from two hosts at once. A reader that follows misses nothing, and at most two
-// files remain.
+// TestRotation writes more than two full files from two hosts concurrently. A reader must miss no entry, and at most
+// two files may remain.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	hosts := make([]*pluginlog.Log, 2)

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Asker asks a person. [tool.Peer] and all clients implement Asker. An answer to a permission ask can contain a scope in
-// the field Values; see [Scopes].
+// Asker asks a person. [tool.Peer] and all clients implement Asker. The answer to a permission request can contain a
+// scope in the field Values; see [Scopes].
 type Asker interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
@@ -24,8 +24,8 @@ const (
 	Never   = "never"   // for a declined permission; applies to the workspace
 )
 
-// ShowDiff is a key of [tool.Permission.Metadata]. It is set if the person wants to see what the command changes, for all
-// reasons of the ask.
+// ShowDiff is a key of [tool.Permission.Metadata]. It is set if every reason for the permission request requires that
+// the person sees what the command would change.
 const ShowDiff = "show_diff"
 
 // Scopes lists the scopes in the order in which a client offers them.
@@ -33,7 +33,8 @@ var Scopes = []string{Once, Session, Always, Never}
 
 // Answers stores earlier answers.
 type Answers interface {
-	// Recall returns an earlier answer to the same ask. If no earlier answer exists, known is false.
+	// Recall returns an earlier answer to the same permission request. If no earlier answer exists, the result "known"
+	// is false.
 	Recall(kind, tool, subject string) (allow, known bool)
 	// Remember saves an answer for the session or for the workspace.
 	Remember(kind, tool, subject string, allow, workspace bool) error
@@ -66,7 +67,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	return d, nil
 }
 
-// Permit decides on a permission ask of a running call.
+// Permit decides on a permission that a running call requests.
 func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	d := &Decision{Effect: Allow, Kind: ask.Kind}
 	if ask.Kind == tool.PermissionEdit {
@@ -104,7 +105,7 @@ func denied(name string, d *Decision) *tool.Error {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
 	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Use another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
-	if d.Kind == KindEdit && d.Commands == nil { // a denied command fails through its exit status instead
+	if d.Kind == KindEdit && d.Commands == nil { // a denied command gets no code: it fails through its exit status
 		e = e.WithCode(CodePathDenied)
 	}
 	return e
@@ -152,7 +153,7 @@ func (d *Decision) howToAllow() string {
 	if j.rule != nil {
 		return fmt.Sprintf("To allow this call, the operator can answer the question or change the rule %s in the configuration.", j.Rule)
 	}
-	if slices.Contains(losses, j.builtin) { // propose no rule, because it would also allow the next loss
+	if slices.Contains(losses, j.builtin) { // propose no rule, because a rule would also allow the next loss
 		return "To remove less, name the files or directories that are not needed. To allow this once, the operator can answer the question, or run the command without toolhost."
 	}
 	if j.builtin != "" {
@@ -168,7 +169,7 @@ func (d *Decision) howToAllow() string {
 	return fmt.Sprintf("To allow this call, the operator can answer the question or add an allow rule with %s to the permissions of the configuration.", about)
 }
 
-// losses lists the built-in rules that nobody should lower in advance.
+// losses lists the built-in rules for which error messages do not propose an allow rule.
 var losses = []string{"remove-system", "remove-workspace", "remove-repository", "discard-changes"}
 
 // maxProposal is the maximum length of a command that a proposed rule repeats in full.
@@ -236,7 +237,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 	return a, nil
 }
 
-// about returns a permission ask for the parts of a call that have no stored answer.
+// The method "about" returns the permission request for the parts of a call that have no stored answer.
 func (d *Decision) about(name string, ask *tool.Permission, open []Judgement) *tool.Permission {
 	p := *ask
 	p.Patterns = nil
@@ -261,8 +262,9 @@ func shorten(s string) string {
 	return s
 }
 
-// Recheck decides again on an allowed call that had to wait, also for a person. During the wait, other calls can change the
-// targets of its paths. Recheck asks no person: it denies what the earlier decision did not ask about.
+// Recheck decides again on an allowed call after a wait, for example for a person's answer. During the wait, other
+// calls can change the targets of the call's paths. Recheck does not ask a person. If a part of the call now requires a
+// confirmation and the earlier decision did not ask about this part, Recheck denies the call.
 func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 	d := p.Judge(req)
 	switch {

@@ -29,7 +29,7 @@ var Builtins = []Builtin{
 	{Deny, "fork-bomb", "the command starts copies of itself without end", false, []string{bombName}, func(f *facts) bool { return f.c.Words[0].Text == bombName }},
 	{Deny, "system-mode", "the command changes the mode or the owner of the whole system", false, []string{"chmod", "chown", "chgrp"}, about(changesSystem)},
 	{Ask, "remove-workspace", "the command removes, moves away or overwrites the whole workspace", false, removers, removesWorkspace},
-	{Ask, "remove-repository", "the command removes a repository, or the data of one", false, removers, func(f *facts) bool { return f.loss() == repository }},
+	{Ask, "remove-repository", "the command removes a repository or its data", false, removers, func(f *facts) bool { return f.loss() == repository }},
 	{Ask, "discard-changes", "the command discards the uncommitted changes in a whole repository", false, []string{"git"}, func(f *facts) bool {
 		all, _ := f.discarded()
 		return all
@@ -287,7 +287,7 @@ func signalsAll(c *script.Command) bool {
 		if len(args) > 0 && (args[0] == "-l" || args[0] == "-L") {
 			return false
 		}
-		return slices.Contains(args[min(1, len(args)):], "-1") // -1 is a PID unless it is the first word, as in kill -1 PID
+		return slices.Contains(args[min(1, len(args)):], "-1") // as the first word, -1 is a signal: kill -1 PID
 	case "pkill", "killall":
 		_, _, operands := arguments(c)
 		return slices.Contains(operands, ".") || slices.Contains(operands, ".*") || slices.Contains(args, "-u") && len(operands) < 2

@@ -66,8 +66,8 @@ func (f *facts) deleted() []target {
 	})
 }
 
-// ephemeral returns the path of a file relative to its root. For a file outside of the roots, it reports whether the
-// file is in a directory for temporary files, or is such a directory.
+// The method "ephemeral" returns the path of a file relative to its root. For a file outside of the roots, it reports
+// whether the file is in a directory for temporary files, or is such a directory.
 func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	root := tool.Root{Path: f.req.Workspace}
 	inside := root.Path != "" && within(path, root.Path)
@@ -116,9 +116,9 @@ func (f *facts) destination() string {
 	return f.resolve(operands[len(operands)-1])
 }
 
-// The method "found" returns the directories in which the program "find" deletes files. If only files with the names of
-// build results are deleted, the result is nil. A deletion without a name is judged as a deletion of the whole
-// directory.
+// The method "found" returns the directories in which the program "find" deletes files. The result is nil if each
+// deletion is restricted to files with names of build results. A deletion that is not restricted to certain names is
+// judged as a deletion of the whole directory.
 func (f *facts) found() []target {
 	starts, deletions := script.FindDeletions(f.c.Words[1:])
 	if !slices.ContainsFunc(deletions, func(d script.FindDeletion) bool {
@@ -142,7 +142,7 @@ func temporaryDirs() []string {
 	return []string{"/tmp", "/var/tmp", "/dev/shm", "/private/tmp", filepath.Clean(os.TempDir())}
 }
 
-// regenerable reports whether a build or a test creates a file or directory again.
+// The function "regenerable" reports whether a build or a test creates a file or directory again.
 func regenerable(path string) bool {
 	if slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool {
 		return slices.Contains([]string{
@@ -189,8 +189,8 @@ var publishing = patterns(
 	"ssh *", "sftp *", "ftp *", "lftp *", "mail *", "mailx *", "sendmail *", "mutt *",
 )
 
-// patterns returns a function that returns patterns by the names of their programs. It parses them on first use, because
-// most hosts need none of them.
+// patterns returns a function that returns the parsed patterns by the names of their programs. The function parses the
+// patterns at its first call, because most hosts never need them.
 func patterns(texts ...string) func() map[string][]script.Pattern {
 	return sync.OnceValue(func() map[string][]script.Pattern {
 		out := make(map[string][]script.Pattern)
@@ -223,7 +223,7 @@ func publishes(f *facts) bool {
 	short, long, operands := arguments(c)
 	switch c.Name() {
 	case "git":
-		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // the command "git push" that starts these programs was judged before
+		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // the command "git push", which starts these programs, was already judged
 		return matchesAny(c, publishing()) && !dry(args) && !transports
 	case "scp", "rsync":
 		return slices.ContainsFunc(operands, isRemotePath)
@@ -255,7 +255,7 @@ func publishes(f *facts) bool {
 		if len(args) == 0 {
 			return false
 		}
-		last := args[len(args)-1] // the git command that starts ssh is judged instead
+		last := args[len(args)-1] // the git command that starts ssh is judged
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
 	return matchesAny(c, publishing()) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {

@@ -26,28 +26,29 @@ func TestEvasions(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ dir, line, open, careful string }{
-		// A test of find can come after an action, in the arguments of another action, or in a value.
+		// A word that looks like a test of find can follow the action. It can also be an argument of another action, or
+		// a value.
 		{ws, "find . -delete -name x.log", "remove-workspace", ""}, {ws, "find . -exec true -name x.log ; -delete", "remove-workspace", ""}, {ws, "find . -printf -name -delete", "remove-workspace", ""},
 		{ws, "find . -fprintf -name -name -delete", "remove-workspace", ""}, {ws, "find . -newermt -name -delete", "remove-workspace", ""}, {ws, "find . -exec rm {} + -name x.log", "remove-workspace", ""}, {ws, "find src -delete -name x.log", "", "delete"},
 		{ws, "find . -name x.log -delete -o -delete", "remove-workspace", ""}, {ws, "find . -name x.log -delete -o -name y", "", ""}, {ws, "find . -name x.log -exec rm {} +", "", ""}, {ws, "find src -empty -delete", "", ""},
 		{ws, "find src -name a.log -delete -name b.go", "", ""}, {ws, "find src -name a.log -delete , -name a.go -delete", "", "delete"},
-		// Archives and copies that remove their sources.
+		// These commands pack or copy files and then remove the originals.
 		{outside, "tar --remove-files -cf x.tar -C " + ws + " .", "remove-workspace", ""}, {outside, "tar --remove-files -cf x.tar -C" + ws + " .", "remove-workspace", ""}, {outside, "tar --remove-files -cf x.tar --directory=" + ws + " .", "remove-workspace", ""},
 		{outside, "tar --remove-files -cf x.tar -C w .", "remove-workspace", ""}, {outside, "tar cfC x.tar w . --remove-files", "remove-workspace", ""}, {ws, "tar --remove-files -cf /tmp/x.tar -T list", "remove-workspace", ""}, {ws, "tar --remove-files -cf /tmp/x.tar --files-f=list", "remove-workspace", ""},
 		{ws, "tar cfT /tmp/x.tar list --remove-files", "remove-workspace", ""}, {ws, "tar --recursive-u -xf x.tar", "remove-workspace", ""}, {ws, "tar -xf x.tar", "", ""}, {ws, "tar -C src -cf x.tar .", "", ""},
 		{ws, "zip -m /tmp/x.zip main.go -@", "remove-workspace", ""}, {ws, "zip /tmp/x.zip -@", "", ""}, {ws, "7z a -sdel /tmp/x.7z .", "remove-workspace", ""}, {ws, "7z a -sdel /tmp/x.7z @list", "remove-workspace", ""}, {ws, "7z a -sdel /tmp/x.7z main.go", "", "delete"}, {ws, "7z a /tmp/x.7z .", "", ""},
 		{ws, "rsync -a --remove-source-files ./ /tmp/x/", "remove-workspace", ""}, {ws, "rsync -a --remove-source-files src /tmp/x/", "", "delete"}, {ws, "rsync -a --delete /var/empty/ src/", "", "delete"}, {outside, "rsync -a --delete /var/empty/ ./a:b/", "remove-workspace", ""},
-		// Settings and patches that discard, and the other end of a push.
+		// These commands discard changes by settings or patches, or serve as the other end of a push.
 		{ws, "git -c gc.pruneExpire=now gc -q", "", "discard-files"}, {ws, "git -c gc.refs/stash.reflogExpire=now gc", "", "discard-files"}, {ws, "git -c gc.auto=0 status", "", ""}, {ws, "git -c gc.pruneExpire=2.weeks.ago gc", "", ""},
 		{ws, "git diff -R | git apply", "", "discard-files"}, {ws, "git diff -R --stat", "", ""}, {ws, "git diff HEAD", "", ""}, {ws, "git receive-pack .", "", "discard-files"},
-		// The data of a repository, file by file.
+		// These commands delete the data of a repository file by file.
 		{ws, "rm -rf .git/objects/a .git/objects/b .git/objects/c .git/objects/pack", "remove-repository", ""}, {ws, "rm -f .git/objects/pack/p1 .git/objects/pack/p2 .git/objects/pack/p3", "remove-repository", ""}, {ws, "rm -f .git/objects/pack/p1", "", "delete"},
 		// A move loses files if the sandbox discards the destination, or if a later deletion there needs no
 		// confirmation.
 		{ws, "mv main.go " + home, "", "delete"}, {ws, "mv main.go " + home + "/.cache/x", "", "delete"}, {ws, "mv main.go build", "", "delete"}, {ws, "mv src build/src", "", "delete"}, {ws, "mv main.go x.log", "", "delete"},
 		{ws, "mv build/x build/y", "", ""}, {ws, "mv main.go main.go.bak", "", ""}, {ws, "rm main.go.bak", "", ""}, {ws, "mv main.go src", "", ""}, {ws, "mv main.go .", "", ""}, {ws, "git mv main.go build/", "", "discard-files"}, {ws, "git mv -n main.go build/", "", ""}, {ws, "git mv main.go src", "", ""},
 		{ws, "gzip main.go", "", "delete"}, {ws, "gzip -k main.go", "", ""}, {ws, "gzip -c main.go", "", ""}, {ws, "gunzip --keep main.go", "", ""}, {ws, "xz -9 main.go", "", "delete"}, {ws, "zstd main.go", "", ""}, {ws, "zstd --rm main.go", "", "delete"}, {ws, "lz4 -m main.go", "", "delete"}, {ws, "gzip x", "", ""},
-		// A git command can be mistyped, get its answers from a program, or use a repository elsewhere.
+		// These git commands are mistyped, get their answers from another program, or use a repository elsewhere.
 		{ws, "git chekcout .", "discard-changes", ""}, {ws, "git resett --hard", "discard-changes", ""}, {ws, "git psuh", "", "publish"}, {ws, "git zzzzzzzz main.go", "", ""}, {ws, "git check-ignore .", "", ""}, {ws, "git lg --hard", "", ""}, {ws, "git " + strings.Repeat("reset", 1000) + " --hard", "", ""},
 		{ws, "git clean -i", "discard-changes", ""}, {ws, "git checkout -p", "discard-changes", ""}, {ws, "git checkout -p main.go", "", "discard-files"}, {ws, "git restore -p .", "discard-changes", ""}, {ws, "git restore --patch main.go", "", "discard-files"},
 		{outside, "git --git-dir=x.git clean -fdx", "discard-changes", ""}, {outside, "git --git-dir x.git reset --hard", "discard-changes", ""}, {outside, "git --git-dir=" + ws + "/.git branch -D old", "", "discard-files"}, {outside, "git clean -fdx", "", ""}, {outside, "git stash clear", "", "discard-files"},

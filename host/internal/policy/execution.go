@@ -28,7 +28,7 @@ type Execution struct {
 	// Ancestors contains the programs of the parent processes within the call, the nearest first.
 	Ancestors []Ancestor
 
-	// Tool is the full name of the tool that the call runs. Call is the call; its roots apply. Workspace is the base
+	// Tool is the full name of the tool that the call runs. Call is the call whose roots apply. Workspace is the base
 	// directory of relative paths in rules.
 	Tool      string
 	Call      *tool.Call
@@ -69,8 +69,8 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	return out
 }
 
-// loaded returns the execution of the program that a dynamic linker loads. It returns nil if the program is not a
-// dynamic linker.
+// The method "loaded" returns the execution of the program that a dynamic linker loads. It returns nil if the program
+// is not a dynamic linker.
 func (x *Execution) loaded() *Execution {
 	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) && !slices.ContainsFunc(x.copies, script.IsLoader) {
 		return nil
@@ -179,8 +179,8 @@ func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision
 }
 
 // Listed returns patterns for the names of all programs that can be executed with [Rules.AllowList]. These are the
-// listed programs, the programs in [Rule.Starts], shells, and programs that only start others. In a pattern, * matches
-// any text.
+// listed programs, the programs in [Rule.Starts], shells, and programs whose only effect is to start other programs. In
+// a pattern, * matches any text.
 func (p *Policy) Listed() (names []string) {
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
@@ -205,13 +205,13 @@ func (p *Policy) Unlisted(j *Judgement) bool {
 	return p.rules.AllowList && j.Effect == Deny && j.Rule == p.rules.ListedBy
 }
 
-// Interprets reports whether a program is an interpreter of scripts, and tools cannot change the program file.
+// Interprets reports whether a program is a script interpreter whose program file tools cannot change.
 func (p *Policy) Interprets(x *Execution) bool {
 	return script.Interprets(x.Path) && script.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
-// stricter returns the judgement with the stricter effect. For equal effects, it prefers the judgement in which a rule
-// matched.
+// The function "stricter" returns the judgement with the stricter effect. For equal effects, it prefers the judgement
+// in which a rule matched.
 func stricter(a, b Judgement) Judgement {
 	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
 	if rank[b.Effect] > rank[a.Effect] || b.Effect == a.Effect && a.Rule == "" {
@@ -220,7 +220,8 @@ func stricter(a, b Judgement) Judgement {
 	return a
 }
 
-// words returns the words of the command. If program is true, the first word is the base name of the path.
+// words returns the words of the command. If the argument "program" is true, the first word is the base name of the
+// path.
 func (x *Execution) words(program bool) []string {
 	out := make([]string, max(1, len(x.Args)))
 	for i, a := range x.Args {
@@ -233,7 +234,7 @@ func (x *Execution) words(program bool) []string {
 	return out
 }
 
-// invoked returns the base name of the first argument. It removes the leading dash of a login shell.
+// The method "invoked" returns the base name of the first argument. It removes the leading dash of a login shell.
 func (x *Execution) invoked() string {
 	if len(x.Args) == 0 || x.Args[0] == "" {
 		return ""
@@ -265,7 +266,7 @@ func (p *Policy) isProgram(x *Execution, path string) bool {
 	return true
 }
 
-// originals returns the names of the programs that rules name and that have the same content as the program of x.
+// The method "originals" returns the names of programs in rules whose files have the same content as the program of x.
 func (p *Policy) originals(x *Execution) []string {
 	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, filepath.Dir(x.File)+"/git") {
 		return nil
@@ -340,7 +341,7 @@ func (p *Policy) ruled() map[string]bool {
 }
 
 // spellings returns the command with other names of the program: its paths, its file name, and its first argument. An
-// ask or deny rule applies if it matches one of these commands.
+// ask rule or a deny rule applies if it matches one of these commands.
 func (p *Policy) spellings(x *Execution, c *script.Command) (out []*script.Command) {
 	seen := []string{c.Words[0].Text}
 	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {

@@ -75,7 +75,7 @@ func TestExecutionRules(t *testing.T) {
 	}
 }
 
-// TestGitItself checks that no question is asked about programs that git starts by its own path. Other programs need a
+// TestGitItself checks that programs that git starts by its own path need no confirmation. Other programs need a
 // confirmation.
 func TestGitItself(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -203,8 +203,8 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 	}
 }
 
-// TestGatedScripts checks that a script is refused only for its known commands if each program is judged when it is
-// executed.
+// TestGatedScripts checks scripts whose programs are judged again when they are executed. Such a script must be refused
+// only because of commands that its text shows.
 func TestGatedScripts(t *testing.T) {
 	p := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "ls *", "cat *"), rule(policy.Ask, "make *")}})
 	for text, effects := range map[string][2]policy.Effect{

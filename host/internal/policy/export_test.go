@@ -19,14 +19,14 @@ func CanDelete(req *Request) bool {
 	})
 }
 
-// LimitTime changes the maximum time of a judgement. The function restore resets the maximum.
+// LimitTime changes the maximum time of a judgement. The function "restore" resets the maximum.
 func LimitTime(limit time.Duration) (restore func()) {
 	before := maxTime
 	maxTime = limit
 	return func() { maxTime = before }
 }
 
-// LimitOperations changes the maximum number of operations of a judgement. The function restore resets the maximum.
+// LimitOperations changes the maximum number of operations of a judgement. The function "restore" resets the maximum.
 func LimitOperations(limit int) (restore func()) {
 	before := maxOperations
 	maxOperations = limit
@@ -36,5 +36,5 @@ func LimitOperations(limit int) (restore func()) {
 // Fingerprint returns the fingerprint of a program of the host.
 func Fingerprint(path string) string { return hostFiles{}.Fingerprint(path) }
 
-// HostOf returns the form of a host that rules name.
+// HostOf returns the form of a host that rules use.
 func HostOf(host string) string { return hostOf(host) }

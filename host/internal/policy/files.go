@@ -33,7 +33,8 @@ type Files interface {
 	Fingerprint(path string) string
 }
 
-// hostFiles is the file system of the host, with the temporary directory of a session if the roots contain one.
+// hostFiles is the file system of the host. If the roots contain the temporary directory of a session, hostFiles shows
+// this directory in the same way as the session does.
 type hostFiles struct{ roots []tool.Root }
 
 func (h hostFiles) Follow(path string) (string, error) {
@@ -217,8 +218,8 @@ func (t *tree) born(path string) time.Time {
 	return t.files.Born(path)
 }
 
-// The method "older" reports whether a file was created before a time. For a directory, it also examines the files in
-// it, because moved files keep their times.
+// The method "older" reports whether a file was created before a time. For a directory, the method also examines the
+// files in the directory, because moved files keep their times.
 func (t *tree) older(path string, than time.Time) bool {
 	if !t.born(path).After(than) {
 		return true

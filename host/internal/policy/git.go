@@ -279,7 +279,7 @@ func (g *gitCommand) whole() bool {
 			return true
 		}
 		targets = append(targets, found...)
-		positive = positive || g.separated || len(found) != 1 || g.req.files().exists(found[0].path) // a single name that is no file is a revision
+		positive = positive || g.separated || len(found) != 1 || g.req.files().exists(found[0].path) // a single name must be a revision if no file has this name
 	}
 	return excludes && !positive || g.covered(targets, true) > nowhere
 }

@@ -22,8 +22,8 @@ func inWorkspace(ws string, words ...string) *policy.Execution {
 	return x
 }
 
-// TestLoaderUnderOtherNames checks that the program behind a dynamic linker is judged. The linker can have another name,
-// or git itself can start it.
+// TestLoaderUnderOtherNames checks that the policy judges the program that a dynamic linker loads. The linker can have
+// another name, or git itself can start it.
 func TestLoaderUnderOtherNames(t *testing.T) {
 	_, ws := project(t)
 	p := policy.New(policy.Rules{})
@@ -78,7 +78,7 @@ func TestCopies(t *testing.T) {
 			t.Error("a copy of find is not judged as find")
 		}
 	}
-	// A list that contains rm does not contain a copy of rm.
+	// An allow rule for rm must not allow a copy of rm.
 	x := inWorkspace(ws, filepath.Join(ws, "x"), "f")
 	x.Fingerprint = content
 	if j := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "rm *")}}).JudgeExecution(x); j.Effect != policy.Deny {

@@ -24,7 +24,7 @@ func (p *Policy) judge(req *Request, parts []part, d *Decision) {
 	}
 }
 
-// allowed reports whether a rule allows every part of a call.
+// The method "allowed" reports whether a rule allows every part of a call.
 func (p *Policy) allowed(parts []part, d *Decision) bool {
 	n := 0
 	for _, j := range d.Judged {
@@ -53,7 +53,8 @@ func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	return j
 }
 
-// shownLosses lists the built-in rules about lost files. In careful mode, their asks show which files.
+// shownLosses lists the built-in rules about lost files. In careful mode, the permission requests of these rules show
+// which files would be lost.
 var shownLosses = append([]string{"discard-files", "delete"}, losses...)
 
 // restrict applies the rules of an untrusted project file to a judgement. The result is never less strict than the
@@ -80,7 +81,8 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 // matched contains the rules that match a part of a call.
 type matched struct {
 	deny, ask, allow *Rule
-	// maybe reports that ask matches only if the unknown parts of the command have certain values.
+	// The field "maybe" is true if the rule in the field "ask" matches only if the unknown parts of the command have
+	// certain values.
 	maybe bool
 	// The field "listed" reports that a rule lists the command. The field "lowered" names the built-in rules that
 	// matching rules replace.
@@ -204,7 +206,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	return out
 }
 
-// harmless reports whether a command is a shell builtin that runs no program and changes only the shell.
+// The function "harmless" reports whether a command is a shell builtin that runs no program and changes only the shell.
 func harmless(c *script.Command) bool {
 	switch c.Words[0].Text {
 	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
@@ -277,4 +279,87 @@ func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
 func isDir(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.IsDir()
+}
+
+// Outlook is what a policy decides about calls of a tool while their arguments are unknown.
+type Outlook struct {
+	// Effect is the decision on every call, or Depends.
+	Effect Effect `json:"decision"`
+	// Kind is the kind of the permission, as in [Decision].
+	Kind string `json:"kind"`
+	// Rule and Reason name the rule that decides, or, for Depends, one that can decide. They are empty if the calls are
+	// allowed.
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Depends is the effect of an [Outlook] if the arguments of a call decide.
+const Depends Effect = "depends"
+
+// Outlook returns what the policy decides about calls of a tool, for any arguments with paths in the roots. It reads the
+// name, the definition, the schema, Shell and Bundled of the request.
+func (p *Policy) Outlook(req *Request) Outlook {
+	out := Outlook{Effect: Allow, Kind: req.Kind()}
+	rules := p.applicable(req, out.Kind)
+	by := func(e Effect, of Effect) Outlook {
+		j := Judgement{Subject: req.Name}.by(rules[of].rule, "")
+		return Outlook{Effect: e, Kind: out.Kind, Rule: j.Rule, Reason: j.Reason}
+	}
+	switch {
+	case rules[Deny].match == script.Yes:
+		return by(Deny, Deny)
+	case rules[Ask].match == script.Yes:
+		return by(Ask, Ask)
+	case req.Shell:
+		out.Effect, out.Reason = Depends, "each command is judged"
+		return out
+	case rules[Allow].match == script.Yes:
+	case p.rules.Default == Ask || p.rules.Default == Deny:
+		out.Effect, out.Rule, out.Reason = p.rules.Default, fmt.Sprintf("default = %q", p.rules.Default), "no rule allows it"
+	case req.Definition.Traits.Dangerous && !req.Bundled:
+		out.Effect, out.Reason = Ask, "it is marked as dangerous"
+	}
+	for _, e := range []Effect{Deny, Ask, Allow} { // a rule that can apply, and that changes something
+		if rules[e].match == script.Maybe && e != out.Effect && (e != Deny || out.Effect == Allow) {
+			return by(Depends, e)
+		}
+	}
+	if out.Effect == Allow && takesPaths(req) {
+		for _, b := range p.builtinsOfPaths(&part{kind: out.Kind, paths: []string{"/.env"}}) { // a file that the built-in rules concern
+			j := Judgement{}.byBuiltin(b)
+			out.Effect, out.Rule, out.Reason = Depends, j.Rule, j.Reason
+		}
+	}
+	return out
+}
+
+// applicableRule is a rule, together with whether it applies to calls of a tool.
+type applicableRule struct {
+	rule  *Rule
+	match script.Match
+}
+
+// applicable returns one rule for each effect. A rule that applies to all calls of the tool precedes a rule that applies to
+// some of them.
+func (p *Policy) applicable(req *Request, kind string) map[Effect]applicableRule {
+	out := make(map[Effect]applicableRule)
+	for _, rules := range [][]Rule{p.rules.Rules, p.rules.Project} {
+		for i := range rules {
+			r := &rules[i]
+			if m := r.outlook(req, kind); m > out[r.Effect].match {
+				out[r.Effect] = applicableRule{r, m}
+			}
+		}
+	}
+	return out
+}
+
+// takesPaths reports whether a tool has a parameter for a path.
+func takesPaths(req *Request) bool {
+	return slices.ContainsFunc(req.Schema.Params(), func(p *tool.Param) bool { return p.Path != "" })
+}
+
+// takesOthers reports whether a tool has a parameter for something other than a path.
+func takesOthers(req *Request) bool {
+	return slices.ContainsFunc(req.Schema.Params(), func(p *tool.Param) bool { return p.Path == "" })
 }

@@ -20,7 +20,7 @@ type loosePath struct {
 	shown   string // the path for messages
 }
 
-// loose returns the forms of an unknown path. An empty dir means that the working directory is unknown.
+// The function "loose" returns the forms of an unknown path. An empty dir means that the working directory is unknown.
 func loose(host hostFiles, dir, text string, pattern bool) loosePath {
 	out := loosePath{pattern: pattern, shown: strings.ReplaceAll(text, script.Unknown, "…")}
 	full := text
@@ -61,8 +61,8 @@ func loose(host hostFiles, dir, text string, pattern bool) loosePath {
 	return out
 }
 
-// external reports whether the path can be outside of the roots. The temporary directory of a session is outside. A pattern matches only files below the directory before
-// the wildcard.
+// external reports whether the path can be outside of the roots. The temporary directory of a session counts as
+// outside. A pattern matches only files below the directory that precedes the wildcard.
 func (l *loosePath) external(req *Request) bool {
 	return slices.ContainsFunc(l.forms, func(form string) bool {
 		i := strings.IndexAny(form, "*?[")
@@ -80,8 +80,8 @@ func isStream(path string) bool {
 	return slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/stdin"}, path) || strings.HasPrefix(path, "/dev/fd/")
 }
 
-// outsideRoots returns the paths that are outside of the call's roots. The temporary directory of a session is outside,
-// because sandboxes without a root of their own show the one of the host.
+// outsideRoots returns the paths that are outside of the call's roots. The temporary directory of a session counts as
+// outside, because sandboxes without a private root file system show the host's temporary directory instead.
 func (p *Policy) outsideRoots(req *Request, paths []string) (out []string) {
 	if !p.external {
 		return nil

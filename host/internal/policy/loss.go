@@ -17,7 +17,7 @@ type facts struct {
 	req     *Request
 	c       *script.Command
 	lost    place
-	unsure  bool // whether the value of lost is only suspected
+	unsure  bool // whether the value of the field "lost" is only suspected
 	checked bool
 	// uncertain reports that a rule applies only because the file system did not show the effect of the command.
 	uncertain bool
@@ -43,7 +43,7 @@ const (
 type target struct {
 	path string
 	all  bool // whether the target is the content of the directory without the directory itself
-	kept bool // whether mv moves the file to its own directory or a subdirectory
+	kept bool // whether mv moves the file within its directory or to a subdirectory
 }
 
 // loss returns the most valuable kind of directory that the command removes. It ignores paths that are unknown before
@@ -117,8 +117,8 @@ func (f *facts) listed(yes bool) []target {
 	return []target{{path: f.req.files().follow(f.c.Dir), all: true}}
 }
 
-// synchronized returns the files that rsync removes. With a --delete option, these are files that exist only in the
-// destination. With --remove-source-files, these are the source files.
+// The method "synchronized" returns the files that rsync removes. With a --delete option, these are files that exist
+// only in the destination. With --remove-source-files, these are the source files.
 func (f *facts) synchronized(long, operands []string) (out []target) {
 	n := len(operands) - 1
 	if n < 1 {
@@ -135,8 +135,8 @@ func (f *facts) synchronized(long, operands []string) (out []target) {
 	return out
 }
 
-// archived returns the files that tar adds to an archive. If tar first changes to a directory, the result contains the
-// whole directory.
+// The method "archived" returns the files that tar adds to an archive. If tar first changes to a directory, the result
+// contains the whole directory.
 func (f *facts) archived(long, operands []string) []target {
 	all := slices.Clone(operands)
 	for _, o := range operands {
@@ -196,7 +196,8 @@ func locks(mode string) bool {
 	return false
 }
 
-// targets returns the paths of operands. If an operand means all files in a directory, its target has the field all set.
+// targets returns the paths of operands. If an operand means all files in a directory, the field "all" of its target is
+// true.
 func (f *facts) targets(operands []string) (out []target) {
 	patterns := make(map[string]bool) // paths of operands in which the shell expands wildcards
 	for _, w := range f.c.Words {
@@ -316,8 +317,8 @@ func (f *facts) places() []guarded {
 	return out
 }
 
-// The method "at" returns the kind of a directory. It recognizes a directory under a second path, for example through a
-// mount.
+// The method "at" returns the kind of a directory. It also recognizes a directory that is reached by a second path, for
+// example through a mount.
 func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
 	id, dir, exists := f.req.files().lstat(path)
 	for _, g := range places {
@@ -378,7 +379,7 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	return lost
 }
 
-// within reports whether a path equals dir or is below dir.
+// The function "within" reports whether a path equals dir or is below dir.
 func within(path, dir string) bool {
 	_, ok := tool.Root{Path: dir}.Rel(path)
 	return ok

@@ -60,7 +60,8 @@ func expanded(t *testing.T, dir, pattern string) (out []string) {
 	return out
 }
 
-// TestLosses checks programs with the arguments that they get after the shell expands wildcards.
+// TestLosses checks which programs count as losing work. The programs have the arguments that the shell passes after
+// expanding wildcards.
 func TestLosses(t *testing.T) {
 	home, ws := project(t)
 	all := expanded(t, ws, "*")
@@ -197,7 +198,7 @@ func TestLossesBesidePipes(t *testing.T) {
 	}
 }
 
-// TestLossByMount checks that a loss is noticed if a command names the workspace by the path of another mount.
+// TestLossByMount checks that a loss is noticed if a command uses the path of another mount of the workspace.
 func TestLossByMount(t *testing.T) {
 	_, ws := project(t)
 	other := t.TempDir()
@@ -225,7 +226,7 @@ func TestLossOfHome(t *testing.T) {
 	}
 }
 
-// TestLossesInScripts checks that the text of a script shows the same losses if all paths are certain.
+// TestLossesInScripts checks that the analysis of a script's text finds the same losses if all paths are certain.
 func TestLossesInScripts(t *testing.T) {
 	_, ws := project(t)
 	for text, want := range map[string]string{
@@ -290,8 +291,8 @@ func TestCareful(t *testing.T) {
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask || !strings.Contains(j.Rule, "publish") {
 		t.Errorf("git push: %+v", j)
 	}
-	// The programs that git executes for a push were judged with the push. The programs that git executes for an alias
-	// were not judged.
+	// Git executes further programs for a push and for an alias. For a push, they were already judged together with the
+	// push. For an alias, they were not judged before.
 	for before, want := range map[string]policy.Effect{"git push": policy.Allow, "git -C x push": policy.Allow, "git p": policy.Ask, "git -c a.b=c p": policy.Ask} {
 		x := execution(ws, "/usr/lib/git-core/git", "send-pack", "x")
 		x.Before, x.BeforeArgs = "/usr/bin/git", strings.Fields(before)

@@ -18,8 +18,8 @@ const (
 // maxOverlap limits the size of the comparison of two patterns.
 const maxOverlap = 1 << 20
 
-// overlap reports whether a path can match both a glob and a text with unknown parts. If pattern is true, the text can
-// contain shell wildcards. The result can be true by mistake, but false is always correct.
+// overlap reports whether a path can match both a glob and a text with unknown parts. If the argument "pattern" is
+// true, the text can contain shell wildcards. The result can be true by mistake, but false is always correct.
 func overlap(glob, text string, pattern bool) bool {
 	a, b := globTokens(glob), textTokens(text, pattern)
 	if len(a)*len(b) > maxOverlap {
@@ -67,7 +67,7 @@ func skip(reach []bool, b []token) {
 	}
 }
 
-// meets reports whether two tokens can match the same character.
+// The function "meets" reports whether two tokens can match the same character.
 func meets(x, y token) bool {
 	if x == anything || y == anything {
 		return true

@@ -25,8 +25,8 @@ type part struct {
 	// paths contains the paths with all symbolic links resolved. The field "written" contains the paths as the caller
 	// wrote them.
 	paths, written []string
-	// loose contains the paths that are unknown before the command runs. The field "outside" contains the known paths of
-	// the command that are outside of the roots.
+	// The field "loose" contains the paths that are unknown before the command runs. The field "outside" contains the
+	// known paths of the command that are outside of the roots.
 	loose    []loosePath
 	outside  []string
 	domains  []string
@@ -35,7 +35,7 @@ type part struct {
 	// execution is set if the command is a program that is about to run. The field "spellings" contains the command with
 	// other names of the same program.
 	execution *Execution
-	// gated reports whether each program of the script is judged again when it is executed.
+	// The field "gated" reports whether each program of the script is judged again when it is executed.
 	gated     bool
 	spellings []*script.Command
 }
@@ -249,8 +249,8 @@ func hosts(s string) []string {
 	return out
 }
 
-// hostOf returns the form of a host that rules name. An IPv4 address has many: "::ffff:127.0.0.1", "0x7f.1" and "2130706433"
-// are 127.0.0.1.
+// hostOf returns the form of a host that rules use. An IPv4 address has many notations: "::ffff:127.0.0.1", "0x7f.1"
+// and "2130706433" all mean 127.0.0.1.
 func hostOf(host string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -262,8 +262,8 @@ func hostOf(host string) string {
 	}
 	var address uint64
 	for i, part := range parts {
-		n, err := strconv.ParseUint(part, 0, 32) // with a leading 0 in octal, with 0x in hexadecimal, as in inet_aton(3)
-		rest := 8 * (4 - i)                      // bits that are left
+		n, err := strconv.ParseUint(part, 0, 32) // as in inet_aton(3): a leading 0 means octal, and 0x means hexadecimal
+		rest := 8 * (4 - i)                      // number of remaining bits
 		switch last := i == len(parts)-1; {
 		case err != nil || strings.Contains(part, "_") || !last && n > 255 || last && rest < 64 && n >= 1<<rest:
 			return host

@@ -42,6 +42,9 @@ func (p *Policy) resolve(call *tool.Call, path string, write bool) (string, tool
 			via = " (it leads to " + target + ")"
 		}
 		hint := ""
+		if at, copied := scratch.Copied(call.Roots, target); copied {
+			return "", tool.Root{}, tool.Errorf(tool.Security, "%s is not a path of this session, whose branch is a copy of the workspace%s. Use %s.", path, via, at)
+		}
 		if _, tmp := scratch.Split(call.Roots); ok {
 			hint = fmt.Sprintf(" The session has a %s of its own, which does not contain it.", tmp.Path)
 		} else if tmp.Path != "" && within(target, scratch.Path) {
@@ -157,8 +160,8 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 	return at, links, nil
 }
 
-// aboveRoot reports whether a directory in the temporary directory of a session contains a root. It does not have to exist
-// there, but tools see it.
+// aboveRoot reports whether a directory in the temporary directory of a session contains a root. The directory need not
+// exist there. Tools see it in any case, because it is a parent of the root.
 func aboveRoot(roots []tool.Root, dir string) bool {
 	i := slices.IndexFunc(roots, func(r tool.Root) bool { return r.Source != "" && r.Contains(dir) })
 	return i >= 0 && slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Source == "" && within(r.Path, dir) })

@@ -189,7 +189,7 @@ type Judgement struct {
 
 	rule    *Rule  // nil if the default or a built-in rule decides
 	builtin string // name of the built-in rule that decides
-	show    bool   // whether the ask shows what the command changes; see [Rule.Show]
+	show    bool   // whether the permission request shows what the command changes; see [Rule.Show]
 
 	// Loads is the file of the program that a dynamic linker loads, if the subject is the dynamic linker.
 	Loads string `json:"-"`
@@ -231,7 +231,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 				continue
 			}
 			root, target, ok := p.outside(req, path, write, d, err)
-			pinned := param.Path != "diff" // the path in a diff stays, so it must not be a link
+			pinned := param.Path != "diff" // a path in a diff is not replaced, so it must not be a link
 			if ok && (pinned || target == absolute(req.Call, path)) {
 				further = append(further, root)
 				if pinned {
@@ -293,6 +293,12 @@ func (p *Policy) edit(call *tool.Call, paths []string) error {
 	return nil
 }
 
+// Reads returns an error if a call may not read a path.
+func (p *Policy) Reads(call *tool.Call, path string) error {
+	_, err := p.checkPath(call, path, false)
+	return err
+}
+
 // pathsIn returns the paths in an argument, which is a string or an array of strings.
 func pathsIn(raw json.RawMessage) []string {
 	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
@@ -348,7 +354,7 @@ func pathsInDiff(diffs []string) []string {
 	return paths
 }
 
-// checkPath returns an error if a call must not use a path. The result temporary reports whether the path is in the
+// checkPath returns an error if a call must not use a path. The result "temporary" reports whether the path is in the
 // temporary directory of the session.
 func (p *Policy) checkPath(call *tool.Call, path string, write bool) (temporary bool, err error) {
 	target, root, err := p.resolve(call, path, write)
@@ -360,8 +366,9 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) (temporary 
 	}
 	// Rules can match the original path or the target of its links.
 	written := absolute(call, path)
+	original := scratch.Original(call.Roots, target)
 	for _, g := range p.rules.Deny {
-		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) {
+		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) || doublestar.MatchUnvalidated(g, original) {
 			return false, tool.Errorf(tool.PermissionDenied, "%s is denied by the rule deny = [%q] in the sandbox block of the configuration.", path, g)
 		}
 	}
@@ -369,11 +376,11 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) (temporary 
 		return root.Source != "", nil
 	}
 	for _, g := range p.rules.Allow {
-		if doublestar.MatchUnvalidated(g, target) {
+		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, original) {
 			return root.Source != "", nil
 		}
 	}
-	return false, tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
+	return false, tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q). Use another path, or ask the operator to add a glob.", path, p.rules.Allow)
 }
 
 // pin replaces a path in an argument by the target of its links. The additional root of the call is the directory of that

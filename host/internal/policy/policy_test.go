@@ -75,7 +75,7 @@ func run(p *policy.Policy, def *tool.Definition, call *tool.Call, args map[strin
 	return err
 }
 
-// answers contains stored answers. The key consists of the kind, the tool and the subject of an ask.
+// answers contains stored answers. The key consists of the kind, the tool and the subject of a permission request.
 type answers map[[3]string]bool
 
 func (a answers) Recall(kind, tool, subject string) (allow, known bool) {

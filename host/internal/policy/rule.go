@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
@@ -24,7 +25,7 @@ const (
 	KindBash = "bash"
 	// KindEdit is the permission to change files.
 	KindEdit = "edit"
-	// KindRelay is the permission to use something of an MCP server that is not a tool.
+	// KindRelay is the permission to use an item of an MCP server that is not a tool, such as a resource.
 	KindRelay = "relay"
 	// KindSampling is the permission of an MCP server to use the model of a client.
 	KindSampling = "sampling"
@@ -55,8 +56,8 @@ type Rule struct {
 	// programs. In a name, * matches any text.
 	Starts []string
 	Reason string
-	// Show is "diff" if the command first runs in a preview, so that the ask shows what the command changes. Only ask
-	// rules about commands can have it.
+	// Show is "diff" if the command first runs in a preview, so that the permission request shows what the command
+	// changes. Only ask rules about commands can set this field.
 	Show string
 	// Set maps parameters to values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
@@ -112,7 +113,7 @@ func (r *Rule) Prepare() []Problem {
 		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
 	}
 	if r.Starts != nil && (r.Commands == nil || r.Effect == Deny) {
-		fail("starts", "only a rule that lists programs can have starts. Add command to an allow or ask rule")
+		fail("starts", `only a rule that lists programs can have the attribute "starts". Add the attribute "command" to an allow or ask rule`)
 	}
 	if i := slices.IndexFunc(r.Starts, func(s string) bool { return s == "" || strings.ContainsAny(s, "/ \t") }); i >= 0 {
 		fail("starts", "%q is not the name of a program. Write a name such as less or git-*, without a path and arguments", r.Starts[i])
@@ -227,15 +228,24 @@ func (r *Rule) aboutCommands() bool {
 	return (r.Kinds == nil || r.names(KindBash)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, KindBash) }))
 }
 
-// matchTool reports whether a glob matches the name in a part of a call. A glob such as "github:*" also matches the prompts
-// and resources of the field "github", although their names contain slashes.
-func matchTool(glob string, p *part) bool {
-	return doublestar.MatchUnvalidated(glob, p.tool) || p.kind == KindRelay && doublestar.MatchUnvalidated(glob, strings.ReplaceAll(p.tool, "/", "_"))
+// matchTool reports whether a glob of the rule matches the name in a part of a call. The names of the prompts and
+// resources of a field contain slashes. A glob such as "github:*" matches them, too. In a rule that denies or asks, each *
+// matches slashes in such names, so that "github:resource/*" covers every resource. In a rule that allows, a * in a
+// glob with slashes ends at a slash.
+func (r *Rule) matchTool(glob string, p *part) bool {
+	if doublestar.MatchUnvalidated(glob, p.tool) {
+		return true
+	}
+	if p.kind != KindRelay {
+		return false
+	}
+	flat := strings.ReplaceAll(p.tool, "/", "_")
+	return doublestar.MatchUnvalidated(glob, flat) || r.Effect != Allow && doublestar.MatchUnvalidated(strings.ReplaceAll(glob, "/", "_"), flat)
 }
 
 // match reports whether a rule applies to a part of a call.
 func (r *Rule) match(req *Request, p *part) script.Match {
-	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return matchTool(g, p) }) {
+	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return r.matchTool(g, p) }) {
 		return script.No
 	}
 	switch {
@@ -333,7 +343,19 @@ func (r *Rule) matchOutside(req *Request, p *part) script.Match {
 }
 
 func (r *Rule) matchPath(req *Request, path string) bool {
-	return slices.ContainsFunc(r.globs, func(g pathGlob) bool { return g.match(req.Workspace, path) })
+	original := req.original(path)
+	return slices.ContainsFunc(r.globs, func(g pathGlob) bool {
+		return g.match(req.Workspace, path) || original != path && g.match(req.original(req.Workspace), original)
+	})
+}
+
+// The method "original" converts a path in a copy of the workspace to the path in the workspace, because rules can name
+// paths of the workspace.
+func (req *Request) original(path string) string {
+	if req.Call == nil {
+		return path
+	}
+	return scratch.Original(req.Call.Roots, path)
 }
 
 // canMatch reports whether a path that is unknown before the command runs can match the globs of the rule.
@@ -343,7 +365,9 @@ func (r *Rule) canMatch(req *Request, l loosePath) bool {
 		if g.relative {
 			glob = escapeGlob(req.Workspace) + "/" + glob
 		}
-		return slices.ContainsFunc(l.forms, func(form string) bool { return overlap(glob, form, l.pattern) })
+		return slices.ContainsFunc(l.forms, func(form string) bool {
+			return overlap(glob, form, l.pattern) || overlap(glob, req.original(form), l.pattern)
+		})
 	})
 }
 
@@ -383,12 +407,20 @@ func (r *Rule) Shadows(other *Rule) bool {
 	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins) && within(r.Traits, other.Traits)
 }
 
-// Forbids reports whether a rule denies all calls of a tool, whatever their arguments are.
-func (p *Policy) Forbids(name string, traits tool.Traits) bool {
-	denies := func(r Rule) bool {
-		whole := r.Effect == Deny && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Builtins == nil && r.Domains == nil
-		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
-		return whole && named && r.MatchTraits(traits)
+// outlook reports whether the rule applies to all calls of a tool, or to none. If the arguments decide, the result is
+// Maybe.
+func (r *Rule) outlook(req *Request, kind string) script.Match {
+	whole := part{kind: kind, tool: req.Name}
+	paths := takesPaths(req)
+	switch {
+	case r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return r.matchTool(g, &whole) }), !r.MatchTraits(req.Definition.Traits):
+		return script.No
+	case r.Kinds != nil && !r.names(kind) && (!req.Shell || !r.names(KindEdit) && !r.names(KindExternal) && !r.names("read")):
+		return script.No
+	case !req.Shell && (r.Commands != nil || r.Paths != nil && !paths || r.Domains != nil && !takesOthers(req) || r.Builtins != nil && !paths):
+		return script.No
+	case r.Commands != nil || r.Paths != nil || r.Domains != nil || r.Builtins != nil || r.Kinds != nil && !r.names(kind):
+		return script.Maybe
 	}
-	return slices.ContainsFunc(p.rules.Rules, denies) || slices.ContainsFunc(p.rules.Project, denies)
+	return script.Yes
 }

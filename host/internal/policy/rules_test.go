@@ -487,7 +487,7 @@ func TestProposals(t *testing.T) {
 	}
 }
 
-// TestHostOf checks that rules about domains see through the notations of an address.
+// TestHostOf checks that rules about domains recognize all notations of an address.
 func TestHostOf(t *testing.T) {
 	for host, want := range map[string]string{
 		"Example.ORG.": "example.org", "127.0.0.1": "127.0.0.1", "::ffff:127.0.0.1": "127.0.0.1", "::ffff:7f00:1": "127.0.0.1", "::ffff:127.0.0.1%lo": "127.0.0.1", "fe80::1%eth0": "fe80::1",

@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// TestSubset checks that scripts with a construct that can run unlisted programs are refused. The harmless form of each
+// TestSubset checks that scripts with a construct that can run unlisted programs are refused. The harmless form of the
 // construct must be accepted.
 func TestSubset(t *testing.T) {
 	p := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "ls *", "cat *", "git status *", "sort *", "rg *", "tar *", "find *", "wc *")}})

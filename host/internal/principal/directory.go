@@ -21,7 +21,8 @@ type Block struct {
 	Grant
 	// Users lists user ids. A client on a Unix socket with one of these ids is authenticated as this principal.
 	Users []int
-	// Issuer is the name of the issuer whose tokens authenticate the principal. Empty means none.
+	// Issuer is the name of the issuer whose tokens authenticate the principal. Empty means that no issuer
+	// authenticates the principal.
 	Issuer string
 	// Claims are the values that a token of the issuer must have.
 	Claims map[string]string

@@ -97,6 +97,32 @@ func request(t *testing.T, token string) *http.Request {
 	return r
 }
 
+// TestScopesChoosePrincipal checks that the scopes of a token can decide which principal it stands for.
+func TestScopesChoosePrincipal(t *testing.T) {
+	p := newProvider(t)
+	claim := func(scope string) map[string]string { return map[string]string{"scope": scope} }
+	d := NewDirectory(func() Blocks {
+		return Blocks{
+			Issuers: []Issuer{{Name: "local", URL: p.url, Audience: "toolhost"}},
+			Principals: []Block{
+				{Name: "empty", Grant: Grant{Rights: Call}, Issuer: "local", Claims: claim(" ")},
+				{Name: "writer", Grant: Grant{Rights: Call}, Issuer: "local", Claims: claim("tools:write")},
+				{Name: "both", Grant: Grant{Rights: Call}, Issuer: "local", Claims: claim("tools:read tools:log")},
+				{Name: "reader", Grant: Grant{Rights: Call}, Issuer: "local", Claims: claim("tools:read")},
+			},
+		}
+	}, nil)
+	for scope, want := range map[any]string{
+		"tools:write": "writer/7", "openid tools:read tools:write": "writer/7", "tools:read": "reader/7", "tools:log openid tools:read": "both/7",
+		"tools:writer": "", "tools": "", "": "",
+	} {
+		who, err := d.Authenticate(request(t, p.token(t, "ec", map[string]any{"scope": scope})))
+		if want == "" && err == nil || want != "" && (err != nil || who.Name != want) {
+			t.Errorf("%q: %+v, %v; want %q", scope, who, err, want)
+		}
+	}
+}
+
 func TestIssuer(t *testing.T) {
 	p := newProvider(t)
 	blocks := Blocks{
@@ -142,8 +168,8 @@ func TestIssuer(t *testing.T) {
 			t.Errorf("%s: %+v", name, who)
 		}
 	}
-	// A new key is requested when a token has it. The answer to an earlier request can arrive first, so this can take two
-	// attempts. A known key needs no request.
+	// A token with an unknown key must cause a request for the keys. The answer to an earlier request can arrive first, so
+	// this can take two attempts. A token with a known key must not cause a request.
 	p.publish("next")
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, err := d.Authenticate(request(t, p.token(t, "next", nil)))

@@ -21,15 +21,16 @@ type Issuer struct {
 	Name string
 	// URL is the issuer's identifier, as in the claim "iss". Its keys are found through its discovery document.
 	URL string
-	// Audience must be in the claim "aud" of each token. If it is empty, Resource must be there instead.
+	// Audience is the value that the claim "aud" of each token must contain. If Audience is empty, the claim must contain
+	// Resource.
 	Audience string
-	// Resource is the URL under which clients reach this server, such as https://tools.example.com/mcp. With it, clients
-	// that have no token learn from which issuer to get one (RFC 9728). Empty means that they do not.
+	// Resource is the URL under which clients reach this server, such as https://tools.example.com/mcp. If Resource is
+	// set, the answer to a client without a token names the issuers from which the client can get a token (RFC 9728).
 	Resource string
 	// Scopes are the scopes that each token must have, separated by spaces.
 	Scopes string
-	// ClientID and ClientSecret are the credentials of the web console at the provider. An empty ClientID means that nobody
-	// can log in to the console there. A public client has no secret.
+	// ClientID and ClientSecret are the credentials of the web console at the provider. An empty ClientID means that
+	// nobody can log in to the console through this provider. A public client has no secret.
 	ClientID, ClientSecret string
 }
 
@@ -110,8 +111,8 @@ func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*
 	return issuer, out, nil
 }
 
-// accessToken returns an error if a token with a valid signature is not an access token for this server. An issuer signs
-// ID tokens with the same keys, and their audience is a client.
+// accessToken returns an error if a token with a valid signature is not an access token for this server. An issuer also
+// signs ID tokens with the same keys. The audience of an ID token is a client.
 func accessToken(raw string, token *oidc.IDToken, issuer *Issuer) error {
 	audience := func(a string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(issuer.Resource, "/") }
 	if issuer.Audience == "" && !slices.ContainsFunc(token.Audience, audience) { // otherwise, the verifier checked the audience
@@ -139,11 +140,14 @@ func accessToken(raw string, token *oidc.IDToken, issuer *Issuer) error {
 	return nil
 }
 
+// scopeClaims are the claims that list scopes.
+var scopeClaims = []string{"scope", "scp"}
+
 // scopes reports whether the token has all wanted scopes. Issuers list the scopes in the claim "scope" (RFC 9068), or in
 // "scp".
 func (c *claims) scopes(wanted string) bool {
 	var have []string
-	for _, name := range []string{"scope", "scp"} {
+	for _, name := range scopeClaims {
 		switch value := c.All[name].(type) {
 		case string:
 			have = append(have, strings.Fields(value)...)
@@ -214,12 +218,15 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 }
 
 // The method "match" reports whether the verified claims contain all wanted values. A claim with a list must contain the
-// value.
+// value. A text that lists scopes, with spaces between them, must contain all scopes of the value.
 func (c *claims) match(wanted map[string]string) bool {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		switch value := c.All[name].(type) {
 		case string:
-			if value != wanted[name] {
+			if value == wanted[name] {
+				continue
+			}
+			if strings.TrimSpace(wanted[name]) == "" || !slices.Contains(scopeClaims, name) || !(&claims{All: map[string]any{name: value}}).scopes(wanted[name]) {
 				return false
 			}
 		case []any:

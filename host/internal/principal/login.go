@@ -23,8 +23,9 @@ func (d *Directory) LoginIssuers() []string {
 }
 
 // BeginLogin begins the login of a person at an issuer, with an authorization code and PKCE (RFC 7636). It returns the
-// address to open in the browser. The issuer sends the browser to the address redirect with the state and a code. The
-// function exchange returns the access token for the code, with which [Directory.Authenticate] accepts requests.
+// address to open in the browser. The issuer then redirects the browser to the address in "redirect", with the state
+// and a code. The function "exchange" returns the access token for the code. [Directory.Authenticate] accepts requests
+// with this token.
 func (d *Directory) BeginLogin(issuer, redirect, state string) (address string, exchange func(ctx context.Context, code string) (token string, err error), err error) {
 	issuers := d.Blocks().Issuers
 	at := slices.IndexFunc(issuers, func(i Issuer) bool { return i.Name == issuer && i.ClientID != "" })
@@ -56,7 +57,7 @@ func (d *Directory) BeginLogin(issuer, redirect, state string) (address string, 
 	return cfg.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), wanted), exchange, nil
 }
 
-// LoginIssuer returns the identifier of an issuer, as in the parameter iss of its answers (RFC 9207).
+// LoginIssuer returns the identifier of an issuer, as in the parameter "iss" of the issuer's answers (RFC 9207).
 func (d *Directory) LoginIssuer(name string) string {
 	for _, i := range d.Blocks().Issuers {
 		if i.Name == name {

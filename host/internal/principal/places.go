@@ -16,7 +16,7 @@ type places struct {
 	by map[string]string
 }
 
-// The method "pin" returns a grant in which the paths of workspaces contain no symbolic links. The argument all contains
+// The method "pin" returns a grant in which the paths of workspaces contain no symbolic links. The argument "all" contains
 // the workspaces of all principals. If a path leads through a link in a workspace, pin replaces the path with "", which
 // permits nothing.
 func (p *places) pin(g Grant, all []string) Grant {

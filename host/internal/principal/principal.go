@@ -23,9 +23,9 @@ type Rights uint8
 // The rights of principals.
 const (
 	Call       Rights = 1 << iota // run tools
-	Answer                        // answer the permission asks of other principals
-	Log                           // read the status, the statistics and the asks
-	Administer                    // give answers to permission asks that also apply to later calls
+	Answer                        // answer permission requests of other principals
+	Log                           // read the status, the statistics and the permission requests
+	Administer                    // give answers to permission requests, also for later calls
 	All        = Call | Answer | Log | Administer
 )
 
@@ -37,7 +37,7 @@ var rightNames = []struct {
 // Roles maps the name of each role to its rights.
 var Roles = map[string]Rights{"caller": Call, "viewer": Log, "approver": Log | Answer, "administrator": Log | Answer | Administer}
 
-// ParseRights returns the rights with the given names. unknown is the first name that is not a right.
+// ParseRights returns the rights with the given names. The result "unknown" is the first name that is not a right.
 func ParseRights(names []string) (r Rights, unknown string) {
 	for _, name := range names {
 		i := slices.IndexFunc(rightNames, func(n struct {
@@ -71,12 +71,13 @@ type Grant struct {
 	// Workspaces lists the directories in which calls are allowed to run. "DIR/*" permits each directory directly inside
 	// DIR, and "*" permits every directory. An empty list permits only the workspace in which the host was started.
 	Workspaces []string
-	// Tools contains globs for the full names of tools, such as "read" and "jira:*". A nil list permits all agent tools.
-	// If Fields is also nil, it also permits all field tools.
+	// Tools contains globs for the full names of tools, such as "read" and "jira:*". A nil list permits all agent
+	// tools. If both Tools and Fields are nil, all field tools are also permitted.
 	Tools []string
 	// Fields lists field namespaces whose tools the principal is allowed to call, in addition to Tools.
 	Fields []string
-	// AnswersFor lists the principals whose asks this principal is allowed to answer. A nil list means all principals.
+	// AnswersFor lists the principals whose permission requests this principal is allowed to answer. A nil list means
+	// all principals.
 	AnswersFor []string
 	// MaxCalls is the maximum number of concurrent calls. Zero means no limit.
 	MaxCalls int
@@ -96,7 +97,7 @@ type Principal struct {
 	// sessions, processes and directories of its own.
 	Local bool
 	// Interactive marks a client that the local user started, so that the user of the client is the local user. Such a
-	// client can answer the asks of its own calls.
+	// client can answer the permission requests of its own calls.
 	Interactive bool
 
 	within *endpoint // nil without an endpoint
@@ -121,7 +122,7 @@ func (p *Principal) Endpoint(namespace, name string) string {
 	if p.within == nil || p.within.tools == nil || matchesAny(p.within.tools, namespace, name) {
 		return ""
 	}
-	if namespace != "" && slices.Contains(p.within.tools, namespace+":*") { // also prompts and resources, whose names contain slashes
+	if namespace != "" && slices.Contains(p.within.tools, namespace+":*") { // matches also prompts and resources, whose names contain slashes
 		return ""
 	}
 	return p.within.name
@@ -159,7 +160,7 @@ func unixName(uid int) string { return "unix:" + strconv.Itoa(uid) }
 // Has reports whether the grant contains all of the given rights.
 func (g *Grant) Has(r Rights) bool { return g.Rights&r == r }
 
-// ToolAllowed reports whether the principal is allowed to call a tool, also within its endpoint. The argument namespace
+// ToolAllowed reports whether the principal is allowed to call a tool, also within its endpoint. The argument "namespace"
 // is empty for an agent tool.
 func (p *Principal) ToolAllowed(namespace, name string) bool {
 	if p.Endpoint(namespace, name) != "" {
@@ -175,7 +176,7 @@ func (p *Principal) ToolAllowed(namespace, name string) bool {
 }
 
 // WorkspaceAllowed reports whether calls of the principal are allowed to run in a directory. The path dir must be
-// absolute and without symbolic links. The argument start is the workspace in which the host was started. Neither start
+// absolute and without symbolic links. The argument "start" is the workspace in which the host was started. Neither start
 // nor the workspaces of the grant are allowed to contain symbolic links.
 func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	if len(p.Workspaces) == 0 {
@@ -217,7 +218,7 @@ func (p *Principal) DefaultWorkspace(start string) string {
 	return start
 }
 
-// MayAnswer reports whether the principal is allowed to answer a permission ask of another principal.
+// MayAnswer reports whether the principal is allowed to answer a permission request of another principal.
 func (p *Principal) MayAnswer(asker string) bool {
 	return p.Has(Answer) && p.Name != asker && (p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// TestResource checks which tokens a protected resource accepts, and what it tells the other clients.
+// TestResource checks which tokens a protected resource accepts. It also checks the status and the challenge that it
+// sends to other clients.
 func TestResource(t *testing.T) {
 	p := newProvider(t)
 	const resource = "https://tools.example/mcp"

@@ -26,7 +26,7 @@ const TokenPrefix = "toolhost_"
 
 // Token is a token of the store, without its secret.
 type Token struct {
-	// ID identifies the token in lists. It reveals nothing of the secret.
+	// ID identifies the token in lists. It reveals no part of the secret.
 	ID string `json:"id"`
 	// Principal is the name of the principal that the token authenticates.
 	Principal string `json:"principal"`
@@ -256,7 +256,7 @@ func (t *Tokens) load() (*tokensFile, error) {
 
 func (t *Tokens) file() ownfile.File { return ownfile.File{Path: t.Path(), Name: "the token store"} }
 
-// The method "change" locks the store, calls the function do, and replaces the file atomically.
+// The method "change" locks the store, calls the function "do", and replaces the file atomically.
 func (t *Tokens) change(do func(f *tokensFile, now time.Time) error) error {
 	return t.file().Change(func() (any, error) {
 		f, err := t.load()

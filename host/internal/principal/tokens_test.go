@@ -54,7 +54,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOfOthers checks that the use of one token reveals the expiry of other, unused tokens.
+// TestClockOfOthers checks that the use of one token records the time. Another token that has expired by then must stay
+// invalid, although it was never used.
 func TestClockOfOthers(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := store(t, &now)
@@ -71,7 +72,8 @@ func TestClockOfOthers(t *testing.T) {
 	}
 }
 
-// TestClockAfterCreation sets the clock back after a time that the store knows only from the creation of another token.
+// TestClockAfterCreation checks that an expired token remains invalid when the clock is set back. The store knows the later
+// time only because another token was created then.
 func TestClockAfterCreation(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := store(t, &now)

@@ -13,22 +13,25 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// nowhere is a path that cannot exist. It stands for the intersection of two lists of paths that have no element in common,
-// because an empty list would have another meaning.
+// nowhere is a path that cannot exist. It replaces the empty intersection of two lists of paths, because an empty list
+// would have a different meaning, for example all paths.
 const nowhere = "/dev/null/nowhere"
 
-// intersection builds the configuration out that permits what both old and now permit.
+// intersection builds the configuration in the field "out", which permits only what both the configuration "old" and
+// the configuration "now" permit.
 type intersection struct {
 	old, now, out *config.Config
 	texts         []string
 }
 
-// Intersect returns the configuration old without the rights that the configuration now takes away: roots, tools, plugins,
-// permissions, principals and limits. Everything else stays as in old, so that programs that only now names cannot make it
-// fail. A right that is not literally in both configurations is taken away.
+// Intersect returns the configuration "old" without the rights that the configuration "now" removes: roots, tools,
+// plugins, permissions, principals and limits. All other settings are those of the configuration "old", so that
+// programs that appear only in the configuration "now" cannot make the result fail. A right is removed unless it is
+// literally in both configurations.
 //
-// The list taken describes each change. It is empty if now takes nothing away. The field Restricted of the result also has
-// what earlier intersections took away. The result shares memory with both arguments, which must not change.
+// The list "taken" describes each removed right. It is empty if nothing was removed. The field Restricted of the result
+// also contains the descriptions from earlier intersections. The result shares memory with both arguments, so the
+// arguments must not change.
 func Intersect(old, now *config.Config) (out *config.Config, taken []string) {
 	result := *old
 	x := &intersection{old: old, now: now, out: &result}
@@ -47,8 +50,8 @@ func (x *intersection) add(format string, a ...any) {
 	x.texts = append(x.texts, fmt.Sprintf(format, a...))
 }
 
-// stricter sets a setting with ordered values to the stricter one of its value and now. The parameter order begins with the
-// most permissive value.
+// The method "stricter" sets a setting with ordered values to the stricter one of its current value and the value
+// "now". The parameter "order" begins with the most permissive value.
 func (x *intersection) stricter(name string, value *string, now string, order ...string) {
 	if slices.Index(order, now) > slices.Index(order, *value) {
 		*value = now
@@ -56,7 +59,7 @@ func (x *intersection) stricter(name string, value *string, now string, order ..
 	}
 }
 
-// both sets a permission to false unless both configurations grant it.
+// The method "both" sets a permission to false unless both configurations grant it.
 func (x *intersection) both(value *bool, now bool, format string, a ...any) {
 	if *value && !now {
 		*value = false
@@ -64,7 +67,7 @@ func (x *intersection) both(value *bool, now bool, format string, a ...any) {
 	}
 }
 
-// either sets a restriction to true if one of the configurations has it.
+// The method "either" sets a restriction to true if one of the configurations has it.
 func (x *intersection) either(value *bool, now bool, format string, a ...any) {
 	if !*value && now {
 		*value = true
@@ -72,7 +75,7 @@ func (x *intersection) either(value *bool, now bool, format string, a ...any) {
 	}
 }
 
-// lower lowers a limit. Zero means no limit.
+// The function "lower" lowers a limit. Zero means no limit.
 func lower[N cmp.Ordered](x *intersection, value *N, now N, name string) {
 	var none N
 	if now != none && (*value == none || now < *value) {
@@ -81,8 +84,9 @@ func lower[N cmp.Ordered](x *intersection, value *N, now N, name string) {
 	}
 }
 
-// common returns the elements that both lists have, in the order of the first list. It returns the list a itself if b has
-// all its elements, because a plugin restarts when a nil list becomes an empty one. Otherwise, the result is not nil.
+// The function "common" returns the elements that are in both lists, in the order of the list a. If b contains all
+// elements of a, the result is a itself, because a plugin restarts if a nil list becomes an empty list. Otherwise, the
+// result is not nil.
 func common(a, b []string) []string {
 	if len(lost(a, b)) == 0 {
 		return a
@@ -96,7 +100,7 @@ func common(a, b []string) []string {
 	return out
 }
 
-// orAll returns the elements that both lists have. A nil list permits everything.
+// orAll returns the elements that are in both lists. A nil list stands for all elements.
 func orAll(a, b []string) []string {
 	switch {
 	case a == nil:
@@ -157,7 +161,7 @@ func (x *intersection) plugins() {
 			if slices.Contains(x.now.Off, p.Name) && !slices.Contains(x.out.Off, p.Name) {
 				x.out.Off = append(slices.Clone(x.out.Off), p.Name)
 			}
-			if slices.Contains(x.now.LeftOut, p.Name) { // its binary is missing at the moment, which is no decision of the operator
+			if slices.Contains(x.now.LeftOut, p.Name) { // not removed, only missing at the moment
 				plugins = append(plugins, p)
 				continue
 			}
@@ -224,7 +228,7 @@ func (x *intersection) limits(p, now *config.Plugin) {
 	l, m := &p.Confinement.Limits, now.Confinement.Limits
 	for _, limit := range []struct {
 		what          string
-		is, will      uint64 // the limits that apply, 0 for none
+		is, will      uint64 // the limits that apply; 0 means no limit
 		mine, setting *uint64
 	}{
 		{"memory", a.Limits.Memory, b.Limits.Memory, &l.Memory, &m.Memory}, {"processes", a.Limits.Processes, b.Limits.Processes, &l.Processes, &m.Processes},

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestIntersect checks, for each pair of configurations that differ in one right, that the intersection permits no more
-// than either of them, and that it takes something away exactly if the new configuration does.
+// TestIntersect checks pairs of configurations that differ in one right. The intersection must permit no more than
+// either configuration. It must remove a right exactly if the new configuration does so.
 func TestIntersect(t *testing.T) {
 	read, _ := reader(t)
 	// The intersection ignores hooks, because a hook that does not work would stop all calls. Rules of the new
-	// configuration become rules of the kind that only restricts.
+	// configuration are converted to the kind of rules that can only restrict.
 	ignored := []string{"the hook", "the rule", "permissions.programs.ask lacks", "permissions.programs.allow has", "permissions.programs.ask has"}
 	more := func(texts []string) (out []string) {
 		for _, text := range texts {
@@ -55,7 +55,7 @@ func TestIntersect(t *testing.T) {
 	}
 }
 
-// confines reports whether a right that is taken away is part of the sandbox of a process.
+// confines reports whether a removed right, described by a text, is part of the sandbox of a process.
 func confines(text string) bool {
 	return !strings.HasSuffix(text, " is removed") && !strings.HasSuffix(text, " is disabled") && !strings.HasPrefix(text, "max_concurrent")
 }

@@ -7,15 +7,16 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// listed reports whether only listed programs may run.
+// The function "listed" reports whether only listed programs may run.
 func listed(p *config.Permissions) bool { return p.AllowList || p.Programs.Listed }
 
-// free reports whether a call without a matching rule is allowed.
+// The function "free" reports whether a call without a matching rule is allowed.
 func free(p *config.Permissions) bool {
 	return cmp.Or(p.Default, "allow") == "allow" && !listed(p)
 }
 
-// plain reports whether a rule only permits what a free configuration permits without the rule.
+// The function "plain" reports whether a rule permits only calls that need no rule in a configuration for which the
+// function "free" returns true.
 func plain(r *config.PermissionRule) bool {
 	return r.Set == nil && r.Builtins == nil && !slices.Contains(r.Kinds, "external_directory")
 }
@@ -28,9 +29,9 @@ func find(in []config.PermissionRule, r *config.PermissionRule) *config.Permissi
 	return &in[i]
 }
 
-// The method "permissions" keeps the rules that permit calls if both configurations have them, and the rules that restrict
-// calls if one of them has them. The rules that restrict calls only in the new configuration become rules like those of a
-// project file, which cannot permit what the other rules deny.
+// The method "permissions" keeps a rule that permits calls if it is in both configurations, and a rule that restricts
+// calls if it is in one of them. A restricting rule that is only in the new configuration becomes like a rule of a
+// project file: it cannot permit calls that other rules deny.
 func (x *intersection) permissions() {
 	old, now := x.old.Permissions, x.now.Permissions
 	p := &x.out.Permissions
@@ -68,7 +69,8 @@ func commands(rules []config.PermissionRule, name string) []string {
 	return rules[i].Commands
 }
 
-// oldRule decides on a rule of the old configuration.
+// oldRule adds a rule of the old configuration to the result. If the rule permits calls, oldRule restricts it to calls
+// that the new configuration also permits.
 func (x *intersection) oldRule(r *config.PermissionRule) {
 	p, now := &x.out.Permissions, &x.now.Permissions
 	is := find(now.Rules, r)
@@ -92,7 +94,8 @@ func (x *intersection) oldRule(r *config.PermissionRule) {
 	}
 }
 
-// newRule decides on a rule of the new configuration.
+// newRule adds a rule of the new configuration to the result if the rule restricts calls, or if the old configuration
+// permits the same calls.
 func (x *intersection) newRule(r *config.PermissionRule) {
 	old := &x.old.Permissions
 	was := find(old.Rules, r)
@@ -109,7 +112,7 @@ func (x *intersection) newRule(r *config.PermissionRule) {
 	}
 }
 
-// restrict adds a rule that cannot permit anything.
+// restrict adds a rule like a rule of a project file, which cannot permit calls that other rules deny.
 func (x *intersection) restrict(r *config.PermissionRule) {
 	p := &x.out.Permissions
 	if same(p.Project, r) || same(p.Rules, r) {
@@ -125,8 +128,8 @@ func same(rules []config.PermissionRule, r *config.PermissionRule) bool {
 	return slices.ContainsFunc(rules, func(o config.PermissionRule) bool { return o.Same(r) })
 }
 
-// meet returns a rule that matches the calls that both rules match literally. ok is false without such calls, or if the
-// rules differ in what they do with a call.
+// meet returns a rule for the calls that both rules match. It compares the conditions of the rules literally. ok is
+// false if no call matches both rules, or if the rules have different effects on a call.
 func meet(a, b *config.PermissionRule) (out config.PermissionRule, ok bool) {
 	if a.Set != nil || b.Set != nil || (a.Builtins == nil) != (b.Builtins == nil) {
 		return out, false

@@ -37,14 +37,14 @@ func (c *comparison) principal(old, now *principal.Block) {
 	for _, id := range now.Users {
 		c.when(!slices.Contains(old.Users, id), "user %d is %s", id, name)
 	}
-	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)), "other tokens are accepted for %s", name)
+	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)), "different tokens are accepted for %s", name)
 	c.limit("calls of "+name, uint64(old.MaxCalls), uint64(now.MaxCalls))
 	c.limit("sessions of "+name, uint64(old.MaxSessions), uint64(now.MaxSessions))
 	c.limit("bytes of output files of "+name, uint64(old.MaxOutput), uint64(now.MaxOutput))
 }
 
-// wider records a change if now permits values that old did not permit. A nil list permits all values. If narrow is
-// set, a list that is not empty permits more than a nil list.
+// The method "wider" records a change if the list "now" permits values that the list "old" did not permit. A nil list
+// permits all values. If the argument "narrow" is true, a non-empty list permits more than a nil list.
 func (c *comparison) wider(what, all string, old, now []string, narrow bool) {
 	if now != nil {
 		now = lost(now, []string{nowhere})

@@ -65,8 +65,8 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 	}
 }
 
-// ranked compares a setting with ordered values. The parameter order lists the values and begins with the most
-// permissive value.
+// The method "ranked" compares a setting with ordered values. The parameter "order" lists the values and begins with
+// the most permissive value.
 func (c *comparison) ranked(name, old, now string, order ...string) {
 	show := func(s string) string {
 		if s == "" {

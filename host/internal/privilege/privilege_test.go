@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// reader returns a function that loads a configuration from a text in which braces stand for blocks. dir is the directory
-// of the configuration.
+// reader returns a function that loads a configuration from a text. In the text, braces stand for blocks. The result
+// "dir" is the directory of the configuration.
 func reader(t *testing.T) (read func(text string) *config.Config, dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -37,7 +37,7 @@ type Client struct {
 	ended bool
 }
 
-// Start wraps the client of a call. The call must already have its ticket. The argument name is the name of the call's
+// Start wraps the client of a call. The call must already have its ticket. The argument "name" is the name of the call's
 // tool. If every is 0, the default applies. The caller must call Stop at the end of the call.
 func Start(c *call.Call, name string, client call.Client, every time.Duration) *Client {
 	if every <= 0 {
@@ -63,7 +63,7 @@ func (p *Client) Stop() {
 // ReachesPerson reports whether a person can answer the asks of the client.
 func (p *Client) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
 
-// Decided reports whether permission asks of the client are answered without a person.
+// Decided reports whether permission requests of the client are answered without a person.
 func (p *Client) Decided() bool { return call.Decided(p.Client) }
 
 // Log implements [tool.Logger].
@@ -139,5 +139,5 @@ func (p *Client) activity() (doing string, since time.Time) {
 		}
 		return "waits for " + w.Label, p.began
 	}
-	return p.name + " waits for permission or for room beside other calls", p.began
+	return p.name + " waits for permission, or until fewer other calls run", p.began
 }

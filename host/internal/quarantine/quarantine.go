@@ -14,13 +14,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
 
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/ownfile"
 )
 
@@ -266,7 +266,7 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-var validID = regexp.MustCompile(`^[0-9a-f]{12}$`)
+var validID = lazyregexp.New(`^[0-9a-f]{12}$`)
 
 // Get returns the entry with an ID. The error is [fs.ErrNotExist] for an unknown ID.
 func (s *Store) Get(id string) (*Entry, error) {

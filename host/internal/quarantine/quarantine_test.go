@@ -46,7 +46,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestFlood checks that many or large entries displace neither earlier entries nor entries of other directories.
+// TestFlood checks that many or large new entries do not displace earlier entries or entries of other directories.
 func TestFlood(t *testing.T) {
 	s := Open(t.TempDir())
 	s.max, s.bytes = 20, 100_000
@@ -59,7 +59,7 @@ func TestFlood(t *testing.T) {
 		return e
 	}
 	kept := []*Entry{keep("/a", now.Add(-48*time.Hour), 10), keep("/b", now, 10), keep("/a", now.Add(-48*time.Hour), 10)}
-	mine := &Entry{At: now, Kind: File, Root: "/a", Path: "/a/mine/x"} // in the same hour
+	mine := &Entry{At: now, Kind: File, Root: "/a", Path: "/a/mine/x"} // an entry of another path in the same hour
 	if err := s.Keep(mine); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 //
 // A quota limits the calls at the same time, the calls a minute and the bytes a minute. A breaker stops the calls of a
 // subject that keeps failing. A call over a limit is refused at once, with the time after which another try can succeed.
-// It never waits, because a waiting call would hold resources that other subjects need.
+// Calls never wait for a quota, because a waiting call would hold resources that other subjects need.
 package quota
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
-// Subject is what a quota limits, such as "field:github" or "principal:ci". The name "*" stands for each subject of the
-// kind that has no quota of its own.
+// Subject identifies a field namespace or a principal that a quota limits, such as "field:github" or "principal:ci".
+// The name "*" stands for each subject of that kind without a quota of its own.
 type Subject string
 
 // Kinds of subjects.
@@ -32,13 +32,13 @@ func Field(name string) Subject { return Subject(KindField + ":" + name) }
 // Principal returns the subject of a principal.
 func Principal(name string) Subject { return Subject(KindPrincipal + ":" + name) }
 
-// ParseSubject splits a subject into its kind and its name. ok is false for a text that is no subject.
+// ParseSubject splits a subject into its kind and its name. ok is false if the text is not a subject.
 func ParseSubject(text string) (kind, name string, ok bool) {
 	kind, name, ok = strings.Cut(text, ":")
 	return kind, name, ok && name != "" && (kind == KindField || kind == KindPrincipal)
 }
 
-// any returns the subject that stands for each subject of the same kind.
+// The method "any" returns the subject that stands for each subject of the same kind.
 func (s Subject) any() Subject {
 	kind, _, _ := strings.Cut(string(s), ":")
 	return Subject(kind + ":*")
@@ -48,10 +48,11 @@ func (s Subject) any() Subject {
 type Limits struct {
 	// Parallel is the maximum number of calls at the same time.
 	Parallel int
-	// CallsPerMinute is the number of calls that become available in a minute. As many can be saved up.
+	// CallsPerMinute is the number of calls that become available in a minute. Unused calls accumulate up to this
+	// number.
 	CallsPerMinute int
 	// BytesPerMinute is the number of bytes of arguments and results that become available in a minute. A call starts if
-	// at least one byte is available, because the size of its result is unknown then.
+	// at least one byte is available, because the size of the result is unknown at the start.
 	BytesPerMinute uint64
 	Breaker        Breaker
 }
@@ -60,26 +61,40 @@ type Limits struct {
 type Breaker struct {
 	// Failures is the number of failures in a row after which calls are refused.
 	Failures int
-	// Pause is the time for which calls are refused. After it, one call tries whether the subject works again.
+	// Pause is the time for which calls are refused. After the pause, one trial call determines whether the subject
+	// works again.
 	Pause time.Duration
 }
 
 // Rules contains the limits of subjects.
 type Rules map[Subject]Limits
 
-// of returns the limits of a subject. ok is false if the subject has none. The name of a principal can consist of the name
-// of its block, "/", and a name in the block. The limits of the block then apply to each of its principals separately.
+// The method "of" returns the limits of a subject. ok is false if the subject has no limits. The name of a principal
+// can consist of the name of its block, "/", and a name in the block. The limits of the block then apply to each of its
+// principals separately.
 func (r Rules) of(s Subject) (l Limits, ok bool) {
-	block, _, _ := strings.Cut(string(s), "/")
-	for _, name := range []Subject{s, Subject(block), s.any()} {
-		if l, ok = r[name]; ok {
-			return l, true
-		}
-	}
-	return l, false
+	l, ok = r[r.Block(s)]
+	return l, ok
 }
 
-// Stricter returns the limits that permit only what both r and other permit.
+// Block returns the subject of the block whose limits apply to s. It returns s if no block applies.
+func (r Rules) Block(s Subject) Subject {
+	block, _, _ := strings.Cut(string(s), "/")
+	for _, name := range []Subject{s, Subject(block), s.any()} {
+		if _, ok := r[name]; ok {
+			return name
+		}
+	}
+	return s
+}
+
+// Of returns the limits of a subject, also those of its block or of all subjects of its kind.
+func (r Rules) Of(s Subject) Limits {
+	l, _ := r.of(s)
+	return l
+}
+
+// Stricter returns limits that permit a call only if both r and other permit the call.
 func (r Rules) Stricter(other Rules) Rules {
 	out := make(Rules)
 	for _, rules := range []Rules{r, other} {
@@ -95,7 +110,7 @@ func (r Rules) Stricter(other Rules) Rules {
 	return out
 }
 
-// lower returns the lower one of two limits. Zero means no limit.
+// The function "lower" returns the lower one of two limits. Zero means no limit.
 func lower[N int | uint64](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -118,8 +133,8 @@ func (e *OverError) Error() string {
 	return fmt.Sprintf("%s is over its limit %s = %d", e.Subject, e.Limit, e.Maximum)
 }
 
-// Set counts the calls of all subjects. The zero value is ready. It is safe for concurrent use. Its limits can change with
-// each call, so it outlives changes of the configuration.
+// Set counts the calls of all subjects. The zero value is ready to use. A Set is safe for concurrent use. The limits
+// can change with each call, so one Set can be used across changes of the configuration.
 type Set struct {
 	mu sync.Mutex
 	by map[Subject]*account
@@ -138,11 +153,12 @@ type account struct {
 	refused      map[string]uint64
 }
 
-// bucket contains what a subject can still use. It fills up to the limit of a minute. A negative value is a debt.
+// bucket contains the number of calls or bytes that a subject can still use. The bucket fills up to the limit per
+// minute. A negative number must be refilled before the next call.
 type bucket struct {
 	left float64
 	at   time.Time
-	// known reports whether the bucket was filled before. A new bucket is full.
+	// The field "known" reports whether the bucket was filled before. A new bucket is full.
 	known bool
 }
 
@@ -155,7 +171,8 @@ func (b *bucket) fill(perMinute float64, now time.Time) {
 	b.left, b.at = min(b.left, perMinute), now
 }
 
-// change adapts the bucket to another limit. A higher limit applies at once, and a new limit begins with a full bucket.
+// change adapts the bucket to another limit. An increase is available at once. If there was no limit before, the bucket
+// begins full.
 func (b *bucket) change(old, now float64) {
 	if old == 0 {
 		b.known = false
@@ -182,15 +199,17 @@ type Pass struct {
 type Outcome struct {
 	// Bytes is the size of the arguments and the result.
 	Bytes int
-	// Ran reports whether the call reached its tool. The breakers ignore a call that did not.
+	// Ran reports whether the call reached its tool. The breakers ignore a call that did not reach its tool.
 	Ran bool
-	// Failed reports that the call failed. Down reports that it failed because the tool does not work, and not because
-	// of its arguments. Failed calls open the breaker of a principal, and only calls with Down open that of a field.
+	// Failed reports that the call failed. Down reports that the call failed because the tool does not work, and not
+	// because of the arguments. The breaker of a principal counts all failed calls. The breaker of a field counts only
+	// calls with Down.
 	Failed, Down bool
 }
 
-// Enter permits a call of some subjects, or returns an [*OverError]. A call that is refused for one subject uses nothing of
-// the others. The result is nil if no subject has a limit; its methods do nothing then.
+// Enter permits a call that counts for all given subjects, or returns an [*OverError]. If one subject refuses the call,
+// the quotas of the other subjects do not change. The result is nil if no subject has limits. The method Leave does
+// nothing for a nil Pass.
 func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +229,7 @@ func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 		}
 		all = append(all, a)
 	}
-	// The breakers come last, because a permit of a breaker that tries again must be followed by a call.
+	// Check the breakers last: if a breaker permits a trial call, this call must take place.
 	for i, a := range all {
 		if a.breaker == nil || a.breaker.TryAcquirePermit() {
 			continue
@@ -232,7 +251,7 @@ func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 	return &Pass{set: s, of: all}, nil
 }
 
-// over returns the limit that refuses another call, or nil.
+// The method "over" returns an error for a limit that another call would exceed, or nil. It does not check the breaker.
 func (a *account) over() *OverError {
 	l := a.limits
 	switch {
@@ -246,8 +265,8 @@ func (a *account) over() *OverError {
 	return nil
 }
 
-// back returns the permit of a breaker whose call is not made. Without an outcome, a breaker that tries again would wait
-// for ever.
+// The method "back" reopens a breaker that permitted a trial call, because the call did not reach its tool. Otherwise,
+// the breaker would wait forever for the outcome of the call.
 func (a *account) back() {
 	if a.breaker != nil && a.breaker.IsHalfOpen() {
 		a.breaker.Open()
@@ -291,11 +310,11 @@ func (s *Set) time() time.Time {
 	return time.Now()
 }
 
-// maxAccounts is the number of accounts from which the set forgets those that it does not need. An issuer can have any number
-// of principals.
+// maxAccounts is the number of accounts at which a set deletes unused accounts before it adds another one. An issuer
+// can have any number of principals.
 const maxAccounts = 4096
 
-// unused reports whether a new account would be the same, apart from its counters.
+// The method "unused" reports whether the account is equal to a new account, apart from the counters.
 func (a *account) unused() bool {
 	return a.running == 0 && (a.breaker == nil || a.breaker.IsClosed() && a.breaker.Metrics().Failures() == 0) &&
 		a.calls.left >= float64(a.limits.CallsPerMinute) && a.bytes.left >= float64(a.limits.BytesPerMinute)
@@ -338,19 +357,19 @@ type Status struct {
 	Parallel       int    `json:"parallel,omitempty"`
 	CallsPerMinute int    `json:"calls_per_minute,omitempty"`
 	BytesPerMinute uint64 `json:"bytes_per_minute,omitempty"`
-	// CallsLeft and BytesLeft are what the subject can use now. BytesLeft is negative after a result that was larger than
-	// the rest.
+	// CallsLeft and BytesLeft are the numbers of calls and bytes that the subject can use now. BytesLeft is negative
+	// after a result that was larger than the remaining number.
 	CallsLeft int   `json:"calls_left,omitempty"`
 	BytesLeft int64 `json:"bytes_left,omitempty"`
-	// Breaker is "closed" if calls are permitted, "open" if they are refused, and "trying" if one call tries whether the
-	// subject works again. It is empty for a subject without a breaker.
+	// Breaker is "closed" if calls are permitted, "open" if they are refused, and "trying" during a trial call. It is
+	// empty for a subject without a breaker.
 	Breaker string `json:"breaker,omitempty"`
 	// RetryAfter is the time in seconds after which another call can succeed. It is zero if a call can succeed now.
 	RetryAfter float64 `json:"retry_after,omitempty"`
 }
 
-// Status returns the use of the quotas in some rules, sorted by subject. It omits subjects that were not used yet, except
-// those that the rules name.
+// Status returns the use of the quotas in the given rules, sorted by subject. It omits subjects without calls, except
+// subjects that the rules name.
 func (s *Set) Status(rules Rules) []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// clock is a clock that tests move.
+// clock is a clock whose time tests can change.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -31,7 +31,7 @@ func newSet() (*Set, *clock) {
 	return &Set{now: c.time}, c
 }
 
-// enter returns the pass of a call that must be permitted.
+// enter starts a call that the quota must permit, and returns its pass.
 func enter(t *testing.T, s *Set, r Rules, subjects ...Subject) *Pass {
 	t.Helper()
 	p, err := s.Enter(r, subjects...)
@@ -41,7 +41,7 @@ func enter(t *testing.T, s *Set, r Rules, subjects ...Subject) *Pass {
 	return p
 }
 
-// refused checks that a call is refused by a limit and returns the error.
+// refused checks that the given limit refuses a call, and returns the error.
 func refused(t *testing.T, s *Set, r Rules, limit string, subjects ...Subject) *OverError {
 	t.Helper()
 	_, err := s.Enter(r, subjects...)
@@ -64,7 +64,7 @@ func TestParallel(t *testing.T) {
 		t.Errorf("a field without a quota is refused: %v", err)
 	}
 	first.Leave(Outcome{})
-	first.Leave(Outcome{}) // the second call must not free another place
+	first.Leave(Outcome{}) // a second Leave of the same pass must not free another slot
 	third := enter(t, s, r, "field:a")
 	refused(t, s, r, "parallel", "field:a")
 	second.Leave(Outcome{})
@@ -88,7 +88,7 @@ func TestCallsPerMinute(t *testing.T) {
 	c.pass(over.RetryAfter)
 	enter(t, s, r, "principal:ci").Leave(Outcome{})
 	refused(t, s, r, "calls_per_minute", "principal:ci")
-	c.pass(time.Hour) // a long pause saves up no more than the calls of one minute
+	c.pass(time.Hour) // after a long pause, no more calls are saved up than for one minute
 	for range 6 {
 		enter(t, s, r, "principal:ci").Leave(Outcome{})
 	}
@@ -118,14 +118,14 @@ func TestBreaker(t *testing.T) {
 	for range 2 {
 		fail("field:a", Outcome{Ran: true, Failed: true, Down: true})
 	}
-	fail("field:a", Outcome{Ran: true}) // a success ends the row
+	fail("field:a", Outcome{Ran: true}) // a success ends the row of failures
 	for range 3 {
 		fail("field:a", Outcome{Ran: true, Failed: true, Down: true})
 	}
 	refused(t, s, r, "breaker", "field:a")
 	time.Sleep(30 * time.Millisecond)
 	trial := enter(t, s, r, "field:a")
-	refused(t, s, r, "breaker", "field:a") // one call tries alone
+	refused(t, s, r, "breaker", "field:a") // only one trial call is allowed at a time
 	trial.Leave(Outcome{Ran: true})
 	fail("field:a", Outcome{Ran: true})
 
@@ -135,7 +135,7 @@ func TestBreaker(t *testing.T) {
 	if st := s.Status(r); st[1].Breaker != "open" || st[1].RetryAfter < 3000 {
 		t.Errorf("the status of the principal is %+v", st[1])
 	}
-	// A trial that does not reach its tool must not block the subject for ever.
+	// A trial call that does not reach its tool must not block the subject forever.
 	r["field:a"] = Limits{Breaker: Breaker{Failures: 1, Pause: 10 * time.Millisecond}}
 	fail("field:a", Outcome{Ran: true, Down: true})
 	time.Sleep(20 * time.Millisecond)
@@ -144,7 +144,8 @@ func TestBreaker(t *testing.T) {
 	fail("field:a", Outcome{Ran: true})
 }
 
-// TestRefusalUsesNothing checks that a call that one subject refuses uses nothing of another subject.
+// TestRefusalUsesNothing checks that if the quota of one subject refuses a call, the call does not use up the quota of
+// its other subject.
 func TestRefusalUsesNothing(t *testing.T) {
 	s, _ := newSet()
 	r := Rules{"principal:p": {CallsPerMinute: 3}, "field:a": {Parallel: 1}}
@@ -159,7 +160,7 @@ func TestRefusalUsesNothing(t *testing.T) {
 	refused(t, s, r, "calls_per_minute", "principal:p", "field:a")
 }
 
-// TestChangedRules checks that a change of the limits applies to the next call, while calls run.
+// TestChangedRules checks that changed limits apply to the next call, even while earlier calls run.
 func TestChangedRules(t *testing.T) {
 	s, _ := newSet()
 	held := enter(t, s, Rules{"field:a": {Parallel: 1}}, "field:a")
@@ -171,7 +172,8 @@ func TestChangedRules(t *testing.T) {
 	enter(t, s, Rules{"field:a": {Parallel: 1}}, "field:a").Leave(Outcome{})
 }
 
-// TestRaisedRate checks that a higher limit for a minute applies at once, and that a lower limit keeps no more than it allows.
+// TestRaisedRate checks that a raised limit of calls per minute applies at once, and that a lowered limit reduces the
+// calls that were saved up.
 func TestRaisedRate(t *testing.T) {
 	s, _ := newSet()
 	r := func(n int) Rules { return Rules{"field:a": {CallsPerMinute: n}} }
@@ -186,7 +188,7 @@ func TestRaisedRate(t *testing.T) {
 	refused(t, s, r(1), "calls_per_minute", "field:a")
 }
 
-// TestParallelUnderLoad checks that never more calls run than the limit allows.
+// TestParallelUnderLoad checks that the number of concurrent calls never exceeds the limit.
 func TestParallelUnderLoad(t *testing.T) {
 	var s Set
 	r := Rules{"field:a": {Parallel: 3}, "principal:*": {Parallel: 2}}

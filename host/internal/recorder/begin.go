@@ -16,21 +16,22 @@ import (
 
 // own contains the recordings that a host began.
 type own struct {
-	any atomic.Bool // whether by has entries; most hosts have none
+	any atomic.Bool // whether the map "by" has entries; for most hosts, it has none
 
 	mu sync.Mutex
 	by map[string]*began // by session
 }
 
-// began is a recording that began, or that could not begin.
+// The type "began" is a recording that began, or an attempt to begin a recording that failed.
 type began struct {
 	once sync.Once
 	tape *Tape // nil for a session that cannot be recorded
 }
 
-// Begin records a session in this process, unless it is recorded already or could not be recorded before. The function plan
-// returns the settings without Dir and Session, whose Path is the directory of the tapes. The directory keeps the newest
-// tapes only, as many as keep. A session that cannot be recorded goes on without a tape, and the reason is logged.
+// Begin begins to record a session in this process. It does nothing if the session is already recorded, or if an
+// earlier attempt failed. The function "plan" returns the settings without Dir and Session; Path must be the directory
+// of the tapes. Begin removes the oldest tapes in this directory, so that at most keep tapes remain. If the session
+// cannot be recorded, it continues without a tape, and the reason is logged.
 func (r *Recorder) Begin(session, id string, keep int, plan func() (Settings, error)) {
 	r.own.mu.Lock()
 	b := r.own.by[session]
@@ -43,7 +44,7 @@ func (r *Recorder) Begin(session, id string, keep int, plan func() (Settings, er
 		r.own.any.Store(true)
 	}
 	r.own.mu.Unlock()
-	b.once.Do(func() { // without the lock, because a large workspace takes long
+	b.once.Do(func() { // run this without the lock, because recording a large workspace takes a long time
 		t, err := r.begin(session, id, keep, plan)
 		if err != nil {
 			r.log().Warn("a session cannot be recorded, and its calls go on", "session", session, "error", err)
@@ -98,7 +99,7 @@ var tapeNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9]{8}T[0-9]{6}[.][0-9]{3}-.*[.]tape$`)
 })
 
-// makeRoom removes the oldest tapes so that at most keep remain. It leaves other files alone.
+// makeRoom removes the oldest tapes so that at most keep remain. It does not remove other files.
 func makeRoom(dir string, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -147,7 +148,7 @@ func (r *Recorder) endAll() {
 }
 
 func (r *Recorder) end(session string, b *began) {
-	b.once.Do(func() {}) // waits for a recording that is about to begin
+	b.once.Do(func() {}) // wait for a recording that is about to begin
 	if b.tape == nil {
 		return
 	}

@@ -1,8 +1,8 @@
 // Package recorder records calls on tapes. Most callers want [Recorder.Of] and [Start].
 //
 // [Start] makes a tape and listens on a socket in the state directory. Each host process with this state directory sends
-// the calls of the recorded session to the socket. The tape therefore has one writer, however many processes serve the
-// session, and the recording ends with the process that started it.
+// the calls of the recorded session to the socket. Therefore each tape has only one writer, even if many processes
+// serve the session. The recording ends when the process that started it ends.
 package recorder
 
 import (
@@ -26,14 +26,15 @@ func socketOf(dir, session string) string {
 	return filepath.Join(dir, hex.EncodeToString(h[:8])+".sock")
 }
 
-// Kinds of messages to the process that records.
+// These are the kinds of messages to the process that records.
 const (
 	kindSession = "session"
 	kindTool    = "tool"
 	kindCall    = "call"
 )
 
-// message is a message to the process that records, one JSON object a line. The answer is an object with an error.
+// message is a message to the process that records. Each message is a JSON object in one line. The answer is an object
+// with an error.
 type message struct {
 	Kind  string          `json:"kind"`
 	Value json.RawMessage `json:"value"`
@@ -80,7 +81,7 @@ func (r *Recorder) Of(session string) *Recording {
 	}
 	c, err := net.DialTimeout("unix", path, dialTimeout)
 	if err != nil {
-		return nil // a recording that was killed leaves its socket
+		return nil // the process of a killed recording leaves its socket
 	}
 	if old != nil {
 		old.close()
@@ -93,7 +94,7 @@ func (r *Recorder) Of(session string) *Recording {
 	return rec
 }
 
-// Close ends the recordings that [Recorder.Begin] began, and the connections to others.
+// Close ends the recordings that [Recorder.Begin] began, and the connections to the recordings of other processes.
 func (r *Recorder) Close() {
 	r.endAll()
 	r.mu.Lock()
@@ -135,12 +136,12 @@ func (r *Recording) close() {
 	_ = r.conn.Close() // only a connection
 }
 
-// Session sends the state of the session, unless it was sent before. The function state returns it.
+// Session sends the state of the session, unless it was sent before. The function "state" returns the state to send.
 func (r *Recording) Session(id string, state func() (tape.Session, error)) {
 	r.once(kindSession+" "+id, kindSession, func() (any, error) { return state() })
 }
 
-// Tool sends a tool, unless it was sent before. definition is the hash of its definition.
+// Tool sends a tool, unless the tool was sent before. The argument "definition" is the hash of the tool's definition.
 func (r *Recording) Tool(definition string, t tape.Tool) {
 	r.once(kindTool+" "+t.FullName()+" "+definition, kindTool, func() (any, error) { return t, nil })
 }
@@ -159,7 +160,7 @@ func (r *Recording) once(key, kind string, value func() (any, error)) {
 	r.fail(err)
 }
 
-// Call sends a call. After an error, the recording gets no more calls, because a tape with a gap could not be replayed.
+// Call sends a call. After an error, it sends no more calls, because a tape with a gap could not be replayed.
 func (r *Recording) Call(c tape.Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +175,7 @@ func (r *Recording) fail(err error) {
 	}
 	r.err = err
 	r.log.Warn("a session is no longer recorded, and its calls go on", "error", err)
-	_ = r.conn.Close() // the recording learns of the failure
+	_ = r.conn.Close() // this informs the recording of the failure
 }
 
 func (r *Recording) send(kind string, value any) error {

@@ -16,12 +16,13 @@ import (
 type Snapshot struct {
 	// Root is the workspace.
 	Root string
-	// Denied reports whether tools must not read a path, which is absolute. The tape does not contain such files.
+	// Denied reports whether tools must not read a file. The argument is an absolute path. The tape does not contain
+	// such files.
 	Denied func(path string) bool
-	// Exclude contains globs for paths relative to the workspace that the tape does not contain.
+	// Exclude contains globs for paths relative to the workspace. The tape does not contain the matching files.
 	Exclude []string
-	// MaxBytes and MaxFiles limit the files. A larger workspace is an error, because a tape with a part of it cannot be
-	// replayed.
+	// MaxBytes and MaxFiles limit the files. A larger workspace causes an error, because a tape that contains only a
+	// part of the workspace cannot be replayed.
 	MaxBytes int64
 	MaxFiles int
 }
@@ -32,7 +33,7 @@ type file struct {
 	path  string
 }
 
-// add writes the file to a tape. A file that was removed meanwhile is left out.
+// add writes the file to a tape. It omits a file that was removed in the meantime.
 func (f file) add(w *tape.Writer) error {
 	if f.entry.Link != "" || f.entry.Directory {
 		return w.AddFile(f.entry, nil)
@@ -47,8 +48,8 @@ func (f file) add(w *tape.Writer) error {
 	return w.AddFile(f.entry, content)
 }
 
-// list returns the files of the workspace, sorted by path, and descriptions of what it leaves out. A nil Snapshot has no
-// files.
+// list returns the files of the workspace, sorted by path, and descriptions of the files that it omits. A nil Snapshot
+// has no files.
 func (s *Snapshot) list() (files []file, left []string, err error) {
 	if s == nil {
 		return nil, nil, nil
@@ -95,9 +96,9 @@ func (s *Snapshot) list() (files []file, left []string, err error) {
 		files, bytes = append(files, file{entry, path}), bytes+size
 		switch {
 		case bytes > s.MaxBytes:
-			return fmt.Errorf("the workspace has more than %d MiB of files. Leave out what the calls do not need, such as --exclude node_modules, or raise the limit with --max-size", s.MaxBytes>>20)
+			return fmt.Errorf("the workspace has more than %d MiB of files. Exclude what the calls do not need, for example with --exclude node_modules, or raise the limit with --max-size", s.MaxBytes>>20)
 		case len(files) > s.MaxFiles:
-			return fmt.Errorf("the workspace has more than %d files. Leave out what the calls do not need, such as --exclude node_modules", s.MaxFiles)
+			return fmt.Errorf("the workspace has more than %d files. Exclude what the calls do not need, for example with --exclude node_modules", s.MaxFiles)
 		}
 		return nil
 	})
@@ -122,7 +123,7 @@ func (s *Snapshot) excludes(rel string) string {
 	return ""
 }
 
-// describe returns the entry of a file. ok is false for a file that is neither regular nor a directory nor a link.
+// describe returns the entry of a file. The result "ok" is true only for regular files, directories and links.
 func describe(path, rel string, d fs.DirEntry) (entry tape.File, size int64, ok bool, err error) {
 	info, err := d.Info()
 	if err != nil {

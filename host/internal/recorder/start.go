@@ -26,7 +26,7 @@ type Settings struct {
 	Host string
 	// Workspace is the root of the session, whose files the tape contains.
 	Workspace string
-	// Snapshot describes the files of the workspace that the tape contains. Nil means none.
+	// Snapshot describes the files of the workspace that the tape contains. If it is nil, the tape contains no files.
 	Snapshot *Snapshot
 }
 
@@ -64,7 +64,7 @@ func Start(s Settings) (*Tape, error) {
 	if c, err := net.DialTimeout("unix", path, dialTimeout); err == nil {
 		return nil, errors.Join(errors.New("the session is already recorded. End the other toolhost record first"), c.Close())
 	}
-	_ = os.Remove(path) // of a recording that was killed
+	_ = os.Remove(path) // remove the socket of a recording that was killed
 	files, left, err := s.Snapshot.list()
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (t *Tape) begin(s Settings, files []file, socket string) (err error) {
 // Failed reports an error that ended the recording, such as a full disk.
 func (t *Tape) Failed() <-chan error { return t.failed }
 
-// End completes the tape. Calls that are still running are not in it.
+// End completes the tape. The tape does not contain calls that are still running.
 func (t *Tape) End() (Counts, error) {
 	_ = t.listener.Close() // also removes the socket
 	t.mu.Lock()
@@ -140,7 +140,7 @@ func (t *Tape) accept() {
 	}
 }
 
-// serve writes what one host sends.
+// serve writes the messages of one host to the tape.
 func (t *Tape) serve(c net.Conn) {
 	defer func() {
 		t.mu.Lock()

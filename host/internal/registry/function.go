@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // These constants limit the length of function names, in characters. Models' APIs permit 64 characters, but clients add the
@@ -20,9 +20,9 @@ const (
 var (
 	plain = strings.NewReplacer(":", "_", ".", "_")
 	// callable matches the names that every model's API accepts.
-	callable = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,47}$`)
+	callable = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]{0,47}$`)
 	// separators matches the text between two words of a name.
-	separators = regexp.MustCompile(`[_-]+`)
+	separators = lazyregexp.New(`[_-]+`)
 )
 
 // functionName returns the name of a tool in function calls. It consists of characters that every model's API accepts. The
@@ -46,8 +46,8 @@ func functionName(namespace, name string) string {
 	return name
 }
 
-// shortened returns a namespace with at most limit characters. It leaves out the words that say nothing about the server,
-// and then whole words from the end. It returns "" if not even one word fits.
+// shortened returns a namespace with at most limit characters. It first removes words that say nothing about the
+// server, and then whole words at the end. It returns "" if no word fits.
 func shortened(namespace string, limit int) string {
 	if len(namespace) <= limit {
 		return namespace
@@ -78,13 +78,15 @@ func marked(name, full string) string {
 }
 
 // FunctionNames maps the full name of each tool to the tool's name in function calls. A function name consists of at
-// most 48 letters, digits, '_' and '-'. A tool of a field has the name of its alias if it has exactly one. If two tools
-// need the same function name, an enabled tool takes precedence.
-func (r *Registry) FunctionNames() map[string]string {
-	names, taken := make(map[string]string), make(map[string]bool)
-	chosen := r.chosenNames()
+// most 48 letters, digits, '_' and '-'. If a tool of a field has exactly one alias, the alias is its function name. If
+// two tools need the same function name, an enabled tool takes precedence. The caller must not modify the map.
+func (r *Registry) FunctionNames() map[string]string { return r.snapshot.Load().functions() }
+
+func (s *snapshot) functionNames() map[string]string {
+	names, taken := make(map[string]string, len(s.order)), make(map[string]bool, len(s.order))
+	chosen := s.chosenNames()
 	for _, enabled := range []bool{true, false} {
-		for _, e := range r.All() {
+		for _, e := range s.order {
 			if e.Enabled != enabled {
 				continue
 			}
@@ -105,11 +107,10 @@ func (r *Registry) FunctionNames() map[string]string {
 }
 
 // chosenNames maps the full names of tools of fields to the name that the operator chose with an alias.
-func (r *Registry) chosenNames() map[string]string {
+func (s *snapshot) chosenNames() map[string]string {
 	out := make(map[string]string)
-	aliases := r.Aliases()
-	for _, name := range slices.Sorted(maps.Keys(aliases)) {
-		a := aliases[name]
+	for _, name := range slices.Sorted(maps.Keys(s.aliases)) {
+		a := s.aliases[name]
 		if a.Namespace == "" || a.Optional || a.Convert != nil || len(a.Params) > 0 || !callable.MatchString(name) {
 			continue
 		}

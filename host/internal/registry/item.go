@@ -9,13 +9,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Item is something that a plugin offers besides its tools, such as a prompt.
+// Item is an object other than a tool that a plugin offers, such as a prompt.
 type Item struct {
 	tool.Item
 	Plugin    string
 	Namespace string
-	// Offered is the name of the item for clients. It differs from its own name for prompts, which have the name of the
-	// field in front, and for resources that several plugins offer.
+	// Offered is the name of the item for clients. It differs from the item's own name in two cases. For a prompt, it
+	// begins with the name of the field. For a resource, it differs if several plugins offer the same name.
 	Offered string
 }
 
@@ -27,8 +27,7 @@ func (i *Item) FullName() string {
 	return i.Item.FullName()
 }
 
-// Items returns what the plugins offer besides tools, in the order of their registration. The caller must not modify the
-// slice.
+// Items returns the items of all plugins in the order of their registration. The caller must not modify the slice.
 func (r *Registry) Items() []*Item { return r.snapshot.Load().items }
 
 // addItems adds the items of a plugin to a snapshot.
@@ -63,9 +62,9 @@ func (s *snapshot) addItems(plugin, namespace string, items []tool.Item) {
 	}
 }
 
-// Relay returns an entry for an exchange of a client with a plugin about an item. Only dispatching uses the entry: it is
-// not registered. It returns nil if the plugin offers no items of this kind. The name of the item can differ from the
-// names of all items, for example for a resource of a template.
+// Relay returns an entry for an exchange of a client with a plugin about an item. The entry is not registered, because
+// only package dispatch uses it. Relay returns nil if the plugin offers no items of this kind. The name need not be the
+// name of an offered item, because it can match a template for resources.
 func (r *Registry) Relay(plugin string, kind tool.ItemKind, name string) *Entry {
 	for _, i := range r.Items() {
 		if i.Plugin != plugin || i.Kind != kind && (kind != tool.ItemResource || i.Kind != tool.ItemTemplate) {

@@ -38,7 +38,7 @@ func TestItems(t *testing.T) {
 			t.Errorf("%q, want %q", got[i], want[i])
 		}
 	}
-	// A plugin gets requests only about what it offers.
+	// A plugin must get requests only about the kinds of items that it offers.
 	if e := r.Relay("a", tool.ItemResource, "x:other"); e == nil || e.FullName() != "a:resource/x:other" || e.Definition.Category != tool.CategoryRelay {
 		t.Errorf("%+v", e)
 	}

@@ -16,11 +16,12 @@ import (
 //	                        ↓          ↓
 //	                        unregistered → [*]
 //
-// Also legal is ready → unregistered. The slanted arrow is error → ready. No other transition is legal.
+// The transition ready → unregistered is also legal. The slanted arrow is the transition error → ready. No other
+// transition is legal.
 //
 // A tool is ready if it can be called, even if its plugin does not run yet, because a call starts the plugin. A
-// tool is executing while its calls run. Calls are counted but not recorded, to keep them fast. If its plugin
-// ends during a call, a tool is in error until the plugin runs again. A tool is disabled by the operator, or
+// tool is executing while its calls run. Calls are counted but not recorded, to keep them fast. If a tool's plugin ends
+// during a call, the tool is in the state "error" until the plugin runs again. A tool is disabled by the operator, or
 // while its plugin is suspended.
 type State string
 
@@ -176,9 +177,9 @@ func (l *Lives) of(name string) *Life {
 }
 
 // Publish updates the states for a new registry. New tools become ready, tools that the registry disables become
-// disabled, and missing tools become unregistered. Calls must not use the registry before Publish. The
-// argument "suspended" reports whether a plugin is suspended, so that its tools stay disabled. If it is nil, no plugin is
-// suspended.
+// disabled, and missing tools become unregistered. Calls must not use the registry before Publish. The function
+// "suspended" reports whether a plugin is suspended. The tools of a suspended plugin stay disabled. A nil function
+// means that no plugin is suspended.
 func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -118,6 +118,14 @@ type snapshot struct {
 	absent  map[string]string // advice by the name of a tool that the configuration does not use
 	failed  map[string]error  // errors by the full name of tools that could not be registered
 	items   []*Item
+	// functions returns the function names of all tools. A change of the snapshot needs a new function.
+	functions func() map[string]string
+}
+
+// The method "publish" makes a snapshot the current one. Before this call, no other goroutine may use the snapshot.
+func (r *Registry) publish(next *snapshot) {
+	next.functions = sync.OnceValue(next.functionNames)
+	r.snapshot.Store(next)
 }
 
 // Alias is another name for a tool, for example a name that models know from other programs.
@@ -160,47 +168,70 @@ func (a *Alias) Target() string {
 // New returns an empty registry.
 func New() *Registry {
 	r := new(Registry)
-	r.snapshot.Store(&snapshot{byName: make(map[string]*Entry)})
+	r.publish(&snapshot{byName: make(map[string]*Entry)})
 	return r
+}
+
+// Addition contains the data that a plugin registers; see [Registry.Add].
+type Addition struct {
+	Plugin, Namespace string
+	Description       *tool.Description
+	Checked           bool
+	Settings          func(name string) Settings
 }
 
 // Add registers the tools of a plugin in a namespace. An empty namespace means that the tools are agent tools. Add
 // registers all valid tools. The error contains the reason for each invalid tool. If checked is true, an earlier Add
 // validated the same definitions, and Add does not validate them again.
 func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
+	return r.AddAll(Addition{plugin, namespace, desc, checked, settings})[0]
+}
+
+// AddAll adds the tools of plugins in their order, as Add does. The result contains the error or nil for each plugin. AddAll
+// copies the registry once, so a registry with many plugins is built faster than with Add.
+func (r *Registry) AddAll(all ...Addition) []error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
-	next.addItems(plugin, namespace, desc.Items)
-	for k, v := range old.byName {
-		next.byName[k] = v
+	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
+	errs := make([]error, len(all))
+	for i, a := range all {
+		errs[i] = next.add(a)
 	}
+	r.publish(next)
+	return errs
+}
+
+// The method "add" adds the tools of a plugin to a snapshot that no reader has.
+func (s *snapshot) add(a Addition) error {
+	plugin, desc := a.Plugin, a.Description
+	s.addItems(plugin, a.Namespace, desc.Items)
+	commands := slices.Contains(desc.Capabilities, tool.CapabilityCommands)
 	var refused []refusal
 	taken := make(map[string][]string) // names that other plugins already use, by plugin
 	for _, def := range desc.Tools {
-		e, err := newEntry(plugin, namespace, def, checked, settings)
+		e, err := newEntry(plugin, a.Namespace, def, a.Checked, a.Settings)
 		if err == nil {
-			if other := next.byName[e.FullName()]; other != nil {
+			if other := s.byName[e.FullName()]; other != nil {
 				taken[other.Plugin] = append(taken[other.Plugin], e.FullName())
 				continue
 			}
 		}
 		if err != nil {
 			refused = append(refused, refusal{def.Name, err})
-			if full := (&Entry{Definition: def, Namespace: namespace}).FullName(); def.Name != "" && next.byName[full] == nil {
-				if next.failed == nil {
-					next.failed = make(map[string]error)
+			if full := (&Entry{Definition: def, Namespace: a.Namespace}).FullName(); def.Name != "" && s.byName[full] == nil {
+				if s.failed == nil {
+					s.failed = make(map[string]error)
 				}
-				next.failed[full] = err
+				s.failed[full] = err
 			}
 			continue
 		}
 		e.Definition.Version = cmp.Or(e.Definition.Version, desc.Version)
-		e.Commands = slices.Contains(desc.Capabilities, tool.CapabilityCommands)
-		delete(next.failed, e.FullName())
-		next.byName[e.FullName()] = e
-		next.order = append(next.order, e)
+		e.Commands = commands
+		delete(s.failed, e.FullName())
+		s.byName[e.FullName()] = e
+		s.order = append(s.order, e)
 	}
 	errs := refusals(plugin, refused)
 	for _, other := range slices.Sorted(maps.Keys(taken)) {
@@ -211,7 +242,6 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 		}
 		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s cannot use the same names; give one of the two plugins its own namespace (field = \"NAME\" in its block), or turn one of them off (enabled = false)", other, strings.Join(names, ", "), plugin))
 	}
-	r.snapshot.Store(next)
 	return errors.Join(errs...)
 }
 
@@ -256,7 +286,7 @@ func (r *Registry) AddAlias(a Alias) error {
 		next.aliases = make(map[string]Alias)
 	}
 	next.aliases[a.Name] = a
-	r.snapshot.Store(&next)
+	r.publish(&next)
 	return nil
 }
 
@@ -272,7 +302,7 @@ func (s *snapshot) check(a Alias) error {
 		return nil
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
-	case a.Optional || a.Convert != nil: // no check here: a call by the alias checks whether the tool exists
+	case a.Optional || a.Convert != nil: // no check here: a call through the alias checks whether the tool exists
 		return nil
 	}
 	return a.fits(e)
@@ -291,7 +321,7 @@ func (r *Registry) Alias(name string) (namespace, target string, params map[stri
 	return a.Namespace, a.Tool, a.Params, ok
 }
 
-// SetHabit registers the form in which agents call a tool in function calls. The argument name can be the name of the
+// SetHabit registers the form in which agents call a tool in function calls. The argument "name" can be the name of the
 // tool itself.
 func (r *Registry) SetHabit(name, target string, h Habit) {
 	r.adding.Lock()
@@ -301,7 +331,7 @@ func (r *Registry) SetHabit(name, target string, h Habit) {
 		next.habits = make(map[string]Alias)
 	}
 	next.habits[name] = Alias{Name: name, Tool: target, Habit: h}
-	r.snapshot.Store(&next)
+	r.publish(&next)
 }
 
 // SetAbsent sets the advice for calls of tools that the configuration does not use. The keys of the map are names of
@@ -311,7 +341,7 @@ func (r *Registry) SetAbsent(advice map[string]string) {
 	defer r.adding.Unlock()
 	next := *r.snapshot.Load()
 	next.absent = advice
-	r.snapshot.Store(&next)
+	r.publish(&next)
 }
 
 // Absent implements the interface Tools of package router.

@@ -2,6 +2,7 @@ package reload
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,11 +12,13 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/settings"
+	"toolhost.dev/host/internal/state/configurations"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -41,6 +44,19 @@ func (a *applied) plugin(name string) *appliedPlugin {
 	return &a.Plugins[i]
 }
 
+// KeepApplied saves the current settings and plugins for later plans. It is slow with many plugins, so a host that starts calls
+// it in the background.
+func (r *Reloader) KeepApplied() {
+	for g := r.Current(); ; {
+		r.keepApplied(g)
+		now := r.Current()
+		if now == g {
+			return
+		}
+		g = now // meanwhile, a reload saved a newer generation, which this call possibly overwrote
+	}
+}
+
 // keepApplied saves the current settings and plugins for later plans. If the data cannot be saved, keepApplied only logs
 // the error, because calls do not need the data.
 func (r *Reloader) keepApplied(g *generation.Generation) {
@@ -49,19 +65,42 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 		return
 	}
 	a := applied{Tree: settings.Show(g.Config, true), Plugins: []appliedPlugin{}}
+	var known []configurations.Sum // sums of the definitions of the first plugins
 	for _, p := range g.Plugins {
 		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // a plugin without a position was registered at run time
 			continue
 		}
+		if sum := p.Subject().Definitions; sum != nil && len(known) == len(a.Plugins) {
+			known = append(known, *sum)
+		}
 		a.Plugins = append(a.Plugins, appliedPlugin{p.Name, *versionOf(p), p.Description().Tools})
 	}
-	b, err := json.Marshal(a)
+	digest, err := a.digest(known)
 	if err == nil {
-		err = r.Builder.State.SaveApplied(key, b)
+		err = r.Builder.State.SaveApplied(key, digest, func() ([]byte, error) { return json.Marshal(a) })
 	}
 	if err != nil {
 		r.Log.Warn("the active configuration cannot be saved, so toolhost config plan cannot compare with it without a running host", "error", err)
 	}
+}
+
+// digest returns a hash that identifies the saved data. It does not encode the definitions of the plugins, but uses
+// their known hashes. The result is nil if the hash of a plugin's definitions is unknown.
+func (a *applied) digest(known []configurations.Sum) ([]byte, error) {
+	if len(known) < len(a.Plugins) {
+		return nil, nil
+	}
+	versions := make([]PluginVersion, len(a.Plugins))
+	names := make([]string, len(a.Plugins))
+	for i := range a.Plugins {
+		versions[i], names[i] = a.Plugins[i].PluginVersion, a.Plugins[i].Name
+	}
+	b, err := json.Marshal([]any{build.Version, a.Tree, names, versions, known})
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	return sum[:], nil
 }
 
 // lastApplied returns the configuration that a host used last. If no configuration was saved, it returns the pinned
@@ -92,7 +131,7 @@ func (r *Reloader) lastApplied() (*applied, error) {
 }
 
 // compareWith changes a plan that was created without a baseline. The new baseline is the last used configuration. The
-// argument a must be the attempt that created the plan.
+// argument "a" must be the attempt that created the plan.
 func (p *Plan) compareWith(last *applied, a *attempt) error {
 	p.ComparedWith = last.origin
 	if p.Refused != "" && len(p.Plugins) == 0 { // the configuration could not be read
@@ -150,7 +189,7 @@ func masked(t *settings.Tree) (*settings.Tree, error) {
 	return out, json.Unmarshal(b, out)
 }
 
-// increases returns the privileges that the tree now has in addition to the privileges of the tree old.
+// increases returns the privileges that the tree "now" grants in addition to those of the tree "old".
 func increases(old, now *settings.Tree, bundled string) []string {
 	var cfgs [2]*config.Config
 	for i, t := range []*settings.Tree{old, now} {

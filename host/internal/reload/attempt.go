@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/state/binaries"
 )
 
 // healthTimeout is the time within which a new version must report its health.
@@ -43,12 +43,13 @@ type attempt struct {
 // step describes the change of one plugin.
 type step struct {
 	name string
-	// The fields old and next are the plugin in the old and in the next generation. A nil field means that the
+	// The fields "old" and "next" contain the plugin in the old and in the next generation. A nil field means that the
 	// generation does not contain the plugin. If the two fields are equal, the plugin does not change.
 	old, next *generation.Plugin
 	// configured reports whether the plugin's configuration changed. It is false if only the binary changed.
 	configured bool
-	// candidate is a new version that is taken into service step by step, while old serves. It is nil otherwise.
+	// candidate is a new version that is taken into service step by step, while the version "old" serves. It is nil for
+	// all other steps.
 	candidate *generation.Plugin
 	file      string // identity of the new binary
 	err       error
@@ -170,6 +171,7 @@ func (a *attempt) acceptConfig() {
 
 // The method "prepare" creates a step for each plugin.
 func (a *attempt) prepare() {
+	env := sync.OnceValue(func() *generation.Environment { return a.builder.Environment(a.cfg, a.launcher, a.peer) })
 	for i := range a.cfg.Plugins {
 		p := &a.cfg.Plugins[i]
 		s := &step{name: p.Name, old: a.old.Plugin(p.Name)}
@@ -185,9 +187,9 @@ func (a *attempt) prepare() {
 			a.restored(s)
 			continue
 		}
-		s.next = a.builder.NewPlugin(*p, a.cfg, a.launcher, a.peer, a.acceptance(s))
+		s.next = a.builder.NewPlugin(*p, env(), a.acceptance(s))
 		s.next.Binary, s.file = b, a.version(p.Path, a.cfg)
-		if s.configured { // only other settings are no reason to use a version that failed
+		if s.configured { // a change of settings alone must not start a binary whose rollout failed
 			a.builder.Identify(a.cfg, a.launcher, s.next)
 		}
 	}
@@ -215,7 +217,7 @@ func (a *attempt) version(path string, cfg *config.Config) string {
 }
 
 func (r *Reloader) version(path string, cfg *config.Config) string {
-	return state.FileIdentity(path) + " " + r.Builder.Pins(cfg).Trusted(path)
+	return binaries.Identity(path) + " " + r.Builder.Pins(cfg).Trusted(path)
 }
 
 // The method "wanted" reports whether the attempt must check the binary of a plugin.
@@ -223,7 +225,7 @@ func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
 	}
-	file, version := state.FileIdentity(s.old.Path), a.version(s.old.Path, a.old.Config)
+	file, version := binaries.Identity(s.old.Path), a.version(s.old.Path, a.old.Config)
 	if c := a.reloader.candidates[s.name]; c != nil && !a.opts.dry && c.plugin.Path == s.old.Path && c.file == version {
 		return false // its rollout runs
 	}
@@ -240,7 +242,8 @@ func (a *attempt) wanted(s *step) bool {
 	return true
 }
 
-// The method "restored" must be called if the binary that serves is on the disk. It ends the rollout of another one.
+// The method "restored" must be called if the binary on the disk is the one that serves calls. It ends the rollout of
+// any other binary.
 func (a *attempt) restored(s *step) {
 	a.reloader.progress.forgive(s.name)
 	if !a.opts.dry && (a.reloader.candidates[s.name] != nil || s.old.Held() != nil) {
@@ -338,7 +341,7 @@ func (a *attempt) checkSuperseded(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for _, s := range a.steps {
-		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || s.next.Held() == nil && state.FileIdentity(s.next.Path) != s.next.Binary.File) {
+		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || s.next.Held() == nil && binaries.Identity(s.next.Path) != s.next.Binary.File) {
 			return errSuperseded
 		}
 	}

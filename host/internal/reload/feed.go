@@ -48,12 +48,13 @@ func (s *Feed[T]) send(v T) {
 	}
 }
 
-// Update describes the changes by a reload or by an operator.
+// Update describes changes that a reload or an operator made.
 type Update struct {
 	// Tools lists three kinds of tools: new tools, tools with a changed definition, and tools that can no longer be
 	// called.
 	Tools []registry.Change
-	// Items reports that what plugins offer besides tools changed.
+	// Items reports whether the items of plugins changed. Items are objects other than tools that plugins offer, such
+	// as prompts.
 	Items bool
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,13 +17,16 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/sdk/durable"
 )
 
-// maxKept is the maximum size of the files of a configuration that is kept, in bytes.
+// maxKept is the maximum total size of a configuration's files in the history, in bytes. A larger configuration is not
+// kept.
 const maxKept = 4 << 20
 
 // Served is a configuration that a host used.
-type Served = state.Served
+type Served = configurations.Served
 
 // Digest returns the SHA-256 of the files of a configuration, in the form "sha256:…".
 func Digest(files map[string][]byte) string {
@@ -94,7 +96,7 @@ type History struct {
 	Config string `json:"config"`
 	// Digest is the digest of the files on disk.
 	Digest string `json:"digest"`
-	// Served lists what hosts used, newest first.
+	// Served lists the configurations that hosts used, newest first.
 	Served []Served `json:"served"`
 }
 
@@ -124,9 +126,10 @@ func ServedConfig(db *state.DB, path string, id int64) (*Served, error) {
 	return db.ServedConfig(place(path), id)
 }
 
-// onDisk reads the files of a configuration: those of a path, and the further files with the given names.
+// onDisk reads the files of the configuration at a path. It also reads the files whose names are keys of the map
+// "names".
 func onDisk(path string, names map[string][]byte) map[string][]byte {
-	list, _ := config.List(path) // error ignored: a missing file also differs from what was served
+	list, _ := config.List(path) // error ignored: a missing file also counts as different from the file that was used
 	for name := range names {
 		list = append(list, name)
 	}
@@ -139,8 +142,8 @@ func onDisk(path string, names map[string][]byte) map[string][]byte {
 	return out
 }
 
-// Target returns the entry to which a rollback goes: the entry with an id, or for 0 the newest entry that differs from the
-// files on disk.
+// Target returns the entry that a rollback restores. This is the entry with the given id. If id is 0, it is the newest
+// entry that differs from the files on disk.
 func (h *History) Target(id int64) (*Served, error) {
 	for i := range h.Served {
 		if s := &h.Served[i]; s.ID == id || id == 0 && s.Digest != h.Digest {
@@ -153,8 +156,9 @@ func (h *History) Target(id int64) (*Served, error) {
 	return nil, fmt.Errorf("no host used a configuration with the id %d; toolhost config history lists the ids", id)
 }
 
-// Restore writes the files of an earlier configuration. Files of a directory that did not exist then get the suffix
-// ".rolled-back", with which they do not apply. It returns the changed paths.
+// Restore writes the files of an earlier configuration and returns the changed paths. If the configuration is a
+// directory, it can contain newer files that the earlier configuration lacks. Restore adds the suffix ".rolled-back" to
+// the names of these files, so that they do not apply.
 func Restore(db *state.DB, path string, id int64) (to *Served, changed []string, err error) {
 	h, err := HistoryOf(db, path)
 	if err != nil {
@@ -172,7 +176,7 @@ func Restore(db *state.DB, path string, id int64) (to *Served, changed []string,
 		if was, ok := now[name]; ok && bytes.Equal(was, text) {
 			continue
 		}
-		if err := replace(name, text); err != nil {
+		if err := durable.Update(name, text); err != nil {
 			return to, changed, fmt.Errorf("%s cannot be restored: %w", name, err)
 		}
 		changed = append(changed, name)
@@ -188,39 +192,19 @@ func Restore(db *state.DB, path string, id int64) (to *Served, changed []string,
 	return to, changed, nil
 }
 
-// replace replaces the content of a file in one step. It keeps the permissions of the file.
-func replace(name string, text []byte) error {
-	mode := fs.FileMode(0o600)
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	if st, err := os.Stat(name); err == nil {
-		mode = st.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".toolhost-rollback-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has been renamed
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
 // RolledBack describes the outcome of a rollback.
 type RolledBack struct {
 	// To is the configuration that was restored, without its files.
 	To Served `json:"to"`
 	// Changed lists the files that were written or renamed.
 	Changed []string `json:"changed"`
-	// Reload is the outcome of the reload after that. It is nil if no host runs.
+	// Reload is the outcome of the reload that followed. It is nil if no host runs.
 	Reload *Report `json:"reload,omitempty"`
 }
 
-// Rollback restores an earlier configuration and applies it. Zero as id means the newest one that differs from the files
-// on disk. A host used the configuration before, so its privileges need no approval.
+// Rollback restores an earlier configuration and applies it. If id is zero, it restores the newest configuration that
+// differs from the files on disk. A host already used the restored configuration, so the privileges in it need no
+// approval.
 func (r *Reloader) Rollback(ctx context.Context, id int64, by string) (*RolledBack, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -228,7 +212,7 @@ func (r *Reloader) Rollback(ctx context.Context, id int64, by string) (*RolledBa
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Source.Renew(changed...); err != nil { // a person trusted these files when they were used
+	if err := r.Source.Renew(changed...); err != nil { // a person already trusted these files before a host used them
 		return nil, err
 	}
 	out := &RolledBack{To: *to, Changed: append([]string{}, changed...)}

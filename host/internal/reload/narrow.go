@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/host/internal/privilege"
 )
 
-// The method "narrow" refuses a configuration, but takes the rights away that the configuration takes away. Whatever else
-// is wrong with a configuration, an operator can therefore rely on a restriction. The attempt continues with the old
-// configuration without these rights.
+// The method "narrow" refuses a configuration, but applies the restrictions in it. Therefore an operator can rely on a
+// restriction even if another part of the configuration is wrong. The attempt continues with the old configuration,
+// without the rights that the new configuration takes away.
 func (a *attempt) narrow(cfg *config.Config, why error) {
 	if a.opts.dry {
 		a.refuseConfig(cfg, why)
@@ -31,14 +31,15 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 	a.report.Config.Restricted = taken
 	a.reloader.Log.Warn("the restrictions of the refused configuration apply", "restrictions", taken)
 	a.cfg, a.narrowed = narrowed, true
-	// A plugin whose confinement became impossible fails on its own, so the error is no reason to keep its rights.
+	// Ignore the error. It lists plugins whose confinement became impossible, and each of these plugins fails
+	// separately.
 	if a.launcher, _ = a.builder.Launcher(narrowed); a.launcher == nil { // impossible: fewer roots are in the new configuration
 		a.cfg, a.launcher, a.narrowed = a.old.Config, a.old.Launcher, false
 	}
 }
 
-// ofKnownTools returns the configuration without the blocks of tools that the host does not have. A misspelled name takes
-// nothing away, and its correction must not count as an increase of privileges.
+// ofKnownTools returns the configuration without the blocks of tools that the host does not have. A block with a
+// misspelled name restricts no tool. Therefore the correction of the name must not count as an increase of privileges.
 func (a *attempt) ofKnownTools(cfg *config.Config) *config.Config {
 	if len(a.old.Unloaded) > 0 { // their tools are not known
 		return cfg
@@ -51,8 +52,8 @@ func (a *attempt) ofKnownTools(cfg *config.Config) *config.Config {
 	return &known
 }
 
-// rollBack refuses the new configuration after a failure and restores the old one, without the rights that the new one
-// takes away. It keeps the steps that are valid for both configurations.
+// rollBack refuses the new configuration after a failure. It restores the old configuration, without the rights that
+// the new configuration takes away. It keeps the steps that are valid for both configurations.
 func (a *attempt) rollBack(ctx context.Context, why error) {
 	text := fmt.Errorf("the configuration is refused because a part of it does not work: %w", why)
 	if s := a.culprit(); s != nil {
@@ -83,8 +84,8 @@ func (a *attempt) rollBack(ctx context.Context, why error) {
 	}
 }
 
-// withoutRights makes a plugin unavailable that does not work with the rights that are left. The old process has rights
-// that were taken away, so it must not serve any longer.
+// withoutRights makes the plugin of a step unavailable if the plugin does not work with the remaining rights. The old
+// process still has the rights that were taken away, so it must not serve any longer.
 func (s *step) withoutRights() {
 	if s.next.Err == nil {
 		s.next.Err = tool.Errorf(tool.Unavailable, "Plugin %s is stopped, because a change of the configuration takes rights away from it, and it does not start without them: %s", s.name, refusalText(s.err))

@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// SetEnabled enables or disables a tool, or all tools of a plugin. If a plugin is enabled, SetEnabled only removes its
-// earlier changes. Therefore a tool that the configuration disables stays disabled.
+// SetEnabled enables or disables a tool, or all tools of a plugin. To enable the tools of a plugin, SetEnabled only
+// removes the changes that it made to them earlier. Therefore a tool that the configuration disables stays disabled.
 //
 // The change overrides the configuration until the host is closed. Running calls continue. SetEnabled returns an error
 // for an unknown name.
@@ -60,7 +60,7 @@ func (r *Reloader) renew() {
 }
 
 // The method "rediscovered" publishes the changed tools of a plugin in the background. It must not wait for a running
-// reload, because the reload can be its caller.
+// reload, because that reload can be the caller of rediscovered.
 func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	go func() {
 		r.progress.one.Lock()
@@ -73,7 +73,7 @@ func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	}()
 }
 
-// AddAlias adds an additional name for a tool. The map params contains additional names for the tool's parameters.
+// AddAlias adds an additional name for a tool. The map "params" contains additional names for the tool's parameters.
 // AddAlias returns an error for an invalid alias.
 func (r *Reloader) AddAlias(name, target string, params map[string]string) error {
 	r.progress.one.Lock()

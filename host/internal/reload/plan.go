@@ -17,8 +17,8 @@ import (
 type Plan struct {
 	// Config is the path of the new configuration.
 	Config string `json:"config"`
-	// ComparedWith describes the configuration with which the plan compares if no host is running. It is empty if the
-	// plan compares with the current configuration of a host, or with no configuration.
+	// ComparedWith describes the configuration with which the plan compares if no host is running. ComparedWith is
+	// empty if the plan compares with the current configuration of a host, or with no configuration.
 	ComparedWith string `json:"compared_with,omitempty"`
 	// Refused is the reason why a reload would reject the configuration, with file and line. Empty means that a reload
 	// would accept the configuration.

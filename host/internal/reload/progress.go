@@ -11,22 +11,22 @@ import (
 
 // progress is the common state of all reloads of a host.
 type progress struct {
-	one sync.Mutex // locked by a running reload or override
+	one sync.Mutex // a running reload or override holds this lock
 
 	mu        sync.Mutex
 	closed    bool
 	restart   context.CancelCauseFunc // cancels the running attempt; nil if no attempt runs
 	seen      string                  // state of the files when the last attempt that reads them started
 	partial   bool                    // whether the running attempt reads only the binaries of named plugins
-	later     func()                  // begins the reload for a change of the files during a partial attempt; nil without such a change
+	later     func()                  // begins the reload for a change that the running attempt may not have read; nil without such a change
 	plugins   map[string]refusal
 	config    string         // reason why the configuration on disk was rejected, or ""
 	refusedAs *config.Config // the rejected configuration, or nil if it could not be read
 	last      LastReload
 }
 
-// LastReload describes the reloads of a host since its start. It counts requested reloads, and automatic ones that changed
-// or refused something.
+// LastReload describes the reloads of a host since its start. It counts requested reloads, and those automatic reloads
+// that changed or refused something.
 type LastReload struct {
 	// At is the time of the last reload. It is zero before the first reload.
 	At time.Time `json:"at,omitzero"`
@@ -74,15 +74,24 @@ func (p *progress) begin(cancel context.CancelCauseFunc, seen string, partial bo
 	defer p.mu.Unlock()
 	p.restart, p.partial = cancel, partial
 	if !partial {
-		p.seen = seen
+		p.seen, p.later = seen, nil
 	}
 	return !p.closed
 }
 
+// The method "end" must be called at the end of an attempt.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.restart, p.partial = nil, false
+}
+
+// The method "finish" must be called after the last attempt of a reload. If no attempt has read a change, the method
+// begins a reload for this change. This happens if the change came while the attempt already published, or if the
+// attempt was partial.
+func (p *progress) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.later != nil && !p.closed {
 		p.later()
 	}
@@ -90,7 +99,8 @@ func (p *progress) end() {
 }
 
 // The method "changed" must be called after a change of the files. If no attempt is running, it calls the function
-// begin. If a running attempt read older files, it restarts this attempt.
+// "begin". If a running attempt read older files, it restarts this attempt. If this attempt can no longer be restarted,
+// begin is called after it.
 func (p *progress) changed(now string, begin func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,10 +108,11 @@ func (p *progress) changed(now string, begin func()) {
 	case p.closed || p.seen == now:
 	case p.restart == nil:
 		begin()
-	case p.partial:
-		p.later = begin
 	default:
-		p.restart(errSuperseded)
+		p.later = begin
+		if !p.partial {
+			p.restart(errSuperseded)
+		}
 	}
 }
 
@@ -153,7 +164,8 @@ func (p *progress) refuse(plugin string, r refusal) {
 	p.plugins[plugin] = r
 }
 
-// refusedFile returns the identity of a plugin's rejected binary. ok is false if the last binary was not rejected.
+// refusedFile returns the identity of a plugin's rejected binary. The result "ok" is false if the last binary was not
+// rejected.
 func (p *progress) refusedFile(plugin string) (file string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

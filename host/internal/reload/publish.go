@@ -55,8 +55,8 @@ func (a *attempt) publish(ctx context.Context) {
 }
 
 // The method "assemble" builds the next generation. If only the binary of a plugin changed, a failure of the plugin
-// rejects only the new binary. Any other failure rejects the whole configuration, except for the rights that it takes
-// away.
+// rejects only the new binary. Any other failure rejects the whole configuration. Only the restrictions in that
+// configuration then apply.
 func (a *attempt) assemble(ctx context.Context) *generation.Generation {
 	for {
 		if a.cfg != a.old.Config && !a.narrowed {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// LayerAdministration is the layer of entries in the audit log that record the work of an operator.
+// LayerAdministration is the layer of those entries in the audit log that record actions of an operator.
 const LayerAdministration = "administration"
 
 // tryConfig tries a new configuration before it takes effect. See [generation.Builder.Try].
@@ -60,15 +60,15 @@ func (r *Reloader) record(a *attempt) {
 	r.progress.reloaded(refused == "")
 }
 
-// Audit adds the work of an operator to the audit log. An empty by means the user of the host. The argument refused is the
-// reason why nothing changed, or empty.
+// Audit adds an action of an operator to the audit log. If the argument "by" is empty, the operator is the user of the
+// host. The argument "refused" is the reason why nothing changed, or empty.
 func (r *Reloader) Audit(by, what string, arguments map[string]any, refused string) {
 	e := Administration(by, what, arguments, refused)
 	e.Workspace = r.Builder.Options.Workspace
 	r.Builder.State.AddAudit(e)
 }
 
-// Administration returns an entry for the audit log about the work of an operator. See [Reloader.Audit].
+// Administration returns an entry for the audit log about an action of an operator. See [Reloader.Audit].
 func Administration(by, what string, arguments map[string]any, refused string) state.AuditEntry {
 	args, err := json.Marshal(arguments)
 	if err != nil { // impossible for texts and lists of texts

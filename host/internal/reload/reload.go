@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/state/binaries"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -67,7 +67,8 @@ type ConfigReport struct {
 	// Refused is the reason why the host does not use the configuration on disk, with file and line. Empty means that
 	// the host uses it.
 	Refused string `json:"refused,omitempty"`
-	// Restricted describes the rights that the refused configuration takes away. These parts of it apply.
+	// Restricted describes the rights that the refused configuration takes away. The host applies these restrictions
+	// although it refused the configuration.
 	Restricted []string `json:"restricted,omitempty"`
 }
 
@@ -161,7 +162,6 @@ func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *conf
 	r.Builder.KeepVersions(cfg, g.Plugins)
 	r.resumeRollouts(g)
 	if r.Live {
-		r.keepApplied(g)
 		r.keepServed(g, "(start)")
 	}
 	return nil
@@ -211,10 +211,10 @@ const busyPause = 100 * time.Millisecond
 
 // Reload applies changes of the configuration and of plugin binaries. It starts each new version beside the old version
 // and checks handshake, description, configuration and health. Then it publishes all changes in one step. Running calls
-// finish on their old version.
+// end on the version on which they started.
 //
 // A version that fails a check is rejected, and the old version continues to serve. If a part of a new configuration
-// fails, the old configuration stays in use, without the rights that the new one takes away.
+// fails, the host keeps the old configuration, but applies the restrictions in the new configuration.
 //
 // If files change during a reload, the reload restarts to publish the newest state. Only one reload runs at a time.
 // Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in these
@@ -227,6 +227,7 @@ func (r *Reloader) Reload(ctx context.Context, opts Options) (*Report, error) {
 
 // The method "reload" does the work of Reload. The caller must hold progress.one.
 func (r *Reloader) reload(ctx context.Context, opts Options) (*Report, error) {
+	defer r.progress.finish()
 	for n := 0; ; n++ {
 		out, err := r.attempt(ctx, opts)
 		if !errors.Is(err, errSuperseded) {
@@ -274,7 +275,12 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 
 // Files lists the files that the host must watch. A change of such a file can change the effective configuration.
 func (r *Reloader) Files(cfg *config.Config) []string {
-	return slices.Concat(r.Source.Files(cfg), r.Source.Watched())
+	seen := make(map[string]bool) // many mounted servers share one binary
+	return slices.DeleteFunc(slices.Concat(r.Source.Files(cfg), r.Source.Watched()), func(path string) bool {
+		again := seen[path]
+		seen[path] = true
+		return again
+	})
 }
 
 // The method "disk" returns a text that describes the state of the configuration's files. The text changes with every
@@ -282,12 +288,12 @@ func (r *Reloader) Files(cfg *config.Config) []string {
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
 	for _, path := range r.Files(cfg) {
-		fmt.Fprintf(&b, "%q %s\n", path, state.FileIdentity(path))
+		fmt.Fprintf(&b, "%q %s\n", path, binaries.Identity(path))
 	}
 	return b.String()
 }
 
-// DiskChanged must be called after a change of the files. If no reload is running, it calls the function begin. If a
+// DiskChanged must be called after a change of the files. If no reload is running, it calls the function "begin". If a
 // running reload read older files, it restarts this reload.
 func (r *Reloader) DiskChanged(begin func()) {
 	r.progress.changed(r.disk(r.Current().Config), begin)

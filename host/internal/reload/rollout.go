@@ -20,9 +20,11 @@ type candidate struct {
 	plugin  *generation.Plugin
 	file    string // identity of the binary
 	rollout *rollout.Rollout
+	ended   chan struct{} // closed when the version serves all calls or was stopped
 }
 
-// divert keeps the old version of the plugins whose new version begins a rollout.
+// divert handles each plugin whose new version begins a rollout. For such a plugin, the next generation contains the
+// old version.
 func (a *attempt) divert() {
 	for _, s := range a.steps {
 		if a.rollsOut(s) {
@@ -40,7 +42,7 @@ func (a *attempt) rollsOut(s *step) bool {
 	return cfg != nil && cfg.Rollout != nil && *s.next.Binary.Sum != *s.old.Binary.Sum && (!s.configured || a.cfg.OtherVersion(a.old.Config, s.name))
 }
 
-// concludeRollout begins the rollout of a step, or ends the one that the step makes obsolete.
+// concludeRollout begins the rollout of a step's new version, or ends an earlier rollout that the step makes obsolete.
 func (a *attempt) concludeRollout(s *step) {
 	r := a.reloader
 	switch {
@@ -62,7 +64,7 @@ func versionFor(p *generation.Plugin) rollout.Version {
 
 func (r *Reloader) startRollout(a *attempt, s *step) {
 	old, next := s.old, s.candidate
-	c := &candidate{plugin: next, file: s.file}
+	c := &candidate{plugin: next, file: s.file, ended: make(chan struct{})}
 	set := supervisor.Set{s.name: next.Process}
 	c.rollout = r.Builder.Calls.Rollouts.Start(rollout.Start{
 		Plugin: s.name, Old: versionFor(old), New: versionFor(next), Settings: *a.cfg.Plugin(s.name).Rollout,
@@ -88,7 +90,7 @@ func (r *Reloader) startRollout(a *attempt, s *step) {
 	a.report.Plugins = append(a.report.Plugins, PluginReport{Name: s.name, Outcome: RollingOut, Changes: s.changes, From: reportedVersion(old), To: reportedVersion(next)})
 }
 
-// endRollout ends the rollout of a plugin because something else replaced its new version. The caller must hold progress.one.
+// endRollout ends the rollout of a plugin because of a later change of the plugin. The caller must hold progress.one.
 func (r *Reloader) endRollout(plugin, why string) {
 	c := r.candidates[plugin]
 	if c == nil {
@@ -96,6 +98,7 @@ func (r *Reloader) endRollout(plugin, why string) {
 	}
 	c.rollout.Supersede(why)
 	delete(r.candidates, plugin)
+	close(c.ended)
 	c.plugin.Process.Retire()
 }
 
@@ -103,16 +106,21 @@ func (r *Reloader) endRollout(plugin, why string) {
 func (r *Reloader) rolloutEnded(plugin string, c *candidate, promote bool, why string) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
-	if r.candidates[plugin] != c || r.progress.isClosed() {
+	if r.candidates[plugin] != c {
 		return
 	}
+	defer close(c.ended)
 	delete(r.candidates, plugin)
+	if r.progress.isClosed() {
+		return
+	}
 	what, refused := "(rollout promote)", ""
 	if promote {
 		r.swapIn(plugin, c)
+		c.rollout.Conclude()
 	} else {
 		what, refused = "(rollout abort)", why
-		until := "The old version serves all calls until the host ends; restore its binary before"
+		until := "The old version serves all calls until the host ends. Restore the binary of the old version before the host ends"
 		if r.Builder.RefuseVersion(r.Current().Config, c.plugin, why) {
 			until = "The old version serves all calls, also after a restart. To try this binary again, run toolhost config reload"
 		}
@@ -136,7 +144,8 @@ func (r *Reloader) swapIn(plugin string, c *candidate) {
 	a.publish(context.Background())
 }
 
-// Rollout carries out an action of an operator: one of [rollout.Actions].
+// Rollout carries out an action of an operator: one of [rollout.Actions]. After a promotion or an abort, new calls use the
+// remaining version.
 func (r *Reloader) Rollout(plugin, action, by string) error {
 	if !slices.Contains(rollout.Actions, action) {
 		return fmt.Errorf("unknown action %q; use one of %v.%s", action, rollout.Actions, suggest.DidYouMean(action, rollout.Actions))
@@ -152,15 +161,30 @@ func (r *Reloader) Rollout(plugin, action, by string) error {
 		}
 		return errors.New("plugin " + plugin + " has no rollout; a changed binary begins one if its block has rollout {}" + suggest.DidYouMean(plugin, names))
 	}
-	err := ro.Do(action, by)
-	if err == nil && (action == rollout.ActionPause || action == rollout.ActionResume) {
-		r.Audit(by, "(rollout "+action+")", map[string]any{"plugin": plugin}, "")
+	if err := ro.Do(action, by); err != nil {
+		return err
 	}
-	return err
+	switch action {
+	case rollout.ActionPause, rollout.ActionResume:
+		r.Audit(by, "(rollout "+action+")", map[string]any{"plugin": plugin}, "")
+	default:
+		r.awaitEnd(ro)
+	}
+	return nil
 }
 
-// resumeRollouts prepares the reload of plugins that are held when the host starts: the watcher begins the rollout of a binary
-// whose rollout was not aborted.
+// awaitEnd waits until a rollout that was promoted or aborted has ended.
+func (r *Reloader) awaitEnd(ro *rollout.Rollout) {
+	r.progress.one.Lock()
+	c := r.candidates[ro.Plugin]
+	r.progress.one.Unlock()
+	if c != nil && c.rollout == ro {
+		<-c.ended
+	}
+}
+
+// resumeRollouts handles plugins that are held when the host starts. If the rollout of the binary on the disk was
+// aborted, resumeRollouts refuses this binary. Otherwise the first check of the watcher begins the rollout again.
 func (r *Reloader) resumeRollouts(g *generation.Generation) {
 	for _, p := range g.Plugins {
 		switch held := p.Held(); {

@@ -99,9 +99,10 @@ func (d directory) readlink(name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// The method "names" returns the entries of the directory.
-func (d directory) names() ([]fs.DirEntry, error) {
-	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// The method "names" returns the entries of a subdirectory, or of the directory itself if the name is ".". It does not
+// follow a symbolic link.
+func (d directory) names(name string) ([]fs.DirEntry, error) {
+	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +122,8 @@ func (d directory) identity(name string) (string, error) {
 	return hash(text), err
 }
 
-// The method "rewrite" calls the function change with the content of a regular file. It atomically replaces the content
-// with the result of change. It holds git's lock file meanwhile, so that no change by git is lost. The file keeps its
+// The method "rewrite" calls the function "change" with the content of a regular file. It atomically replaces the content
+// with the result of change. Meanwhile, it holds git's lock file, so that no change by git is lost. The file keeps its
 // mode and owner.
 func (d directory) rewrite(name string, change func(text []byte, st *unix.Stat_t) ([]byte, error)) error {
 	temp := name + ".lock"

@@ -67,8 +67,8 @@ type watched struct {
 	told    bool     // whether the result of a call reported that the search is incomplete
 	late    []string // messages of searches without a call; the next call reports them
 	calls   int      // number of running calls
-	// fresh contains the relative paths of new directories. They were created after the last moment without a running
-	// call.
+	// fresh contains the relative paths of new directories. These directories were created after the last moment at
+	// which no call ran.
 	fresh map[string]bool
 	// waiting maps each file that the guard will remove later to the time when the guard first saw the file. The removal
 	// is delayed while other calls run.
@@ -109,7 +109,7 @@ type Kept struct {
 }
 
 // Watch prepares for a call that can write to directories. The first call of Watch for a directory reads the whole
-// directory. The caller must call the function after at the end of the call. If allowed is false, after moves dangerous
+// directory. The caller must call the function "after" at the end of the call. If allowed is false, after moves dangerous
 // additions to the quarantine and returns messages about them. Watch returns an error if a directory cannot be watched.
 func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err error) {
 	var paths []string
@@ -257,7 +257,7 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 	return nil
 }
 
-// close stops watching a tree. The function unlock ends the use of the ledger.
+// close stops watching a tree. The function "unlock" ends the use of the ledger.
 func (w *watched) close(unlock func() error) error {
 	err := unlock()
 	w.end()
@@ -295,7 +295,7 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// The method "inspector" returns an inspector of a tree. The inspector treats pointers into all searched trees as
+// The method "inspector" returns an inspector of a tree. The inspector treats a pointer into any searched tree as
 // harmless.
 func (g *Guard) inspector(w *watched) *inspector {
 	g.mu.Lock()
@@ -303,9 +303,9 @@ func (g *Guard) inspector(w *watched) *inspector {
 	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
 }
 
-// The method "check" returns the files and settings in a tree that make git run programs. Changes of protected files
-// have a cause outside the sandbox, so check adds these changes to the known files. The caller must first update the
-// tree.
+// The method "check" returns the files and settings in a tree that make git run programs. The sandbox cannot write protected
+// files. If such a file changed, something outside the sandbox changed it, so check records the new content as known. The
+// caller must first update the tree.
 func (g *Guard) check(w *watched) []found {
 	all := g.inspector(w).check()
 	if w.renew(w.tree) { // tools were able to write after somebody replaced a file
@@ -338,7 +338,7 @@ func (g *Guard) search(paths []string, allowed bool) (out []string) {
 		}
 	}
 	if more := len(out) - maxMessages; more > 0 {
-		out = append(out[:maxMessages], fmt.Sprintf("%d more were moved to the quarantine, or could not be. For a list, run: toolhost quarantine list", more))
+		out = append(out[:maxMessages], fmt.Sprintf("%d more files or settings were moved to the quarantine, or could not be moved there. For a list, run: toolhost quarantine list", more))
 	}
 	return out
 }
@@ -415,7 +415,13 @@ func (g *Guard) all() []*watched {
 }
 
 // Close searches a last time and stops watching. All plugins must have exited.
-func (g *Guard) Close() error {
+func (g *Guard) Close() error { return g.close(g.searchAll) }
+
+// Stop is like [Guard.Close], but without the last search. Call it for a guard that watches only a single change by the
+// host itself, if the directories were searched after this change.
+func (g *Guard) Stop() error { return g.close(func() {}) }
+
+func (g *Guard) close(last func()) error {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
@@ -427,7 +433,7 @@ func (g *Guard) Close() error {
 	}
 	g.mu.Unlock()
 	g.idle.Wait()
-	g.searchAll()
+	last()
 	var errs []error
 	for _, w := range g.all() {
 		w.mu.Lock()

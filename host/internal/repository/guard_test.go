@@ -60,7 +60,7 @@ func (f *fixture) guard() *Guard {
 	})
 }
 
-// The method "call" runs the function do as a watched call, and returns the messages of the guard.
+// The method "call" runs the function "do" as a watched call, and returns the messages of the guard.
 func (f *fixture) call(t *testing.T, g *Guard, guarded, allowed bool, do func()) []string {
 	t.Helper()
 	after, err := g.Watch([]Dir{{Path: f.dir, Guarded: guarded, Settings: []string{".vscode", ".mcp.json"}}}, allowed)
@@ -164,7 +164,8 @@ func TestManySettings(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestUnguard checks that a plugin without protection ends the protection.
+// TestUnguard checks the end of the protection of a directory. Files that were added under the protection must stay,
+// and later changes must be found.
 func TestUnguard(t *testing.T) {
 	f := newFixture(t)
 	f.git(t, "init", "-q")
@@ -210,8 +211,8 @@ func TestMappedFile(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestKeptFiles checks that the search does not move files that the kernel protects from tools. The search must move
-// files that replaced protected files.
+// TestKeptFiles checks that the search does not move files that the kernel protects from tools. It must move files that
+// replaced protected files.
 func TestKeptFiles(t *testing.T) {
 	f := newFixture(t)
 	kept := filepath.Join(f.dir, "app/config")
@@ -275,7 +276,7 @@ func TestKilledHost(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	must(t, g.Close())
-	// After a regular end of the host, a person can have changed any file.
+	// After a host has ended regularly, the next host must accept all changes, because a person can have made them.
 	evil()
 	g = f.guard()
 	if out := f.call(t, g, false, false, func() {}); len(out) != 0 || !f.has("a/.git/config", "evil") {
@@ -290,7 +291,8 @@ func TestKilledHost(t *testing.T) {
 	must(t, errors.Join(other.Close(), g.Close()))
 }
 
-// TestBetweenCalls checks the search while no call runs. The next call must report the result of the search.
+// TestBetweenCalls checks that a search that runs between two calls is effective, and that the next call reports its
+// result.
 func TestBetweenCalls(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -310,8 +312,8 @@ func TestBetweenCalls(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestOtherCalls checks that a new file stays for a short time while other calls run, because these calls can still
-// write the file.
+// TestOtherCalls checks that the guard does not move a new file immediately while other calls run, because these calls
+// can still write to it.
 func TestOtherCalls(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -336,7 +338,7 @@ func TestOtherCalls(t *testing.T) {
 		f.call(t, g, false, false, make)
 		w := g.tree(f.dir, false)
 		w.mu.Lock()
-		for rel := range w.waiting { // pretend that the time has passed
+		for rel := range w.waiting { // simulate the end of the waiting time
 			w.waiting[rel] = time.Now().Add(-2 * g.opts.interval)
 		}
 		w.mu.Unlock()
@@ -347,7 +349,8 @@ func TestOtherCalls(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestIgnoredDirectory checks that a directory is not searched while the configuration permits everything.
+// TestIgnoredDirectory checks that the guard does not search a directory while the configuration permits all changes in
+// it.
 func TestIgnoredDirectory(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -394,7 +397,7 @@ func TestLimit(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestNoQuarantine checks that the guard deletes no content if it cannot write to the quarantine.
+// TestNoQuarantine checks that the guard deletes no content while it cannot write to the quarantine.
 func TestNoQuarantine(t *testing.T) {
 	f := newFixture(t)
 	f.fail = errors.New("no space")
@@ -421,7 +424,8 @@ func TestNoQuarantine(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestLargeFiles checks that the guard renames large files, and that a restore returns them.
+// TestLargeFiles checks that the guard renames files that are too large for the quarantine, and that they can be
+// restored.
 func TestLargeFiles(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -454,7 +458,7 @@ func TestLargeFiles(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestRestoredModes checks that a restore returns hooks and links unchanged.
+// TestRestoredModes checks that hooks and links keep their modes and targets when they are restored.
 func TestRestoredModes(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -485,7 +489,8 @@ func TestRestoredModes(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestExchangedFiles checks that no file outside the tree changes while a command replaces files with links.
+// TestExchangedFiles checks that the guard changes no file outside of the tree while a command repeatedly replaces
+// files by links.
 func TestExchangedFiles(t *testing.T) {
 	f := newFixture(t)
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -496,7 +501,8 @@ func TestExchangedFiles(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(outside, ".git/config"), []byte(settings), 0o600))
 	g := f.guard()
 	f.call(t, g, false, false, func() { f.git(t, "init", "-q", "a") })
-	// The concurrent functions use open directories, because a confined command cannot follow the links either.
+	// The concurrent functions use directories that are already open. They thus do not follow the links, and neither could
+	// a confined command.
 	fd := func(name string) int {
 		fd, err := unix.Open(filepath.Join(f.dir, name), unix.O_DIRECTORY|unix.O_RDONLY, 0)
 		must(t, err)

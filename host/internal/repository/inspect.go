@@ -88,7 +88,7 @@ func (i *inspector) inspect(rel string, r *repo) (out []found) {
 		out = append(out, i.link(d, rel, "commondir")...)
 	} else if st.IsFile() {
 		out = append(out, i.common(d, rel)...)
-		r.watched[join(rel, "commondir")] = stamp.Stamp{Ino: 1} // never equal, because components of the path can become links
+		r.watched[join(rel, "commondir")] = stamp.Stamp{Ino: 1} // no file has this stamp: the path is always checked again, because its components can become links
 	}
 	return append(out, i.hooks(d, rel, r)...)
 }
@@ -175,7 +175,7 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 		return nil
 	}
 	defer hooks.close()
-	entries, err := hooks.names()
+	entries, err := hooks.names(".")
 	if err != nil {
 		r.unread = true
 		return nil

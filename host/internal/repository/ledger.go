@@ -14,8 +14,9 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// ledger is the file in which hosts record the content of a tree before their tools ran. A killed host leaves the file.
-// The next host uses it to find the changes that the killed host missed. Each running host holds a lock on the file.
+// ledger is a file in which hosts record the content that a tree had before their tools ran. A killed host leaves this
+// file behind. The next host uses the file to find the changes that the killed host missed. Each running host holds a
+// lock on the file.
 type ledger struct {
 	path string
 	file *os.File // the locked file; nil without a state directory

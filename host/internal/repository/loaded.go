@@ -55,9 +55,9 @@ func (t *tree) loaded() (out []found) {
 	return out
 }
 
-// begin records the start of a call. Settings that appeared at the top of the tree while no call ran are from a program
-// outside the sandbox, such as an editor, so they are not removed. For speed, begin does not read other directories.
-// Searches between calls read them.
+// begin records the start of a call. If settings appeared at the top of the tree while no call ran, a program outside
+// the sandbox, such as an editor, wrote them. Therefore they are not removed. For speed, begin does not read other
+// directories. Searches between calls read them.
 func (w *watched) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,6 +69,7 @@ func (w *watched) begin() {
 		return
 	}
 	w.read(".", true)
+	w.leave()
 	w.adopt(slices.DeleteFunc(w.loaded(), func(f found) bool { return filepath.Dir(f.rel) != "." }))
 }
 
@@ -90,7 +91,8 @@ func (w *watched) update() {
 	}
 }
 
-// adoptLoaded accepts new settings of other programs if no call runs. Otherwise the end of the call handles them.
+// adoptLoaded accepts new settings of other programs if no call runs. If a call runs, these settings are handled at the
+// end of the call.
 func (g *Guard) adoptLoaded(w *watched) {
 	if w.calls > 0 {
 		return
@@ -115,8 +117,8 @@ func (w *watched) clone(rel string) string {
 	return ""
 }
 
-// keepCloned removes settings in new repositories from a list and accepts them. Otherwise git would show the removed
-// files of a clone as deleted. keepCloned returns a message for each repository.
+// keepCloned removes settings in new repositories from a list and accepts them. If the guard removed these files from a
+// clone, git would show them as deleted. keepCloned returns a message for each repository.
 func (w *watched) keepCloned(all []found) (rest []found, out []string) {
 	clones := make(map[string][]string)
 	for _, f := range all {

@@ -35,7 +35,7 @@ func TestNewSettings(t *testing.T) {
 		f.put(t, "b/c/.mcp.json", "evil")
 		f.put(t, "node_modules/x/.vscode/x", "installed")
 		must(t, os.Symlink("/etc", filepath.Join(f.dir, "b/.vscode")))
-		// An editor replaces a file.
+		// Replace the file as an editor does when it saves.
 		f.put(t, "new", "saved")
 		must(t, os.Rename(filepath.Join(f.dir, "new"), filepath.Join(f.dir, ".mcp.json")))
 	})
@@ -49,7 +49,7 @@ func TestNewSettings(t *testing.T) {
 			t.Errorf("%s exists: %v", path, !want)
 		}
 	}
-	// A moved directory keeps its settings. A new directory with the same path does not inherit them.
+	// A moved directory must keep its settings. A new directory at the old path must not inherit them.
 	out = f.call(t, g, true, false, func() {
 		must(t, os.Rename(filepath.Join(f.dir, "a"), filepath.Join(f.dir, "moved")))
 		f.put(t, "a/.vscode/tasks.json", "evil")
@@ -57,7 +57,7 @@ func TestNewSettings(t *testing.T) {
 	if len(out) != 1 || f.there("a/.vscode") || !f.has("moved/.vscode/tasks.json", "mine") {
 		t.Errorf("%q", out)
 	}
-	// A removed setting counts as unknown when it appears again.
+	// If a setting was removed and appears again, it must count as unknown.
 	must(t, os.Remove(filepath.Join(f.dir, ".mcp.json")))
 	f.call(t, g, true, false, func() {})
 	out = f.call(t, g, true, true, func() { f.put(t, ".mcp.json", "evil") }) // the plugin is allowed to write settings of git, but not this file
@@ -83,7 +83,7 @@ func TestRestoredSettings(t *testing.T) {
 	if out := f.call(t, g, true, false, func() {}); len(out) != 0 || !f.has("a/.vscode/sub/tasks.json", "good") {
 		t.Errorf("%q", out)
 	}
-	// A directory with too many files is only renamed.
+	// A directory with too many files must be renamed instead of being read.
 	out := f.call(t, g, true, false, func() {
 		for i := range maxLoaded + 1 {
 			f.put(t, fmt.Sprintf(".vscode/%d", i), "evil")
@@ -131,8 +131,8 @@ func TestSettingsOfPersons(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestClonedSettings checks that a new repository keeps its settings, with a message, even if a search runs while git
-// writes them. Settings that appear later must not stay.
+// TestClonedSettings checks that the settings of a new repository are kept and reported, even if a search runs while
+// git is still writing them. Settings that appear later must not be kept.
 func TestClonedSettings(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()

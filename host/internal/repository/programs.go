@@ -6,7 +6,7 @@ import (
 )
 
 // The function "reason" returns the reason why a setting makes git, or a common extension of git, run a program. It
-// returns "" for a harmless setting. The function outside must report whether a path in the setting leads out of the
+// returns "" for a harmless setting. The function "outside" must report whether a path in the setting leads out of the
 // writable directories.
 func reason(s *setting, outside func(path string) bool) string {
 	full := s.section + "." + s.key
@@ -32,7 +32,7 @@ func reason(s *setting, outside func(path string) bool) string {
 		}
 		return "it makes git write files outside of the workspace"
 	case s.section == "http" && s.key == "cookiefile":
-		return "git can write what a server sends to a file"
+		return "git can write data from a server to a file"
 	case s.section == "tig" && strings.Contains(s.value, "!"):
 	case s.section == "protocol":
 		if s.key != "allow" || strings.EqualFold(s.value, "never") {
@@ -89,8 +89,8 @@ var programKeys = map[string][]string{
 	"interactive": {"difffilter"},
 }
 
-// programSuffixes lists the endings of keys that name programs. Git uses such keys, and so do programs that store their
-// settings with git.
+// programSuffixes lists the endings of keys that name programs. Git uses such keys. Programs that store their settings
+// with git also use such keys.
 var programSuffixes = []string{
 	"command", "cmd", "program", "prog", "pager", "editor", "askpass", "helper", "hook", "hookspath", "driver", "textconv", "exec",
 }

@@ -15,8 +15,8 @@ import (
 type protection struct {
 	// top reports whether the kernel protects the settings and hooks of the repository at the top of the tree.
 	top bool
-	// The field "held" contains the files and directories of the repository at the top. Their protection begins and ends
-	// together.
+	// The field "held" contains the files and directories of the repository at the top. The protection of all of them
+	// begins and ends together.
 	held []*held
 	// The field "kept" contains other protected files and directories. Globs of the configuration match them.
 	kept  []*held
@@ -32,7 +32,7 @@ type held struct {
 	missing bool
 }
 
-// The function "protects" returns the protection of a tree. The argument kept contains absolute paths.
+// The function "protects" returns the protection of a tree. The argument "kept" contains absolute paths.
 func protects(t *tree, top bool, kept []string) protection {
 	p := protection{top: top}
 	if top {
@@ -146,8 +146,8 @@ func (p *protection) exempt(rel string) bool {
 	return slices.ContainsFunc(p.kept, func(h *held) bool { return rel == h.rel || strings.HasPrefix(rel, h.rel+"/") })
 }
 
-// The method "unprotected" returns top as true if a running plugin's sandbox does not protect the repository at the top
-// of a directory. It returns all as true if such a sandbox protects no file in the directory.
+// The result "top" of the method "unprotected" is true if a running plugin's sandbox does not protect the repository at
+// the top of a directory. The result "all" is true if such a sandbox protects no file in the directory.
 func (g *Guard) unprotected(path string) (top, all bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,6 +180,6 @@ func (g *Guard) Unguard(path string, all bool) {
 func (g *Guard) ended(w *watched) {
 	w.forgetStates()
 	if err := w.save(); err != nil {
-		g.opts.Log.Warn("that a file is no longer protected could not be stored, so a later host can miss changes of it", "path", w.path, "error", err)
+		g.opts.Log.Warn("the end of a file's protection could not be stored, so a later host can miss changes of the file", "path", w.path, "error", err)
 	}
 }

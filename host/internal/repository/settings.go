@@ -125,7 +125,7 @@ func (p *parser) sectionHeader(start int) bool {
 	}
 }
 
-// quotedSubsection parses the rest of a header such as [remote "origin"]. The argument c is the space before the quote.
+// quotedSubsection parses the rest of a header such as [remote "origin"]. The argument "c" is the space before the quote.
 func (p *parser) quotedSubsection(c byte) bool {
 	for isSpace(c) {
 		if c == '\n' {

@@ -71,7 +71,8 @@ func names(all []setting) (out []string) {
 	return out
 }
 
-// TestSettingsThatRunPrograms compares the parser with git. It also checks which settings the guard removes.
+// TestSettingsThatRunPrograms checks that the parser and git read the same settings. It also checks which settings the
+// guard removes.
 func TestSettingsThatRunPrograms(t *testing.T) {
 	for text, want := range texts {
 		all, drop := dangerous(t, text)

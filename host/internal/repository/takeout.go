@@ -28,8 +28,9 @@ type Store interface {
 // maxCopy limits the size in bytes of a file that is copied to the quarantine. A larger file is only renamed.
 const maxCopy = 1 << 20
 
-// takeOut removes a file or settings from a repository and stores them. If the store fails, the content stays beside
-// its place under a name that git does not use. drop reports whether the content with the given key must be removed.
+// takeOut removes a file or settings from a repository and stores them. If the content cannot be stored, it stays in
+// the same directory under a name that git does not use. The function "drop" reports whether the content with the given
+// key must be removed.
 func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quarantine.Entry, error) {
 	dir, name := filepath.Split(f.rel)
 	d, err := t.root.open(filepath.Clean(dir))
@@ -54,7 +55,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		return nil, err
 	}
 	identify := func(key string) {
-		if f.why != WhyLoaded { // such an entry identifies a name, whatever the content is
+		if f.why != WhyLoaded { // an entry with WhyLoaded identifies only a name, and not the content
 			e.Keys = []string{key}
 		}
 	}
@@ -139,8 +140,8 @@ func appendSetting(out, text []byte, s *setting) []byte {
 	return append(append(append(out, '\t'), body...), '\n')
 }
 
-// takeOut takes out files and settings that are neither known nor restored. It returns a message for each file. others
-// reports whether other calls run in the tree. level is the level of the log messages.
+// takeOut takes out files and settings that are neither known nor restored. It returns a message for each file. The
+// argument "others" reports whether other calls run in the tree. The argument "level" is the level of the log messages.
 func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) (out []string) {
 	all = slices.DeleteFunc(all, func(f found) bool {
 		return !slices.ContainsFunc(f.keys, func(key string) bool { return !w.known[key] })
@@ -150,7 +151,7 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 	}
 	for _, f := range all {
 		if f.repo != nil {
-			f.repo.forget() // inspect the repository again, whatever the result is
+			f.repo.forget() // in any case, inspect the repository again
 		}
 	}
 	if all = w.ripe(all, others, g.opts.interval); len(all) == 0 {
@@ -175,7 +176,7 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 		case errors.Is(err, errNothing) || errors.Is(err, os.ErrNotExist):
 			continue
 		case err != nil:
-			g.opts.Log.Warn("a repository runs programs, which could not be taken out", "path", filepath.Join(w.path, f.rel), "error", err)
+			g.opts.Log.Warn("a file or setting makes git run programs, and could not be moved to the quarantine", "path", filepath.Join(w.path, f.rel), "error", err)
 			out = append(out, fmt.Sprintf("%s makes git run programs (%s), and could not be moved to the quarantine: %v. Do not run git there before you have checked it", filepath.Join(w.path, f.rel), f.why, err))
 			continue
 		}
@@ -186,8 +187,8 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 }
 
 // The method "ripe" returns the files that can be removed now. If other calls run, one of these calls can still use a
-// new file, and git fails if its file is locked or missing. Therefore such a file stays for the duration patience after
-// the first search that found it.
+// new file, and git fails if a file that it uses is locked or missing. Therefore a new file stays for the duration
+// "patience" after the first search that found it.
 func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []found) {
 	if !others {
 		w.waiting = nil

@@ -33,6 +33,10 @@ type tree struct {
 	limit   int
 	names   []string // names of settings of other programs
 	added   []string // relative paths of directories that the last update discovered
+	// near is an open directory of the tree, and "at" is its relative path. A search of its subdirectories needs no path
+	// resolution from the root. Each update closes near at its end.
+	near directory
+	at   string
 }
 
 // node is a directory of a tree.
@@ -61,7 +65,7 @@ func newTree(path string, limit int) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tree{path: path, root: root, limit: limit, dirs: make(map[string]*node), repos: make(map[string]*repo), pointers: make(map[string]bool)}, nil
+	return &tree{path: path, root: root, near: root, at: ".", limit: limit, dirs: make(map[string]*node), repos: make(map[string]*repo), pointers: make(map[string]bool)}, nil
 }
 
 // The method "moved" reports whether the path of the tree now belongs to another directory.
@@ -76,6 +80,7 @@ func (t *tree) moved() bool {
 
 // The method "update" finds the changes since its last call. The first call reads the whole tree.
 func (t *tree) update() {
+	defer t.leave()
 	if t.partial && len(t.dirs) < t.limit { // the number of directories is below the limit again
 		clear(t.dirs)
 	}
@@ -113,7 +118,8 @@ func (t *tree) forget(rel string) {
 // skipped lists directories of the system that contain no files of users.
 var skipped = []string{"/proc", "/sys", "/dev"}
 
-// The method "read" reads a directory and its new subdirectories. The argument again is true for a known directory.
+// The method "read" reads a directory and its new subdirectories. The argument "again" is true if the directory is
+// already known.
 func (t *tree) read(rel string, again bool) {
 	if len(rel) > maxPath {
 		return
@@ -122,11 +128,7 @@ func (t *tree) read(rel string, again bool) {
 		t.partial = true
 		return
 	}
-	st, err := t.root.stat(rel)
-	var entries []fs.DirEntry
-	if err == nil {
-		entries, err = t.list(rel)
-	}
+	st, entries, err := t.look(rel)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP): // another program replaced the directory
 		return
@@ -158,6 +160,41 @@ func (t *tree) read(rel string, again bool) {
 	}
 }
 
+// The method "look" returns the state of a directory before its entries are read, and the entries.
+func (t *tree) look(rel string) (st stamp.Stamp, entries []fs.DirEntry, err error) {
+	parent, name := filepath.Dir(rel), filepath.Base(rel)
+	if err := t.enter(parent); err != nil {
+		st, _ = t.root.stat(rel) // ignore the error: the zero stamp makes the next search try again
+		return st, nil, err
+	}
+	if st, err = t.near.stat(name); err == nil {
+		entries, err = t.near.names(name)
+	}
+	return st, entries, err
+}
+
+// The method "enter" opens a directory as the field "near".
+func (t *tree) enter(rel string) error {
+	if rel == t.at {
+		return nil
+	}
+	d, err := t.root.open(rel)
+	if err != nil {
+		return err
+	}
+	t.leave()
+	t.near, t.at = d, rel
+	return nil
+}
+
+// The method "leave" closes the field "near" and sets it to the root of the tree.
+func (t *tree) leave() {
+	if t.near != t.root {
+		t.near.close()
+	}
+	t.near, t.at = t.root, "."
+}
+
 // The method "list" returns the entries of a directory.
 func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 	d, err := t.root.open(rel)
@@ -165,7 +202,7 @@ func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer d.close()
-	return d.names()
+	return d.names(".")
 }
 
 // The method "classify" finds the repositories and the subdirectories to search among the entries of a directory.
@@ -226,7 +263,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// The function "leads" reports whether the target of a pointer is in a searched directory. The argument from is the
+// The function "leads" reports whether the target of a pointer is in a searched directory. The argument "from" is the
 // absolute directory to which a relative target refers.
 func leads(trees []string, from, to string) bool {
 	if !filepath.IsAbs(to) {

@@ -48,7 +48,7 @@ type entry struct {
 }
 
 // Get returns a cached result if the contents of its input files did not change. Otherwise it returns nil. It compares
-// contents and not modification times. The function within reports whether a file can be read. The caller is allowed to
+// contents and not modification times. The function "within" reports whether a file can be read. The caller is allowed to
 // modify the returned result.
 func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	c.mu.Lock()

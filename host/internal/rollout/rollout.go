@@ -1,8 +1,9 @@
 // Package rollout takes a new version of a plugin into service step by step. Most callers want [Set.Start] and [Set.Of].
 //
-// A rollout begins in shadow: the old version serves all calls, and a share of the read-only calls also runs on the new
-// one, whose results are compared and dropped. Then the new version serves a growing share of the sessions. A rule stops
-// the rollout if the new version fails more often, is slower, answers otherwise or needs more memory than the old one.
+// A rollout begins in shadow: the old version serves all calls. A share of the read-only calls also runs on the new
+// version. The results of the new version are compared with those of the old version and then dropped. Then the new
+// version serves a growing share of the sessions. A rule stops the rollout if the new version fails more often, is
+// slower, returns other results or needs more memory than the old version.
 package rollout
 
 import (
@@ -19,7 +20,7 @@ import (
 type Settings struct {
 	// Shadow is the percentage of read-only calls that also run on the new version.
 	Shadow float64
-	// Steps contains the percentages of sessions that the new version serves, one after the other.
+	// Steps contains one percentage for each step: the percentage of sessions that the new version serves in this step.
 	Steps []float64
 	// Pause is the minimum time in each step, and Calls is the minimum number of calls of the new version in each step.
 	Pause time.Duration
@@ -29,16 +30,18 @@ type Settings struct {
 
 // Abort contains the rules that stop a rollout. A zero field disables its rule.
 type Abort struct {
-	// ErrorRatio is the maximum ratio of the new version's share of failed calls to that of the old one.
+	// ErrorRatio is the maximum ratio of the new version's share of failed calls to the old version's share.
 	ErrorRatio float64
-	// P95Ratio is the maximum ratio of the new version's 95th percentile of durations to that of the old one.
+	// P95Ratio is the maximum ratio between the 95th percentiles of the durations of calls: the new version's
+	// percentile divided by the old version's.
 	P95Ratio float64
 	// Differences is the maximum share of the compared calls whose results differ.
 	Differences float64
-	// MemoryRatio is the maximum ratio of the memory of the new version's largest process to that of the old one's.
+	// MemoryRatio is the maximum ratio between the memory of the largest processes: the new version's memory divided by
+	// the old version's.
 	MemoryRatio float64
-	// OutputRatio is the maximum ratio of what a call sends on the new version while it runs to what the same call sends on
-	// the old one.
+	// OutputRatio is the maximum ratio between the bytes that a running call sends: the bytes on the new version
+	// divided by the bytes that the same call sends on the old version.
 	OutputRatio float64
 }
 
@@ -53,27 +56,31 @@ const (
 	Aborted   State = "aborted"  // the old version serves all calls, and the new one was stopped
 )
 
-// Samples that a rule needs before it can stop a rollout.
+// These are the numbers of samples that a rule needs before it can stop a rollout.
 const (
 	minErrors    = 3  // failed calls of the new version
 	minFloods    = 3  // calls of the new version that sent too much
 	minDurations = 40 // calls of each version
-	// maxStrikes is the number of checks in a row, each after minCompared further calls, in which the new version must be
-	// slower. A process that has just started is slow for some calls, which are then no longer among the recent ones.
+	// The new version must be slower in maxStrikes checks in a row, each after minCompared further calls. A process
+	// that has just started is slow for some calls. After so many checks, these calls are no longer among the recent
+	// calls.
 	maxStrikes = 6
-	// minSlow is the time from the first of these checks to the last. While the machine starts a process or is busy with
-	// something else, hundreds of calls can be slow on one version only.
+	// minSlow is the minimum time from the first of these checks to the last. While the machine starts a process or is
+	// busy with something else, hundreds of calls can be slow on one version only.
 	minSlow     = 2 * time.Second
 	minCompared = 20 // compared calls
-	// slack is the share of failed calls that is always tolerated, because a share of few calls varies.
+	// slack is the share of failed calls that is always tolerated, because a share of a small number of calls varies.
 	slack = 0.005
 	// minSlower is the difference of durations that is always tolerated.
 	minSlower = 2 * time.Millisecond
 	// minMemory is the additional memory that is always tolerated, in bytes.
 	minMemory = 64 << 20
-	// minSent is what a call can always send while it runs, in bytes.
+	// minSent is the number of bytes that a call can always send while it runs.
 	minSent = 1 << 20
-	// maxCases limits the differing calls that are kept.
+	// memoryInterval is the minimum time between two measurements of memory, because each measurement reads several
+	// files.
+	memoryInterval = 200 * time.Millisecond
+	// maxCases limits the number of calls with different results that are stored.
 	maxCases = 10
 )
 
@@ -83,7 +90,7 @@ type Version struct {
 	SHA256  string `json:"sha256,omitempty"`
 }
 
-// Case is a call in which the versions differ.
+// Case is a call for which the two versions returned different results.
 type Case struct {
 	At          time.Time         `json:"at"`
 	Tool        string            `json:"tool"`
@@ -111,8 +118,8 @@ type figures struct {
 	memory        uint64
 	sent          int64 // maximum of one call
 	floods        int
-	// strikes counts the checks in a row in which the version was slower. slowSince is the time of the first of them, and
-	// checked is the number of calls at the last one.
+	// strikes counts the checks in a row in which the version was slower. slowSince is the time of the first of these
+	// checks, and checked is the number of calls at the time of the last check.
 	strikes, checked int
 	slowSince        time.Time
 }
@@ -133,16 +140,20 @@ type Rollout struct {
 	step              int // index in settings.Steps; -1 in shadow
 	since             time.Time
 	paused            bool
+	promoting         bool // the new version serves all sessions, until the host has replaced the old one
 	why               string
 	old, now          figures
 	compared, differs int
 	cases             []Case
-	shadows           int // shadow calls that run
-	dropped           int // shadow calls that were left out because too many ran
+	serving           int // calls that the old version serves now
+	shadows           int // shadow calls that wait or run
+	dropped           int // shadow calls that were omitted because too many shadow calls waited or ran
+	waiting           waiting
 	shadowed          float64
+	measured          time.Time // when the memory was last measured
 	history           []Event
-	// open contains the numbers of the calls that run on the new version, and begun is the number of the last one. barrier is
-	// the last call that must have ended before the step ends, or 0 if the step is not due.
+	// open contains the numbers of the calls that run on the new version, and begun is the number of the last call that
+	// began. barrier is the number of the last call that must end before the step ends. It is 0 if the step is not due.
 	open           map[uint64]bool
 	begun, barrier uint64
 }
@@ -153,10 +164,13 @@ type Event struct {
 	Text string    `json:"text"`
 }
 
-// Serves reports whether the new version serves a session. A session that it serves stays with it in later steps.
+// Serves reports whether the new version serves a session. If so, it also serves this session in later steps.
 func (r *Rollout) Serves(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.promoting {
+		return true
+	}
 	if r.state != Stepping {
 		return false
 	}
@@ -171,12 +185,9 @@ type Lessor func(owner string) Lease
 // Candidate leases the new version. It returns nil if the version was stopped.
 func (r *Rollout) Candidate(owner string) Lease { return r.candidate(owner) }
 
-// maxShadows is the maximum number of shadow calls at the same time.
-const maxShadows = 4
-
-// Begin announces a call on the new version. A step does not end before the calls that began in it have ended, because a
-// call that hangs has not failed yet. The caller must pass the result to [Rollout.Served], [Rollout.Compared] or
-// [Rollout.Dropped].
+// Begin announces a call on the new version. A step does not end before all calls that began in this step have ended.
+// Otherwise a call that hangs would not count, because it has not failed yet. The caller must pass the result to
+// [Rollout.Served], [Rollout.Compared] or [Rollout.Dropped].
 func (r *Rollout) Begin() (call uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,55 +199,11 @@ func (r *Rollout) Begin() (call uint64) {
 	return r.begun
 }
 
-// Shadow reports whether a call of the old version also runs on the new one. If it returns true, the caller must call
-// [Rollout.Compared] or [Rollout.Dropped].
-func (r *Rollout) Shadow() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state != Shadowing && r.state != Stepping {
-		return false
-	}
-	r.shadowed += r.settings.Shadow / 100
-	switch {
-	case r.shadowed < 1:
-		return false
-	case r.shadows >= maxShadows:
-		r.shadowed--
-		r.dropped++
-		return false
-	}
-	r.shadowed--
-	r.shadows++
-	return true
-}
+// runs reports whether the rollout has not ended. The caller must hold the lock.
+func (r *Rollout) runs() bool { return r.state == Shadowing || r.state == Stepping }
 
-// Dropped ends a shadow call that was not compared. call is 0 for a call that did not begin.
-func (r *Rollout) Dropped(call uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.open, call)
-	r.shadows--
-	r.dropped++
-}
-
-// Compared ends a shadow call. A nil differences means that the results are the same.
-func (r *Rollout) Compared(call uint64, c *Case, shadow Outcome) {
-	r.mu.Lock()
-	delete(r.open, call)
-	r.shadows--
-	r.compared++
-	if c != nil {
-		r.differs++
-		if len(r.cases) < maxCases {
-			r.cases = append(r.cases, *c)
-		}
-	}
-	r.now.add(shadow)
-	r.mu.Unlock()
-	r.Check()
-}
-
-// Served counts a call that a version served. call is 0 for a call of the old version.
+// Served counts a call that a version served. For a call of the old version, which [Rollout.Serve] announced, the
+// argument "call" is 0.
 func (r *Rollout) Served(call uint64, o Outcome) {
 	r.mu.Lock()
 	byNew := call != 0
@@ -244,6 +211,7 @@ func (r *Rollout) Served(call uint64, o Outcome) {
 		delete(r.open, call)
 		r.now.add(o)
 	} else {
+		r.serving--
 		r.old.add(o)
 	}
 	due := byNew && (o.Failed || r.now.calls%minCompared == 0)
@@ -265,16 +233,17 @@ func (f *figures) add(o Outcome) {
 	}
 }
 
-// Patience returns how long a read-only call may take on the new version before it is repeated on the old one. limit is the
-// time that the call has in total.
+// Patience returns how long a read-only call may take on the new version before the call is repeated on the old
+// version. The argument "limit" is the total time that the call may take.
 func (r *Rollout) Patience(limit time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return min(limit/2, max(leastPatience, 10*r.old.durations.quantile(0.95)))
 }
 
-// MaxSent returns how many bytes a call may send on the new version while it runs. old is what the same call sent on the old
-// version. If old is negative, it is unknown, and the maximum of all calls of the old version counts.
+// MaxSent returns how many bytes a call may send on the new version while it runs. The argument "old" is the number of
+// bytes that the same call sent on the old version. If old is negative, MaxSent uses the maximum of all
+// calls of the old version instead.
 func (r *Rollout) MaxSent(old int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,20 +257,15 @@ func (r *Rollout) MaxSent(old int64) int64 {
 	return max(minSent, int64(limit*float64(old)))
 }
 
-// leastPatience is the minimum of [Rollout.Patience], if the call has twice this time.
+// leastPatience is the minimum result of [Rollout.Patience] for a call that may take at least twice this time.
 const leastPatience = 2 * time.Second
 
 // Check applies the rules and moves on to the next step if it is due. A host calls it regularly, because a step can end
 // without a call.
 func (r *Rollout) Check() {
-	if r.memory != nil {
-		old, now := r.memory()
-		r.mu.Lock()
-		r.old.memory, r.now.memory = max(r.old.memory, old), max(r.now.memory, now)
-		r.mu.Unlock()
-	}
+	r.measureMemory()
 	r.mu.Lock()
-	if r.state != Shadowing && r.state != Stepping {
+	if !r.runs() || r.promoting {
 		r.mu.Unlock()
 		return
 	}
@@ -321,9 +285,29 @@ func (r *Rollout) Check() {
 		return
 	}
 	why := "all steps passed"
-	r.finish(Promoted, why)
+	r.promoting, r.why = true, why
 	r.mu.Unlock()
 	r.end(r, true, why)
+}
+
+// measureMemory measures the memory of both versions if the last measurement is long enough ago.
+func (r *Rollout) measureMemory() {
+	if r.memory == nil {
+		return
+	}
+	r.mu.Lock()
+	due := time.Since(r.measured) >= memoryInterval
+	if due {
+		r.measured = time.Now()
+	}
+	r.mu.Unlock()
+	if !due {
+		return
+	}
+	old, now := r.memory()
+	r.mu.Lock()
+	r.old.memory, r.now.memory = max(r.old.memory, old), max(r.now.memory, now)
+	r.mu.Unlock()
 }
 
 // due reports whether the current step has lasted long enough.
@@ -346,7 +330,7 @@ func (r *Rollout) due() bool {
 	return true
 }
 
-// broken returns the rule that stops the rollout, or "". The caller must hold the lock.
+// broken returns a description of the rule that stops the rollout, or "". The caller must hold the lock.
 func (r *Rollout) broken() string {
 	a, old, now := r.settings.Abort, &r.old, &r.now
 	if a.OutputRatio > 0 && now.floods >= minFloods {
@@ -399,8 +383,8 @@ func ratio(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// enter begins a step. The figures begin anew, so that both versions are compared over the same time. The caller must hold
-// the lock.
+// enter begins a step. It resets the figures, so that both versions are compared over the same period. The caller must
+// hold the lock.
 func (r *Rollout) enter(step int) {
 	r.state, r.step, r.since = Stepping, step, time.Now()
 	if step < 0 {
@@ -411,6 +395,16 @@ func (r *Rollout) enter(step int) {
 	}
 	r.old, r.now = figures{memory: r.old.memory, sent: r.old.sent}, figures{memory: r.now.memory}
 	r.compared, r.differs, r.barrier = 0, 0, 0
+}
+
+// Conclude ends a rollout that was promoted. The host calls it after the new version replaced the old one. Until then,
+// the rollout continues, so that no session returns to the old version.
+func (r *Rollout) Conclude() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.promoting && r.runs() {
+		r.finish(Promoted, r.why)
+	}
 }
 
 // finish ends the rollout. The caller must hold the lock.

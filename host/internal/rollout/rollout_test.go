@@ -2,12 +2,13 @@ package rollout
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// trial is a rollout in its first step, over the fake clock of synctest.
+// trial is a rollout in its first step, with the fake clock of synctest.
 type trial struct {
 	*Rollout
 	ended int
@@ -19,12 +20,17 @@ func begin(abort Abort) *trial {
 	t.Rollout = s.Start(Start{
 		Plugin:   "p",
 		Settings: Settings{Steps: []float64{50}, Pause: time.Second, Calls: 50, Abort: abort},
-		End:      func(*Rollout, bool, string) { t.ended++ },
+		End: func(r *Rollout, promote bool, _ string) {
+			t.ended++
+			if promote {
+				r.Conclude()
+			}
+		},
 	})
 	return t
 }
 
-// serve lets each version serve calls one after the other.
+// serve makes each version serve the given number of calls, in turn.
 func (t *trial) serve(calls int, old, now Outcome) {
 	for range calls {
 		time.Sleep(max(old.Duration, now.Duration))
@@ -33,7 +39,8 @@ func (t *trial) serve(calls int, old, now Outcome) {
 	}
 }
 
-// compare compares calls, of which one in each hundred differs as often as differing says. The first of them is call 50 of these.
+// compare records compared calls. Among each hundred calls, the 50th has a different result, until the given number of
+// calls has differed.
 func (t *trial) compare(calls, differing int, o Outcome) {
 	for i := range calls {
 		var c *Case
@@ -108,7 +115,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A step must wait for the calls that began in it.
+// TestStepWaitsForCalls checks that a step waits for the calls that began during the step.
 func TestStepWaitsForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(Abort{})
@@ -124,4 +131,54 @@ func TestStepWaitsForCalls(t *testing.T) {
 			t.Errorf("%s after the call ended", st.State)
 		}
 	})
+}
+
+func TestShadowCallsWaitForQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(Set).Start(Start{Plugin: "p", Settings: Settings{Shadow: 100, Pause: time.Hour}, End: func(*Rollout, bool, string) {}})
+		var ran atomic.Int64
+		sample := func() {
+			if !r.Shadow() {
+				return
+			}
+			r.Later(func() {
+				ran.Add(1)
+				r.Compared(r.Begin(), nil, Outcome{})
+			})
+		}
+		expect := func(what string, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if ran.Load() != want {
+				t.Fatalf("%s: %d shadow calls ran, expected %d", what, ran.Load(), want)
+			}
+		}
+		r.Serve()
+		sample()
+		time.Sleep(3 * shadowInterval)
+		expect("while the old version serves a call", 0)
+		r.Served(0, Outcome{})
+		time.Sleep(shadowInterval)
+		expect("after the call", 1)
+		r.Serve()
+		for range 2 * maxShadows {
+			sample()
+		}
+		time.Sleep(maxShadowWait + shadowInterval)
+		expect("while the old version is busy for long", 1+maxShadows)
+		if st := r.Status(); st.Dropped != maxShadows || st.Compared != 1+maxShadows {
+			t.Errorf("%d shadow calls were left out and %d compared, expected %d and %d", st.Dropped, st.Compared, maxShadows, 1+maxShadows)
+		}
+		time.Sleep(2 * shadowIdle) // the next call must start the goroutine again
+		r.Served(0, Outcome{})
+		sample()
+		time.Sleep(2 * shadowInterval)
+		expect("after a pause", 2+maxShadows)
+		sample()
+		if err := r.Do(ActionAbort, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * shadowInterval)
+		expect("after the end of the rollout", 2+maxShadows)
+	}) // synctest fails the test if a goroutine remains
 }

@@ -30,11 +30,12 @@ type Start struct {
 	Candidate Lessor
 	// Memory returns the memory of the largest process of each version, in bytes. It can be nil.
 	Memory func() (old, now uint64)
-	// End is called once, when the rollout was promoted or aborted. why is the reason.
+	// End is called once, when the rollout was promoted or aborted. The argument "why" is the reason. After a
+	// promotion, End must replace the old version and then call [Rollout.Conclude].
 	End func(r *Rollout, promote bool, why string)
 }
 
-// Set contains the rollouts of a host. The zero value is ready. It is safe for concurrent use.
+// Set contains the rollouts of a host. The zero value is ready to use. It is safe for concurrent use.
 type Set struct {
 	mu sync.RWMutex
 	by map[string]*Rollout
@@ -70,7 +71,7 @@ func (s *Set) Of(plugin string) *Rollout {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state != Shadowing && r.state != Stepping {
+	if !r.runs() {
 		return nil
 	}
 	return r
@@ -134,9 +135,13 @@ var Actions = []string{ActionPromote, ActionPause, ActionResume, ActionAbort}
 // Do carries out an action of an operator.
 func (r *Rollout) Do(action, by string) error {
 	r.mu.Lock()
-	if r.state != Shadowing && r.state != Stepping {
+	if !r.runs() || r.promoting {
 		defer r.mu.Unlock()
-		return fmt.Errorf("the rollout of plugin %s has ended (%s: %s); a changed binary begins another one", r.Plugin, r.state, r.why)
+		state := r.state
+		if r.promoting {
+			state = Promoted
+		}
+		return fmt.Errorf("the rollout of plugin %s has ended (%s: %s); a changed binary begins another one", r.Plugin, state, r.why)
 	}
 	why := "by " + by
 	switch action {
@@ -148,7 +153,7 @@ func (r *Rollout) Do(action, by string) error {
 		}
 		return nil
 	case ActionPromote:
-		r.finish(Promoted, why)
+		r.promoting, r.why = true, why
 	case ActionAbort:
 		r.finish(Aborted, why)
 	default:
@@ -160,11 +165,11 @@ func (r *Rollout) Do(action, by string) error {
 	return nil
 }
 
-// Supersede ends a rollout without calling its End, because something else replaced the version.
+// Supersede ends a rollout without calling the function End, because of a later change of the plugin.
 func (r *Rollout) Supersede(why string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state != Shadowing && r.state != Stepping {
+	if !r.runs() {
 		return false
 	}
 	r.finish(Aborted, why)
@@ -181,7 +186,7 @@ type Figures struct {
 	P95 float64 `json:"p95_ms"`
 	// Memory is the memory of the largest process, in bytes. It is zero if it is unknown.
 	Memory uint64 `json:"memory,omitempty"`
-	// Sent is the maximum that one call sent while it ran, in bytes.
+	// Sent is the maximum number of bytes that one call sent while it ran.
 	Sent int64 `json:"sent,omitempty"`
 }
 
@@ -190,7 +195,8 @@ type Status struct {
 	Plugin string `json:"plugin"`
 	State  State  `json:"state"`
 	Paused bool   `json:"paused,omitempty"`
-	// Step is the number of the current step, from 1, and Steps is their number. Step is 0 in shadow.
+	// Step is the number of the current step, and Steps is the number of all steps. The first step has the number 1. In
+	// shadow, Step is 0.
 	Step  int `json:"step"`
 	Steps int `json:"steps"`
 	// Share is the percentage of sessions that the new version serves.
@@ -200,12 +206,12 @@ type Status struct {
 	Why string  `json:"why,omitempty"`
 	Old Figures `json:"old"`
 	New Figures `json:"new"`
-	// Compared is the number of shadow calls in the current step, and Differs is the number of those with another result.
-	// Dropped is the number of shadow calls that were left out because too many ran.
+	// Compared is the number of shadow calls in the current step, and Differs is the number of shadow calls with a
+	// different result. Dropped is the number of shadow calls that were omitted because too many shadow calls ran.
 	Compared int `json:"compared"`
 	Differs  int `json:"differs"`
 	Dropped  int `json:"dropped"`
-	// Cases contains the first calls that differ, of all steps.
+	// Cases contains the first calls with different results in the whole rollout.
 	Cases   []Case  `json:"cases,omitempty"`
 	History []Event `json:"history"`
 }
@@ -223,12 +229,11 @@ func (r *Rollout) Status() Status {
 		Old: of(r.Old, &r.old), New: of(r.New, &r.now), Compared: r.compared, Differs: r.differs, Dropped: r.dropped,
 		Cases: slices.Clone(r.cases), History: slices.Clone(r.history),
 	}
-	switch r.state {
-	case Promoted:
+	switch {
+	case r.promoting && r.runs(), r.state == Promoted:
 		st.Share = 100
-	case Stepping:
+	case r.state == Stepping:
 		st.Share = r.settings.Steps[r.step]
-	case Shadowing, Aborted:
 	}
 	return st
 }
@@ -239,8 +244,8 @@ type recent struct {
 	at  int
 }
 
-// maxRecent is the number of durations that are kept: fewer than maxStrikes*minCompared, so that a slow start is forgotten
-// before it counts.
+// maxRecent is the number of durations that are kept. It is less than maxStrikes*minCompared, so that the slow calls
+// after a start are forgotten before they can stop a rollout.
 const maxRecent = 100
 
 func (r *recent) add(d time.Duration) {

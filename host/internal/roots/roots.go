@@ -95,7 +95,7 @@ type Sets struct {
 	outputs map[string]bool       // whether an output directory exists, by its path
 }
 
-// New returns the root sets for a configuration. The function output returns the directory for a plugin's output files,
+// New returns the root sets for a configuration. The function "output" returns the directory for a plugin's output files,
 // or "" for a plugin without one. All tools can read these directories in sessions of their owner.
 func New(cfg *config.Config, output func(owner, plugin string) string) *Sets {
 	return &Sets{cfg: cfg, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
@@ -154,6 +154,9 @@ func (s *Sets) Refused(workspace string) error {
 // The function "own" reports whether a directory below the state directory is a real directory and not a link. A plugin
 // could replace the directory with a link to other files.
 func own(dir string) bool {
+	if st, err := os.Lstat(dir); err != nil || !st.IsDir() { // most directories do not exist, which one system call shows
+		return false
+	}
 	target, err := filepath.EvalSymlinks(dir)
 	return err == nil && target == dir && IsDir(dir)
 }

@@ -45,9 +45,9 @@ type Abilities struct {
 	TotalLimits bool `json:"total_limits"`
 }
 
-// Running waits until a confined command runs. The argument "started" is the error from starting the command. If the
-// policy has an exec gate, the function "gate" receives the listener of the exec gate before the command is executed.
-// Running returns the listener of the policy's proxy, or nil if the policy has no proxy.
+// Running is a function that waits until a confined command runs. The argument "started" is the error that starting the
+// command returned. If the policy has an exec gate, the function "gate" receives the listener of the exec gate before
+// the command is executed. Running returns the listener of the policy's proxy, or nil if the policy has no proxy.
 type Running func(started error, gate func(listener *os.File)) (net.Listener, error)
 
 var backends = []Backend{Namespaces{}, Landlock{}, None{}}
@@ -67,8 +67,8 @@ func Words() []string {
 	return out
 }
 
-// ByPrivilege returns the configuration values for a backend in descending order of permissions. [Auto] comes before the
-// strongest backend, because it can choose a weaker backend.
+// ByPrivilege returns the configuration values for a backend in descending order of permissions. [Auto] comes
+// immediately before the strongest backend, because it can also choose a weaker one.
 func ByPrivilege() []string {
 	words := Words()[1:]
 	slices.Reverse(words)
@@ -101,8 +101,8 @@ func (k *Kernel) Fallback(want string) (wanted Backend, why error) {
 	return wanted, wanted.Unusable(k)
 }
 
-// usable returns the reason why this machine supports no backend that needs the launcher and system call filters. It
-// returns nil if the machine supports such backends.
+// The method "usable" returns the reason why this machine supports no backend that needs the launcher and system call
+// filters. It returns nil if the machine supports such backends.
 func (k *Kernel) usable() error {
 	switch {
 	case k.Launcher == "":
@@ -129,7 +129,7 @@ func (k *Kernel) Gate(b Backend) error {
 type BackendStatus struct {
 	Name      string    `json:"name"`
 	Abilities Abilities `json:"abilities"`
-	// Unusable is the reason why the backend cannot be used. Empty means that it can be used.
+	// Unusable is the reason why the backend cannot be used. Empty means that the backend can be used.
 	Unusable string `json:"unusable,omitempty"`
 }
 

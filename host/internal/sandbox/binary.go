@@ -14,8 +14,8 @@ type kind struct {
 	interpreters []string
 }
 
-// binaryKind inspects a binary. It treats an unreadable binary as static, because executing the binary then reports the
-// error.
+// binaryKind inspects a binary. It treats an unreadable binary as static. The error is then reported when the binary is
+// executed.
 func binaryKind(path string) kind {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func binaryKind(path string) kind {
 }
 
 // isScript returns the interpreters of a script. If the script uses env, the interpreter can be any program in PATH.
-// isScript then returns the directories of the system's programs. The interpreter replaces the plugin's process and is
-// not a second process.
+// Therefore isScript then returns the directories of the system's programs. The interpreter runs in the process of the
+// plugin and not in a second process.
 func isScript(in *bufio.Reader) []string {
 	line, _ := in.ReadString('\n')
 	fields := strings.Fields(strings.TrimPrefix(line, "#!"))

@@ -31,8 +31,8 @@ const everything = "*"
 // executables collects the files that can be executed in a sandbox with a list of programs. These are the programs,
 // their interpreters, and the directories of their libraries.
 type executables struct {
-	// writable lists the directories that the plugin can write. A program in such a directory is executable only if the
-	// list contains its path.
+	// The field "writable" lists the directories that the plugin can write. A program in such a directory is executable
+	// only if the list names the program by its path.
 	writable []string
 	// dirs lists the directories to search for programs.
 	dirs   []string
@@ -41,7 +41,7 @@ type executables struct {
 }
 
 // executable returns the files and directories that a plugin can execute with a list of programs. An entry of the list
-// can be a pattern. Without a list, the result is nil and means that everything can be executed.
+// can be a pattern. If the plugin has no list, the result is nil, which means that everything can be executed.
 func executable(at *Place, p *confine.Policy) []string {
 	if at.Listed == nil || slices.Contains(at.Listed, everything) {
 		return nil
@@ -83,7 +83,8 @@ func (e *executables) byPath(at *Place, name string) {
 	}
 }
 
-// matches adds the programs that match a glob. It adds programs in writable directories only if explicit is true.
+// matches adds the programs that match a glob. It adds programs in writable directories only if the argument "explicit"
+// is true.
 func (e *executables) matches(glob string, explicit bool) {
 	paths, _ := filepath.Glob(glob) // ignore the error: an invalid pattern matches no files
 	for _, path := range paths {
@@ -127,8 +128,9 @@ func (e *executables) add(path string) {
 	e.runtime(resolved)
 }
 
-// interpreted adds the interpreter from the first line of a script. If this is env, it also adds the program that env
-// executes. Tools can change scripts. Therefore it adds only known interpreters, and none from a writable directory.
+// interpreted adds the interpreter from the first line of a script. If the interpreter is env, it also adds the program
+// that env executes. Tools can change scripts. Therefore interpreted adds only known interpreters, and no interpreter
+// from a writable directory.
 func (e *executables) interpreted(line string) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 || !filepath.IsAbs(fields[0]) || !script.Interprets(fields[0]) {
@@ -213,8 +215,8 @@ func linkerDirs(file string, depth int) (dirs []string) {
 	return dirs
 }
 
-// runtime adds the directories with the compiled modules of an interpreter. They are next to the interpreter or in the
-// system.
+// runtime adds the directories with the compiled modules of an interpreter. These directories are next to the
+// interpreter or in the system's directories.
 func (e *executables) runtime(path string) {
 	name := filepath.Base(path)
 	prefix := filepath.Dir(filepath.Dir(path))

@@ -153,8 +153,8 @@ func TestGateDenies(t *testing.T) {
 	})
 }
 
-// TestGateAsks checks that an ask blocks one execution while other executions continue. The ask must end with the call
-// and with the process.
+// TestGateAsks checks that a permission request blocks one execution while other executions continue. The request must
+// end with the call and with the process.
 func TestGateAsks(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		asked := make(chan context.Context, 4)
@@ -195,7 +195,7 @@ touch third & pid=$!; meet stop; kill -STOP $pid; : > stopped; wait $pid; echo t
 		file("go")
 		<-asked
 		file("two")
-		await("went-on") // the second program continues while the first program waits
+		await("went-on") // the second program must continue while the first program waits
 		answer <- execgate.Allow
 		second := <-asked
 		file("kill")
@@ -241,7 +241,8 @@ func TestGateGone(t *testing.T) {
 		var s *gatedShell
 		started := make(chan struct{})
 		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
-			if filepath.Base(e.Path) == "seq" { // replace the listener by another file
+			// Replace the listener by another file, so that the host no longer judges.
+			if filepath.Base(e.Path) == "seq" {
 				<-started
 				null, err := os.Open(os.DevNull)
 				if err == nil {
@@ -265,7 +266,7 @@ func TestGateGone(t *testing.T) {
 	})
 }
 
-// TestGatePanics checks that a panic of the judge refuses only one program, with a message.
+// TestGatePanics checks that a panic of the judge refuses only the program that was judged, with a message.
 func TestGatePanics(t *testing.T) {
 	j := judge{
 		decide: func(e *execgate.Execution) execgate.Verdict {
@@ -342,13 +343,13 @@ func TestGateFull(t *testing.T) {
 	}
 	out := s.wait()
 	record, messages := call.End()
-	if !strings.HasSuffix(out, "\n32\n") || record == nil || record.Denied != 3 || len(messages) != 1 || !strings.Contains(messages[0], "32 programs wait for an answer already") {
+	if !strings.HasSuffix(out, "\n32\n") || record == nil || record.Denied != 3 || len(messages) != 1 || !strings.Contains(messages[0], "32 programs already wait for an answer") {
 		t.Errorf("output: %s\n%d denied, %q", out, record.Denied, messages)
 	}
 }
 
-// TestGateAttributes checks a program that a thread executes. The program must belong to the call that started the
-// process.
+// TestGateAttributes checks to which call the gate attributes a program that a thread executes. It must be the call
+// that started the process.
 func TestGateAttributes(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		testneed.Missing(t, "this test needs /usr/bin/python3")
@@ -368,7 +369,7 @@ TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(ta
 	}
 }
 
-// TestGateBusy checks that the gate judges many concurrent processes, and that it judges each program exactly once.
+// TestGateBusy checks the gate with many concurrent processes. Each program must be judged exactly once.
 func TestGateBusy(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		var mu sync.Mutex
@@ -432,8 +433,8 @@ func TestGateRefuses(t *testing.T) {
 	})
 }
 
-// TestGateOutlives checks that a process that outlives its call is judged by the rules of the call. An ask is then a
-// denial.
+// TestGateOutlives checks a process that outlives its call. The rules of the call must still apply to the process, and
+// an ask rule must lead to a denial.
 func TestGateOutlives(t *testing.T) {
 	j := judge{
 		decide: func(e *execgate.Execution) execgate.Verdict {

@@ -19,7 +19,8 @@ const maxConfig = 1 << 20
 
 // gitPaths returns the hooks and settings in a root's repository. Through these files, a plugin could make git run
 // programs when the user runs git outside the sandbox. A plugin must not write to protected paths and must not move
-// fixed paths. The function onHost returns the path of the host for a path of the plugin. gitPaths creates missing files and directories, because only existing files can be protected.
+// fixed paths. The function "onHost" converts a path of the plugin to a path of the host. gitPaths creates missing
+// files and directories, because only existing files can be protected.
 func gitPaths(root string, onHost func(string) string) (fixed, protected []string) {
 	dir := filepath.Join(root, ".git")
 	st, err := os.Lstat(onHost(dir))
@@ -43,8 +44,8 @@ func gitPaths(root string, onHost func(string) string) (fixed, protected []strin
 	return g.fixed, g.protected
 }
 
-// gitDir collects the protected paths below the .git directory of a root. A method returns false if only the protection
-// of the whole .git directory is safe.
+// gitDir collects the protected paths below the .git directory of a root. Its methods return false if it is only safe
+// to protect the whole .git directory.
 type gitDir struct {
 	dir              string
 	root             *os.Root
@@ -132,7 +133,8 @@ func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
 	return names, err == nil && g.count <= maxModules
 }
 
-// file protects an existing file. If the file is missing and needed is true, it first creates the file.
+// file protects an existing file. If the file is missing and the argument "needed" is true, the method first creates
+// the file.
 func (g *gitDir) file(at string, needed bool) bool {
 	st, err := g.root.Lstat(at)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// isolate makes the command start in new namespaces if the policy requires new namespaces. User ids are the same inside
-// and outside of the namespaces. Therefore root keeps its access to other users' files, and no other user becomes root.
+// isolate makes the command start in new namespaces if the policy requires it. User ids are the same inside and outside
+// of the namespaces. Therefore root keeps its access to other users' files, and no other user becomes root.
 func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	if !p.Namespaces {
 		return
@@ -38,8 +38,8 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 }
 
-// Holder makes the command start in a user and a mount namespace of its own, in which it can mount the overlay of a branch.
-// The capabilities are those with which the overlay copies files to its upper layer.
+// Holder makes the command start in a new user namespace and a new mount namespace, in which it can mount the overlay
+// of a branch. The command gets the capabilities that the overlay needs to copy files to its upper layer.
 func Holder(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ownUsers(cmd.SysProcAttr)
@@ -81,8 +81,8 @@ func readMappings(path string) []syscall.SysProcIDMap {
 	return all
 }
 
-// foreignGroup returns a group that no sandbox of root contains. If only one group exists, it returns this group. Root
-// then sees an empty file in place of an error.
+// foreignGroup returns a group that no sandbox of root contains. If only one group exists, it returns this group. In
+// that case, root in a sandbox sees an empty file instead of an error.
 func foreignGroup() (int, error) {
 	all := readMappings("/proc/self/gid_map")
 	if len(all) == 0 {

@@ -32,9 +32,9 @@ func MaskObjects(dir string) error {
 	return nil
 }
 
-// maskObject creates an object that nobody can open. If the host runs as root, the object belongs to a group that
-// sandboxes do not contain. The reason is that root in a sandbox can open all files of the owners and groups that the
-// sandbox contains.
+// maskObject creates an object that nobody can open. If the host runs as root, the object belongs to a group that does
+// not exist in sandboxes. Otherwise root could open the object in a sandbox, because root can open all files whose
+// owner and group exist there.
 func maskObject(path string, create func(string) error, dir bool) error {
 	if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

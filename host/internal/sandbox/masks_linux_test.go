@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// TestMasks checks the masks that exist when a program starts, and the masks that a warden adds later.
+// TestMasks checks masks that exist when a program starts, and masks that are added while the program runs.
 func TestMasks(t *testing.T) {
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
@@ -26,9 +26,7 @@ func TestMasks(t *testing.T) {
 		testneed.Missing(t, err)
 	}
 	linked := filepath.Join(t.TempDir(), "linked")
-	if out, err := exec.Command("go", "build", "-ldflags=-E main.entry", "-o", linked, "toolhost.dev/host/cmd/toolhost-sandbox").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must(t, compile(linked, "cmd/toolhost-sandbox", "-ldflags=-s -w -E main.entry"))
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, d := range []string{"ws", "ws/d", "state", "masks"} {
@@ -85,7 +83,7 @@ func TestMasks(t *testing.T) {
 	must(t, err)
 	rest, err := io.ReadAll(out)
 	must(t, err)
-	// Wait until the process has ended. The process remains a zombie, because nobody has waited for it.
+	// Wait until the process has ended. Nobody has waited for the process, so it remains as a zombie.
 	for {
 		again, err := warden.Enter(cmd.Process.Pid)
 		if errors.Is(err, warden.ErrEnded) {
@@ -94,14 +92,14 @@ func TestMasks(t *testing.T) {
 		must(t, err)
 		must(t, again.Close())
 	}
-	if err := inside.Mask(linked, at("masks"), late); err != warden.ErrEnded { //nolint:errorlint // it is returned as it is
+	if err := inside.Mask(linked, at("masks"), late); err != warden.ErrEnded { //nolint:errorlint // the error is returned unwrapped
 		t.Errorf("before the wait: %v", err)
 	}
 	_ = cmd.Wait()
 	if got := string(rest); got != "content of ws/late-p\ncontent of ws/b\n" {
 		t.Errorf("later: %q", got)
 	}
-	if err := inside.Mask(linked, at("masks"), late); err != warden.ErrEnded { //nolint:errorlint // it is returned as it is
+	if err := inside.Mask(linked, at("masks"), late); err != warden.ErrEnded { //nolint:errorlint // the error is returned unwrapped
 		t.Errorf("after the end: %v", err)
 	}
 	must(t, inside.Close())
@@ -112,7 +110,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ const fewNames = 4
 const maxShownNames = 8
 
 // MultiCall describes listed programs whose file also contains unlisted programs, such as busybox. It omits files with
-// at most four names. The argument "listed" contains the patterns of the list, and "path" is the value of PATH.
+// at most fewNames names. The argument "listed" contains the patterns of the list, and "path" is the value of PATH.
 func MultiCall(listed []string, path string) (out []string) {
 	names := make(map[string][]string) // program names, by file
 	for _, dir := range slices.Concat(searched(path, ""), programDirs) {

@@ -16,12 +16,14 @@ import (
 
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/sandbox/confine/seccomp"
 )
 
-// Probe determines which restrictions this machine can enforce. To test namespaces, it runs the launcher once for each
-// boot and each launcher. It stores the outcome in the directory cache. If cache is empty, the outcome is not stored.
+// Probe determines which restrictions this machine can enforce. To test namespaces, it runs the launcher, but only once
+// for each boot and each version of the launcher. It stores the outcome in the directory cache. If cache is empty, the
+// outcome is not stored.
 func Probe(launcher, cache string) Kernel {
-	k := Kernel{ABI: confine.LandlockABI(), Seccomp: confine.SeccompKnown && hasSeccomp()}
+	k := Kernel{ABI: confine.LandlockABI(), Seccomp: seccomp.Known && hasSeccomp()}
 	st, err := os.Stat(launcher)
 	if err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0 {
 		k.NoLauncher = fmt.Sprintf("the launcher %s is missing; install it beside toolhost (make build)", launcher)
@@ -78,7 +80,8 @@ func hasSeccomp() bool {
 	return errno == 0
 }
 
-// hasOpenat2 returns an error if the system call openat2 is missing, with which the sandbox follows no symbolic link.
+// hasOpenat2 returns an error if the system call openat2 is missing. The sandbox needs it to open paths without following
+// symbolic links.
 func hasOpenat2() error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -105,8 +108,8 @@ func (k *Kernel) noGate(b Backend, why error) {
 	k.NoGate[b.Name()] = why.Error()
 }
 
-// try runs the launcher under a backend without a plugin. If gate is true, the launcher also executes itself, so that
-// the gate can be tested. An error means that the backend or the gate cannot be used.
+// try runs the launcher under a backend without a plugin. If the argument "gate" is true, the launcher also executes
+// itself, so that the gate can be tested. An error means that the backend or the gate cannot be used.
 func try(b Backend, launcher string, abi int, gate bool) error {
 	cmd := exec.Command(confine.ProbeArg, launcher) //nolint:gosec // a word for the launcher, not a program
 	cmd.Path, cmd.Err = confine.ProbeArg, nil
@@ -135,7 +138,7 @@ func try(b Backend, launcher string, abi int, gate bool) error {
 	return err
 }
 
-// probed receives the executions that the gate of a probe judges.
+// The type "probed" receives the executions that the gate of a probe judges.
 type probed chan execgate.Execution
 
 func (p probed) Judge(e *execgate.Execution) execgate.Verdict {
@@ -163,7 +166,7 @@ func (p probed) check(launcher string) error {
 		}
 		return fmt.Errorf("a process of a plugin executed %s, but the host saw %s", launcher, e.Path)
 	default:
-		return errors.New("the host does not see what processes of plugins execute")
+		return errors.New("the host does not see which programs the processes of plugins execute")
 	}
 }
 

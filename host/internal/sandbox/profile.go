@@ -30,9 +30,10 @@ type Profile struct {
 	// Run lists executable programs besides the system's programs and the programs in the roots.
 	Run   []string `json:"run,omitempty"`
 	Write []string `json:"write,omitempty"`
-	// WriteGit permits writing the hooks and settings of git. Git executes programs that they name.
+	// WriteGit permits writing the hooks and settings of git. This is dangerous, because git executes programs that these
+	// files name.
 	WriteGit bool `json:"write_git,omitempty"`
-	// DeniedPaths reports whether the permissions deny paths in the roots.
+	// DeniedPaths reports whether the configuration's permissions deny paths in the roots.
 	DeniedPaths bool           `json:"denied_paths,omitempty"`
 	Limits      confine.Limits `json:"limits"`
 	// Temporary limits the size of each directory in memory and of a session's temporary files, in bytes. Zero means no
@@ -58,7 +59,8 @@ type Place struct {
 	// Beside is the directory of a plugin that consists of several files. Empty means that the plugin is one file.
 	Beside string
 	Roots  []tool.Root
-	// Temporary is the temporary directory of a session. A zero Temporary means that the process serves no single session.
+	// Temporary is the temporary directory of a session. A zero Temporary means that the process does not belong to a
+	// single session.
 	Temporary tool.Root
 	// SocketDir and StateDir are the plugin's private directories. Empty means that the plugin has no such directory.
 	SocketDir, StateDir string
@@ -187,19 +189,21 @@ func (p Profile) roots(out *confine.Policy, at *Place) {
 			out.Read = append(out.Read, r.Path)
 		}
 	}
-	out.Scratch = slices.DeleteFunc(out.Scratch, func(dir string) bool { // a root in place of an empty directory
+	out.Scratch = slices.DeleteFunc(out.Scratch, func(dir string) bool { // a root replaces the empty directory
 		return slices.ContainsFunc(at.Roots, func(r tool.Root) bool { return r.Path == dir })
 	})
 }
 
-// share permits access to the temporary directory of a session. Commands can write to it even if the roots are read-only.
+// share permits access to the temporary directory of a session. Commands can write to this directory even if the roots
+// are read-only.
 func (p Profile) share(out *confine.Policy, r tool.Root, socketDir string) {
 	write := p.StartProcesses || r.Writable && p.WriteRoots
 	switch {
 	case r.Path == "":
 	case r.Path != r.Source:
 		out.Shared, out.SharedReadOnly = r.Source, !write
-		// Each process has a socket directory with a name of its own, whose mount point would stay in the session's directory.
+		// Each process has a socket directory with another name. Its mount point would remain in the session's directory, so
+		// create the directory in memory.
 		if dir := filepath.Dir(socketDir); dir != r.Path && r.Contains(dir) {
 			out.Scratch = append(out.Scratch, dir)
 		}
@@ -211,8 +215,8 @@ func (p Profile) share(out *confine.Policy, r tool.Root, socketDir string) {
 }
 
 // withCaches sets environment variables in env, so that programs store caches and temporary files below dir. It keeps
-// cache variables that env already contains. But it always replaces XDG_CACHE_HOME and TMPDIR. If tmp is not empty, it is
-// the directory for temporary files.
+// cache variables that env already contains, except XDG_CACHE_HOME and TMPDIR, which it always replaces. If tmp is not
+// empty, temporary files are stored in tmp instead.
 func withCaches(env []string, dir, tmp string) ([]string, error) {
 	if dir == "" {
 		return env, nil
@@ -226,7 +230,8 @@ func withCaches(env []string, dir, tmp string) ([]string, error) {
 		path := filepath.Join(dir, below)
 		if name == "TMPDIR" && tmp != "" {
 			path = tmp
-		} else if err := own.MkdirAll(below, 0o700); err != nil { // os.Root does not follow a link that leads out of the directory
+			// MkdirAll of os.Root does not follow a link that leads out of the directory.
+		} else if err := own.MkdirAll(below, 0o700); err != nil {
 			return nil, err
 		}
 		if name != "TMPDIR" && lookup(env, name) != "" && name != "XDG_CACHE_HOME" {
@@ -237,8 +242,8 @@ func withCaches(env []string, dir, tmp string) ([]string, error) {
 	return env, nil
 }
 
-// searched returns the directories of a PATH. It omits the root directory, the home directory and the parents of the
-// home directory, because they contain much more than programs.
+// The function "searched" returns the directories of a PATH. It omits the root directory, the home directory and the
+// parents of the home directory, because they contain much more than programs.
 func searched(path, home string) []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(path) {

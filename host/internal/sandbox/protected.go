@@ -19,8 +19,8 @@ var Settings = []string{
 	".vscode", "mise.toml", "opencode.json",
 }
 
-// protectedPaths returns the paths in a writable root that tools must not change. These are the project files and the
-// paths of extra in the root. A missing file cannot be protected from being created.
+// protectedPaths returns the paths in a writable root that tools must not change. These are the project files and those
+// paths of extra that are in the root. A missing file is omitted, because its creation cannot be prevented.
 func protectedPaths(root string, extra []string, onHost func(string) string) (out []string) {
 	for _, name := range projectFiles {
 		if path := filepath.Join(root, name); canProtect(onHost(path)) {
@@ -41,8 +41,8 @@ func canProtect(path string) bool {
 	return err == nil && (st.Mode().IsRegular() || st.IsDir())
 }
 
-// parents returns the directories between a root and the given paths. If a tool could rename such a directory, it could
-// create another file at a protected path.
+// parents returns the directories between a root and the given paths. They must be protected, too: if a tool could
+// rename such a directory, it could create another file at a protected path.
 func parents(root string, paths []string, onHost func(string) string) (out []string) {
 	for _, path := range paths {
 		for dir := filepath.Dir(path); dir != root && (tool.Root{Path: root}).Contains(dir); dir = filepath.Dir(dir) {

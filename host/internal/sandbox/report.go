@@ -109,10 +109,10 @@ func (p Profile) network(can Abilities) string {
 	return "network: none, not even localhost"
 }
 
-// Advice describes the gap in the enforcement of paths.deny without a private root.
+// Advice describes the gap in the enforcement of paths.deny if plugins have no private root.
 const Advice = "paths.deny is advice: it holds for arguments and words of commands, not for files that the plugin or its programs find"
 
-// Ungated describes the gap without the exec gate.
+// Ungated describes the gap that exists without the exec gate.
 const Ungated = "the programs that commands execute are neither recorded nor judged"
 
 // Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument "why" is the
@@ -207,11 +207,12 @@ func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) 
 	}
 }
 
-// Container describes the container in which this process runs. A nil Container means that it runs in none.
+// Container describes the container in which this process runs. A nil Container means that the process runs in no
+// container.
 type Container struct {
 	// Engine is "podman", "docker", "kubernetes" or the name that another engine reports.
 	Engine string `json:"engine"`
-	// Remedy describes how the engine permits the namespaces of the sandbox.
+	// Remedy describes how to make the engine permit the namespaces of the sandbox.
 	Remedy string `json:"remedy"`
 }
 

@@ -89,7 +89,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	}, nil
 }
 
-// settle receives the descriptors from the launcher, and waits until the launcher executes the plugin.
+// settle receives the descriptors that the launcher passes, and waits until the launcher executes the plugin.
 func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (net.Listener, error) {
 	var l net.Listener
 	var passed error
@@ -113,8 +113,8 @@ func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (n
 	return l, err
 }
 
-// unlinked returns a file without a name that contains a value as JSON. The launcher reads long lists from such a file,
-// because a command line is too short for thousands of masks.
+// The function "unlinked" returns an unnamed file that contains a value as JSON. The launcher reads long lists from
+// such a file, because a command line is too short for thousands of masks.
 func unlinked(value any) (*os.File, error) {
 	f, err := os.CreateTemp("", ".toolhost-")
 	if err != nil {
@@ -151,13 +151,13 @@ func failure(status *os.File) error {
 	}
 	var f confine.Failure
 	if err := json.Unmarshal(b, &f); err != nil {
-		return fmt.Errorf("the sandbox cannot be set up: its launcher printed %q", b)
+		return fmt.Errorf("the sandbox cannot be set up: its launcher printed %q. Run toolhost doctor", b)
 	}
 	if f.Step == confine.StepExec {
 		return syscall.Errno(f.Errno)
 	}
 	if f.Step == confine.StepGate && strings.Contains(f.Message, syscall.EBUSY.Error()) {
-		return errors.New("a filter around toolhost judges programs already, such as the one of another toolhost, and Linux permits only one. Start toolhost outside of that sandbox")
+		return errors.New("a filter around toolhost already judges programs, for example because toolhost runs in the sandbox of another toolhost, and Linux permits only one such filter. Start toolhost outside of that sandbox")
 	}
 	return fmt.Errorf("the sandbox cannot be set up; the step %s failed: %s. Run toolhost doctor for details. To turn the sandbox off, configure sandbox { enforce = \"off\" }", f.Step, f.Message)
 }

@@ -145,7 +145,8 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestMultiCall checks that a file with many programs is described, but not a file with few names.
+// TestMultiCall checks which files are reported because an allowed program shares its file with other programs. A file
+// with few names must not be reported.
 func TestMultiCall(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"box", "snake", "alone"} {

@@ -13,8 +13,9 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// TestTemporary runs programs in sandboxes that show a directory of the host at /tmp, and a root below /tmp. The directory
-// can contain anything, because commands wrote it.
+// TestTemporary checks sandboxes that show a directory of the host at /tmp, and a root below /tmp. Earlier commands can
+// have put anything into the directory, also links at the path of the root. Even in that case, the sandbox must not use
+// anything outside.
 func TestTemporary(t *testing.T) {
 	launcher, escape := build(t)
 	kernel := Probe(launcher, "")
@@ -25,7 +26,8 @@ func TestTemporary(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(top)) })
 	base := t.TempDir()
-	outside, err := os.MkdirTemp("/var/tmp", "TestTemporary") // not below /tmp, which the new root hides while it is made
+	// Outside must not be below /tmp, which is hidden while the new root is made.
+	outside, err := os.MkdirTemp("/var/tmp", "TestTemporary")
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(outside)) })
 	source := filepath.Join(base, "source")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -18,16 +19,46 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// build builds the launcher and a program that tries to escape, and returns their paths.
+// built contains the directory of the programs that the function build returned. TestMain removes the directory.
+var built struct {
+	sync.Once
+
+	dir string
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// build builds the launcher and a program that tries to escape from a sandbox, and returns their paths. It builds them
+// only once for all tests.
 func build(t testing.TB) (launcher, escape string) {
 	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"cmd/toolhost-sandbox", "internal/testescape"} {
-		if out, err := exec.Command("go", "build", "-o", dir, "toolhost.dev/host/"+name).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+	built.Do(func() {
+		built.dir, built.err = os.MkdirTemp("", "toolhost-sandbox")
+		for _, name := range []string{"cmd/toolhost-sandbox", "internal/testescape"} {
+			if built.err == nil {
+				built.err = compile(filepath.Join(built.dir, filepath.Base(name)), name, "-ldflags=-s -w")
+			}
 		}
+	})
+	must(t, built.err)
+	return filepath.Join(built.dir, "toolhost-sandbox"), filepath.Join(built.dir, "testescape")
+}
+
+// compile builds a program of the host with the flags of the Makefile.
+func compile(path, name, flags string) error {
+	c := exec.Command("go", "build", "-trimpath", flags, "-o", path, "toolhost.dev/host/"+name)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	}
-	return filepath.Join(dir, "toolhost-sandbox"), filepath.Join(dir, "testescape")
+	return nil
 }
 
 // TestProfiles runs a program under the profile of each bundled plugin. It checks that required actions work and

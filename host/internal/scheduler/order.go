@@ -27,8 +27,8 @@ const (
 // Claim describes one call for [Why].
 type Claim struct {
 	Kind Kind
-	// InOrder is set for calls of a batch. Such a call runs alone. If Safe is also set, it runs at the same time as
-	// other safe calls.
+	// InOrder is set for calls of a batch. Such a call runs alone. But if Safe is also set, the call runs at the same
+	// time as other safe calls.
 	InOrder, Safe bool
 	// Paths contains the absolute paths in the arguments of the call. For a shell command, Paths contains the targets of
 	// redirects. Anywhere means that the call can use any path.

@@ -114,8 +114,8 @@ func randomClaim(rng *rand.Rand) scheduler.Claim {
 	return c
 }
 
-// The type "simulation" is a simple model of a line. A call runs as soon as it has no reason to wait for an earlier call
-// in the line.
+// The type "simulation" is a simple model of the queue of a session. A call runs as soon as no earlier call gives it a
+// reason to wait.
 type simulation struct {
 	claims  []scheduler.Claim
 	ended   []bool
@@ -191,8 +191,8 @@ func TestLineAgainstSimulation(t *testing.T) {
 	}
 }
 
-// TestABriefWaitEnds checks a read behind a command that can change the working directory. The read must start when its
-// patience ends, and Passed must return the label of the command.
+// TestABriefWaitEnds checks a read that waits for an earlier command that can change the working directory. The read
+// must start when its patience ends, and Passed must return the label of the command.
 func TestABriefWaitEnds(t *testing.T) {
 	s := scheduler.New(4)
 	s.Patience = time.Nanosecond
@@ -213,7 +213,7 @@ func TestABriefWaitEnds(t *testing.T) {
 	if calls := s.Calls(); len(calls) != 2 || !calls[0].Running || !calls[1].Running || calls[1].Reason != "" {
 		t.Errorf("%+v", calls)
 	}
-	// The wait for an edit of the same file is not brief.
+	// An edit, in contrast, must wait until the command has ended.
 	other := s.Enqueue("s")
 	other.Claim(edit("/w/a"))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

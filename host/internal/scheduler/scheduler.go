@@ -15,8 +15,8 @@ import (
 
 // Scheduler orders the calls of each session. It is safe for concurrent use.
 type Scheduler struct {
-	// Patience limits the waits of which [Reason.Brief] is true. Zero means [DefaultPatience]. Patience must be set
-	// before the first call.
+	// Patience limits each wait whose [Reason.Brief] is true. Zero means [DefaultPatience]. Patience must be set before
+	// the first call.
 	Patience time.Duration
 
 	maxParallel int
@@ -140,7 +140,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 			k.place.impatient = true
 			k.s.advance(k.line)
 			k.s.mu.Unlock()
-		case <-ctx.Done(): // even if the call was able to start just before ctx ended
+		case <-ctx.Done(): // return the error even if the call could have started just before ctx ended
 			k.last, _ = k.Waiting()
 			k.leave()
 			return nil, ctx.Err()
@@ -263,7 +263,7 @@ type Wait struct {
 	Reason string
 }
 
-// Waiting returns the reason why the call waits. The result ok is false if the call can start.
+// Waiting returns the reason why the call waits. The result "ok" is false if the call can start.
 func (k *Ticket) Waiting() (w Wait, ok bool) {
 	if k == nil {
 		return w, false
@@ -285,7 +285,7 @@ func (k *Ticket) Waiting() (w Wait, ok bool) {
 func (k *Ticket) WaitedFor() Wait { return k.last }
 
 // Passed returns the label of the earlier call for which the call stopped waiting because the brief wait was over. The
-// result ok is false if no such earlier call exists.
+// result "ok" is false if no such earlier call exists.
 func (k *Ticket) Passed() (label string, ok bool) {
 	if k == nil {
 		return "", false
@@ -336,7 +336,7 @@ type CallStatus struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// ReasonLimit is the reason of a call that waits only because its session runs as many calls as it can.
+// ReasonLimit is the reason why a call waits if only the session's limit of concurrent calls prevents its start.
 const ReasonLimit = "the session runs as many calls as it may at the same time"
 
 // Calls lists the calls that have not ended, oldest first.

@@ -1,6 +1,6 @@
-// Package scratch manages the temporary directories of sessions. The sandboxes of all tools of a session show its
-// directory at [Path], so that a shell and the tools for files see the same files. Most callers want [Split] and
-// [OnHost].
+// Package scratch manages the temporary directories of sessions. The sandboxes of all tools of a session show the
+// directory of the session at [Path], so that a shell and the tools for files see the same files. Most callers want
+// [Split] and [OnHost].
 //
 // A root with a Source is the temporary directory of a session. Its Path is what tools see, and its Source is the
 // directory of the host. If a sandbox cannot show a directory at another path, both are the same.
@@ -125,8 +125,8 @@ func Empty(dir string) bool {
 	return err != nil
 }
 
-// Split returns the roots without the temporary directory of a session, and this directory. A zero directory means that
-// the roots contain none.
+// Split separates the temporary directory of a session from the other roots. If the roots contain no such directory,
+// the result "temporary" is zero.
 func Split(roots []tool.Root) (rest []tool.Root, temporary tool.Root) {
 	i := slices.IndexFunc(roots, func(r tool.Root) bool { return r.Source != "" })
 	if i < 0 {
@@ -135,8 +135,9 @@ func Split(roots []tool.Root) (rest []tool.Root, temporary tool.Root) {
 	return slices.Concat(roots[:i], roots[i+1:]), roots[i]
 }
 
-// OnHost returns the path of the host for a path of a tool. It differs only in the temporary directory of a session and in
-// a branch. The path must not contain links, because the host would follow an absolute link out of the branch.
+// OnHost returns the host's path of a file for the path that a tool uses. The two paths differ only in the temporary
+// directory of a session and in a branch. The path must not contain links, because the host would follow an absolute
+// link out of the branch.
 func OnHost(roots []tool.Root, path string) string {
 	if view, ok := inBranch(roots, path); ok {
 		return view
@@ -154,8 +155,8 @@ func OnHost(roots []tool.Root, path string) string {
 	return path
 }
 
-// inBranch returns the path of the host for a path in a branch. It returns false if the innermost root that contains the
-// path is in no branch.
+// inBranch returns the host's path of a file for a path in a branch. It returns false if the innermost root that
+// contains the path is in no branch.
 func inBranch(roots []tool.Root, path string) (view string, ok bool) {
 	var best tool.Root
 	for _, r := range roots {
@@ -170,9 +171,30 @@ func inBranch(roots []tool.Root, path string) (view string, ok bool) {
 	return best.View + "/" + rel, true // not cleaned: a view is a link, which the system follows only before a slash
 }
 
-// Foreign reports whether a path in the temporary directory of a session means a file of the host. This is so beside a
-// root, because nobody means the session's directory with a path beside a project. It is also so if only the host has the
-// first directory of the path. A new file directly in the temporary directory never is. The path must not contain links.
+// Original returns the path in the original for a path in a root that is a copy. It returns other paths unchanged.
+func Original(roots []tool.Root, path string) string {
+	for _, r := range roots {
+		if rel, in := r.Rel(path); in && r.CopyOf != "" {
+			return filepath.Join(r.CopyOf, rel)
+		}
+	}
+	return path
+}
+
+// Copied returns the path in a copy for a path in its original. The second result is false if no root is a copy of the
+// original.
+func Copied(roots []tool.Root, path string) (string, bool) {
+	for _, r := range roots {
+		if rel, in := (tool.Root{Path: r.CopyOf}).Rel(path); in {
+			return filepath.Join(r.Path, rel), true
+		}
+	}
+	return "", false
+}
+
+// Foreign reports whether a path such as /tmp/x means a file of the host and not one of the session's own /tmp. Two
+// kinds of paths mean a file of the host: a path beside a root that is itself in /tmp, and a path whose first directory
+// exists only on the host. A new file directly in /tmp always belongs to the session. The path must not contain links.
 func Foreign(roots []tool.Root, path string, write bool) bool {
 	rest, tmp := Split(roots)
 	rel, in := tmp.Rel(path)

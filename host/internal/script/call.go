@@ -45,8 +45,8 @@ func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 }
 
-// assign analyzes an assignment. If lasts is true, the variable keeps its value after the command, so assign stores the
-// value in the scope.
+// assign analyzes an assignment. If the argument "lasts" is true, the variable keeps its value after the command, so
+// assign stores the value in the scope.
 func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	w.substitutions(a, sc)
 	w.gitSettings = w.gitSettings || a.Name != nil && isGitSetting(a.Name.Value)
@@ -74,7 +74,7 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	}
 }
 
-// assigned returns the assignments in a declaration as words.
+// The method "assigned" returns the assignments in a declaration as words.
 func (w *walker) assigned(c *syntax.DeclClause, sc *scope) (out []Word) {
 	for _, a := range c.Args {
 		if a.Name != nil && !a.Naked {
@@ -249,8 +249,8 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 	return "", false
 }
 
-// filtered returns the output of a filter command for an input text. The second result is false if the output is unknown
-// before the command runs.
+// The method "filtered" returns the output of a filter command for an input text. The second result is false if the
+// output is unknown before the command runs.
 func (w *walker) filtered(s *syntax.Stmt, text string, sc *scope) (string, bool) {
 	c, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok || len(s.Redirs) > 0 {

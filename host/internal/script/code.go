@@ -115,7 +115,7 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 					return false
 				}
 				if _, ok := word.Parts[0].(*syntax.CmdSubst); ok {
-					w.unknown("code in a value is not judged: arithmetic evaluates the output of a command")
+					w.unknown("arithmetic evaluates the output of a command, and code in this output is not judged")
 					return false
 				}
 			}
@@ -130,7 +130,7 @@ func isSpecial(name string) bool {
 	return len(name) == 1 && strings.Contains("#?$!0123456789", name) //nolint:gocritic // the order is right
 }
 
-// evaluated analyzes the code that the shell evaluates in a syntax node besides substitutions.
+// The method "evaluated" analyzes the code that the shell evaluates in a syntax node, except substitutions.
 func (w *walker) evaluated(n syntax.Node, sc *scope) {
 	switch n := n.(type) {
 	case *syntax.ArithmExp:
@@ -257,7 +257,7 @@ func (w *walker) builtinCode(name string, args []Word, sc *scope, in feed) {
 	}
 }
 
-// declared analyzes the code in the arguments of a declaration.
+// The method "declared" analyzes the code in the arguments of a declaration.
 func (w *walker) declared(name string, args []Word, sc *scope) {
 	integer, reference := false, false
 	for _, a := range args {

@@ -113,7 +113,7 @@ func (w *walker) gitHelper(name string, args []Word, sc *scope, in feed) {
 	at := len(w.out.Commands)
 	w.run(slices.Concat([]Word{{Text: "git"}, {Text: name[len("git-"):]}}, args), sc.copy(), in)
 	if at < len(w.out.Commands) {
-		w.out.Commands[at].Wrapper = true // the separate entry of the program counts in lists of programs
+		w.out.Commands[at].Wrapper = true // lists of programs count the separate entry of the program instead
 	}
 }
 
@@ -144,7 +144,7 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		case "-c":
 			key, value, _ := strings.Cut(args[i].Text, "=")
 			obscure = obscure || slices.Contains([]string{"help.autocorrect", "include.path"}, strings.ToLower(key)) || strings.HasPrefix(strings.ToLower(key), "includeif.")
-			if isExpiry(key) { // the same as the option, for every command after which git collects garbage
+			if isExpiry(key) { // like the option --prune, for every command after which git collects garbage
 				w.out.Commands = append(w.out.Commands, Command{Words: []Word{{Text: "git"}, {Text: "gc"}, {Text: "--prune=" + value}}, Dir: inner.dir})
 			}
 			if alias, ok := strings.CutPrefix(strings.ToLower(key), "alias."); ok {

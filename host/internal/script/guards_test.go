@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// TestLimits checks that the analysis reports a doubt at each of its limits.
+// TestLimits checks that the analysis reports a doubt when it reaches one of its limits.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 8000)
 	for text, want := range map[string]string{

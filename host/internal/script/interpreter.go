@@ -19,8 +19,8 @@ func Interprets(program string) bool {
 }
 
 // EnvCommand returns the command that the program "env" executes for a script whose first line is "#!/usr/bin/env …".
-// The arguments in args are those of "env". If the arguments set variables or contain an option except -S, the result is
-// nil.
+// The argument "args" contains the arguments of "env". If they set variables or contain an option except -S, the result
+// is nil.
 func EnvCommand(args []string) []string {
 	if len(args) < 3 {
 		return nil

@@ -40,7 +40,7 @@ func Carry(words []string, o Options) (out []Command, doubts []string) {
 	w.tainted = make(map[string]bool)
 	w.run(all, &scope{dir: o.Dir, vars: make(map[string]string)}, feed{known: true})
 	if chosen || helper {
-		w.out.Commands[0].Wrapper = w.out.Commands[0].Wrapper || helper // the separate entry of the program counts in lists of programs
+		w.out.Commands[0].Wrapper = w.out.Commands[0].Wrapper || helper // lists of programs count the separate entry instead
 		return append([]Command{first}, w.out.Commands...), w.out.Doubts
 	}
 	return w.out.Commands, w.out.Doubts

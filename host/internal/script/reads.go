@@ -12,11 +12,11 @@ var readers = []string{
 	"strings", "base64", "jq", "grep", "egrep", "fgrep", "rg", "type", "exit", "return", "wait",
 }
 
-// gitReaders lists subcommands of git that change no file but the index, which they only refresh.
+// gitReaders lists subcommands of git that change no file except the index. They only refresh the index.
 var gitReaders = []string{"status", "diff", "log", "show", "blame", "rev-parse", "rev-list", "ls-files", "ls-tree", "cat-file", "describe", "shortlog", "merge-base", "grep", "check-ignore"}
 
-// ReadsOnly reports whether a script certainly changes no file. It is a help and not a guard: it returns false for most
-// scripts that it does not know.
+// ReadsOnly reports whether a script certainly changes no file. It also returns false for many scripts that change no
+// file, because it does not recognize them. Do not rely on ReadsOnly for security.
 func ReadsOnly(text string, o Options) bool {
 	a := Analyze(text, o)
 	if len(a.Doubts) > 0 || len(a.Unknown) > 0 || a.Bomb {
@@ -33,7 +33,7 @@ func ReadsOnly(text string, o Options) bool {
 // removers lists programs that only remove files.
 var removers = []string{"rm", "rmdir", "unlink"}
 
-// OnlyRemoves reports whether a script certainly does nothing to files but remove them.
+// OnlyRemoves reports whether a script certainly changes files only by removing them.
 func OnlyRemoves(text string, o Options) bool {
 	a := Analyze(text, o)
 	return len(a.Doubts)+len(a.Unknown)+len(a.Writes) == 0 && !a.Bomb && !slices.ContainsFunc(a.Commands, func(c Command) bool {
@@ -45,7 +45,7 @@ func readsOnly(c *Command) bool {
 	if c.Wrapper || len(c.Words) == 0 || !c.Words[0].Known() || strings.Contains(c.Words[0].Text, "/") {
 		return false
 	}
-	word := func(prefixes ...string) bool { // whether an argument begins so, or is unknown
+	word := func(prefixes ...string) bool { // reports whether an argument begins with one of the prefixes, or is unknown
 		return slices.ContainsFunc(c.Words[1:], func(w Word) bool {
 			return !w.Known() || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w.Text, p) })
 		})

@@ -152,8 +152,8 @@ func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	return out
 }
 
-// plain returns the text of a word without expansions. The second result is false if the word contains an expansion.
-// Most words contain no expansion.
+// The function "plain" returns the text of a word without expansions. The second result is false if the word contains
+// an expansion. Most words contain no expansion.
 func plain(word *syntax.Word) (string, bool) {
 	var out string
 	for _, p := range word.Parts {
@@ -175,7 +175,7 @@ func plain(word *syntax.Word) (string, bool) {
 	return out, true
 }
 
-// literal returns the expanded text of a word in a position where the shell does not split words.
+// The method "literal" returns the expanded text of a word in a position where the shell does not split words.
 func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	if word == nil {
 		return ""
@@ -197,11 +197,12 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	return text
 }
 
-// longest returns the maximum length of an expanded word, in bytes. The limit is higher for a word that is itself long.
+// The function "longest" returns the maximum length of an expanded word, in bytes. The limit is higher for a word that
+// is itself long.
 func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
 
-// simple reports whether the expansion of a word copies unknown values unchanged. Other expansions can transform
-// [Unknown], and then the analysis does not recognize the unknown parts.
+// The method "simple" reports whether the expansion of a word copies unknown values unchanged. Other expansions can
+// transform [Unknown], and then the analysis does not recognize the unknown parts.
 func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	ok, params := true, 0
 	syntax.Walk(word, func(n syntax.Node) bool {
@@ -225,8 +226,8 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	return ok
 }
 
-// unquoted reports whether a word contains an expansion outside of quotes, and whether it contains a wildcard outside of
-// quotes.
+// The function "unquoted" reports whether a word contains an expansion outside of quotes, and whether it contains a
+// wildcard outside of quotes.
 func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	for _, p := range word.Parts {
 		switch p := p.(type) {

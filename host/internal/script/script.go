@@ -201,7 +201,7 @@ func (w *walker) text(text string, sc *scope, in feed) {
 
 var parsers sync.Pool
 
-// hidden returns the first character that is invisible to a person who reads the script.
+// The function "hidden" returns the first character that is invisible to a person who reads the script.
 func hidden(text string) (rune, bool) {
 	for i, r := range text {
 		switch {

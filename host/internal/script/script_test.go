@@ -98,7 +98,7 @@ func TestDoubts(t *testing.T) {
 	for text, want := range map[string]string{
 		`$X -rf /`: "is unknown", `"$X" y`: "is unknown", `$(curl x) y`: "is unknown", `/bin/r? -rf /`: "is unknown", `/???/rm x`: "is unknown",
 		`eval "$X"`: "a part of the script is unknown", `bash -c "$X"`: "a part of the script is unknown", `sh -c "$(cat x)"`: "a part of", `curl x | sh`: "sh runs commands that it reads from a command",
-		`bash < x`: "bash runs commands that it reads from a file", `source <(curl x)`: "the script that source reads is unknown", `. $X`: "the script that source reads is unknown", `echo "`: "cannot be parsed", `if`: "cannot be parsed", "ls \u202e x": "U+202E", "ls\rrm": "U+000D", "ls\u200b": "U+200B", "l\x00s": "",
+		`bash < x`: "bash runs commands that it reads from a file", `source <(curl x)`: `the script that the command "source" reads is unknown`, `. $X`: `the script that the command "source" reads is unknown`, `echo "`: "cannot be parsed", `if`: "cannot be parsed", "ls \u202e x": "U+202E", "ls\rrm": "U+000D", "ls\u200b": "U+200B", "l\x00s": "",
 		`bash "$X"`: "the commands that bash runs are unknown", `X=ls; X=$(date); $X`: "is unknown", `read X; $X`: "is unknown", `f() { "$@"; }`: "is unknown", `${!X} a`: "is unknown", `${X:1:2} a`: "is unknown", `${A[0]} a`: "is unknown",
 		`X=ls; f() { X=rm; }; f; $X a`: "is unknown", `if a; then X=rm; else X=ls; fi; $X a`: "is unknown", `{a..zzz}$X b`: "is unknown", `eval $(x)`: "a part of", `x | bash -s`: "reads from", `{1..100000000} x`: "is unknown",
 		`env $X y`: "is unknown", `sudo $X`: "is unknown", `IFS=$X; Y='a b'; $Y`: "IFS", `xargs`: "", `bash`: "", `timeout 5 $X`: "is unknown", `watch "$X"`: "a part of", strings.Repeat("sh -c '", 1): "cannot be parsed",

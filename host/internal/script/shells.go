@@ -81,7 +81,7 @@ func (w *walker) shellInput(name string, sc *scope, in feed) bool {
 	return true
 }
 
-// sourced analyzes the file that the builtin "source" executes.
+// The method "sourced" analyzes the file that the builtin "source" executes.
 func (w *walker) sourced(args []Word, sc *scope, in feed) bool {
 	sc.vars = unknownVars(sc.vars)
 	sc.dir = ""
@@ -92,7 +92,7 @@ func (w *walker) sourced(args []Word, sc *scope, in feed) bool {
 	case isStdin(args[0].Text) && in.known:
 		w.text(in.text, sc, feed{known: true})
 	case isStdin(args[0].Text), !args[0].Known():
-		w.doubt("the script that source reads is unknown")
+		w.doubt(`the script that the command "source" reads is unknown`)
 	default:
 		w.unknown("the commands in a file are not judged: %s", args[0].Text)
 	}

@@ -174,7 +174,7 @@ func changesMeaning(name string) bool {
 
 func (c *subset) assign(a *syntax.Assign) {
 	if a.Name == nil {
-		return // the argument of a declaration without a variable name
+		return // this argument of a declaration has no variable name
 	}
 	if !a.Naked {
 		c.variable(a.Name.Value)

@@ -168,7 +168,7 @@ var interpreters = map[string][]string{
 	"erl": {"-eval"}, "pwsh": {"-c", "-Command"}, "make": {"--eval"},
 }
 
-// noteCode records that a command contains code which the analysis does not understand.
+// noteCode records the code in a command that the analysis does not understand.
 func (w *walker) noteCode(base string, words []Word) {
 	options, ok := interpreters[base]
 	if !ok {

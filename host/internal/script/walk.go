@@ -249,8 +249,8 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// chain returns the commands that the given operators join, in order. If the list contains any other operator, ok is
-// false.
+// The function "chain" returns the commands that the given operators join, in order. If the list contains any other
+// operator, ok is false.
 func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.Stmt, ok bool) {
 	ok = slices.Contains(ops, c.Op)
 	for {
@@ -382,7 +382,7 @@ func source(src string, n syntax.Node) string {
 	return src[from:to]
 }
 
-// verbatim returns the body of a heredoc. The body must not contain expansions.
+// The function "verbatim" returns the body of a heredoc. The body must not contain expansions.
 func verbatim(word *syntax.Word) string {
 	if word == nil {
 		return ""

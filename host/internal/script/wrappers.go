@@ -7,7 +7,7 @@ import (
 
 // wrapper describes a program that runs the command in its arguments.
 type wrapper struct {
-	// short and long list the options with an argument.
+	// The fields "short" and "long" list the options that take an argument.
 	short string
 	long  []string
 	// operands is the number of operands that precede the command.
@@ -18,13 +18,14 @@ type wrapper struct {
 	shell bool
 	// shellFlag is an option that takes a script as its argument. The program executes the script with a shell.
 	shellFlag string
-	// visible reports whether the program has effects of its own. The analysis then lists it as a separate command.
+	// The field "visible" reports whether the program has effects of its own. The analysis then lists it as a separate
+	// command.
 	visible bool
 	// The field "more" reports whether the program adds unknown arguments to the command.
 	more bool
-	// remote reports whether the program runs the command on another machine.
+	// The field "remote" reports whether the program runs the command on another machine.
 	remote bool
-	// not lists the options with which the program runs no command.
+	// The field "not" lists the options with which the program runs no command.
 	not string
 }
 
@@ -209,7 +210,7 @@ func isAssignment(s string) bool {
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// joined analyzes words that a program joins to one script and executes with a shell.
+// The method "joined" analyzes words that a program joins to one script and executes with a shell.
 func (w *walker) joined(words []Word, sc *scope, in feed) {
 	if len(words) > 0 && words[0].Text == "--" {
 		words = words[1:]

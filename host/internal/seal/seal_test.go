@@ -33,7 +33,7 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range sealed { // the nonce, the value and the tag
+	for i := range sealed { // change each byte of the nonce, the value and the tag
 		changed := append([]byte(nil), sealed...)
 		changed[i] ^= 1
 		if _, err := f.Open(base64.RawURLEncoding.EncodeToString(changed), purpose); !errors.Is(err, ErrInvalid) {
@@ -59,7 +59,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestConcurrentKeys checks that all users of a new key have the same one.
+// TestConcurrentKeys checks that users who create a key file at the same time all get the same key.
 func TestConcurrentKeys(t *testing.T) {
 	for range 20 {
 		f := File{Path: filepath.Join(t.TempDir(), "key")}

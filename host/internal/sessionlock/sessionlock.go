@@ -1,5 +1,5 @@
-// Package sessionlock lets several host processes use one session. [Locks.Take] locks a session for a call that can change
-// the session. A call that waits learns which process holds the lock, and what that process does.
+// Package sessionlock enables several host processes to use one session. [Locks.Take] locks a session for a call that
+// can change the session. It informs a waiting call which process holds the lock, and which command that process runs.
 //
 // A lock is a kernel lock of a file, so the kernel releases it when its process is killed. The holder removes the file
 // before it unlocks. Several calls of one process share the lock of the session.
@@ -60,7 +60,7 @@ type Locks struct {
 	held map[string]*lock
 }
 
-// New returns locks in a directory, which is created when it is needed. The function save writes the changes of all
+// New returns locks in a directory, which is created when it is needed. The function "save" writes the changes of all
 // sessions to the database, so that the next holder reads them. It is called before a lock is released.
 func New(dir string, save func() error) *Locks {
 	return &Locks{dir: dir, save: save, held: make(map[string]*lock)}
@@ -95,10 +95,11 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d (%s)", h.PID, h.Command)
 }
 
-// Take locks a session. The caller must call release at the end of its call. fresh reports that another process could
-// change the session before: the caller must read it again. The function label describes the call for other processes.
-// If the call has to wait for another process, Take calls waiting with the holder. If ctx ends, Take returns its error.
-// Other errors mean that the file system cannot lock.
+// Take locks a session. The caller must call release at the end of its call. The result "fresh" reports whether another
+// process can have changed the session since the last lock. If it is true, the caller must read the session again. The
+// function "label" describes the call for other processes. If the call has to wait for another process, Take calls the
+// function "waiting" with the holder of the lock. If ctx ends, Take returns its error. Any other error means that the
+// file system cannot lock files.
 func (l *Locks) Take(ctx context.Context, session string, label func() string, waiting func(Holder)) (release func(), fresh bool, err error) {
 	if l == nil {
 		return func() {}, false, ctx.Err()
@@ -194,7 +195,7 @@ func (l *Locks) closeAfter(wait time.Duration, session string, k *lock) {
 		defer l.mu.Unlock()
 		switch {
 		case k.closing != timer || k.users > 0 || k.file == nil:
-		case err != nil: // keep the lock, because the next holder would not see the changes of the session
+		case err != nil: // keep the lock: without the save, the next holder would not see the changes of the session
 			l.closeAfter(retry, session, k)
 		default:
 			l.unlock(session, k)
@@ -264,9 +265,9 @@ func (l *Locks) Sweep() {
 
 const suffix = ".lock"
 
-// awaitEnd waits until a killed process has released all its files, for at most the duration dying. The kernel releases
-// the files one after another. Otherwise a caller of [Locks.Take] could get the session's lock while the journal of the
-// killed process is still locked.
+// awaitEnd waits until a killed process has released all its files. It waits at most for the duration "dying". The
+// kernel releases the files one after another. Otherwise a caller of [Locks.Take] could get the session's lock while
+// the journal of the killed process is still locked.
 func awaitEnd(ctx context.Context, pid int) {
 	ctx, cancel := context.WithTimeout(ctx, dying)
 	defer cancel()

@@ -28,8 +28,8 @@ func take(t *testing.T, l *Locks, session string) (release func(), fresh bool) {
 	return release, fresh
 }
 
-// TestProcessesExcludeEachOther uses two Locks in place of two processes, because kernel locks of different open files
-// exclude each other.
+// TestProcessesExcludeEachOther checks that two processes never hold the same lock. It uses two Locks instead of two
+// processes, which is equivalent: the kernel's locks belong to open files.
 func TestProcessesExcludeEachOther(t *testing.T) {
 	dir := t.TempDir()
 	save := func() error { return nil }
@@ -87,7 +87,7 @@ func TestCanceledWait(t *testing.T) {
 	if len(b.held) != 0 {
 		t.Errorf("%v", b.held)
 	}
-	other, fresh := take(t, b, "other") // locks of other sessions are free
+	other, fresh := take(t, b, "other") // locks of other sessions must be free
 	if !fresh {
 		t.Error("a new lock is not fresh")
 	}

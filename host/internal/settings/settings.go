@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// Tree is an evaluated configuration with the origin of each value. Its HCL has the same meaning as the configuration,
-// but sensitive values are masked.
+// Tree is an evaluated configuration with the origin of each value. Written as HCL, the tree has the same meaning as
+// the configuration, but sensitive values are masked.
 type Tree = config.Tree
 
 // Show returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.
@@ -26,7 +26,7 @@ func Show(cfg *config.Config, defaults bool) *Tree {
 	}})
 }
 
-// AddProfiles adds the default sandbox permissions of each plugin to a tree of cfg.
+// AddProfiles adds the default sandbox permissions of each plugin in cfg to the tree of cfg.
 func AddProfiles(t *Tree, cfg *config.Config) error {
 	var errs []error
 	for _, n := range t.Blocks {

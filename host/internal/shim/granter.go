@@ -118,7 +118,7 @@ func (g *Granter) Programs(names []string) *Programs {
 func (p *Programs) Available() bool { return p.granter.Available() }
 
 // Grant permits the commands of a call to use the programs until the caller calls revoke or ctx ends. A nil result means
-// that commands cannot call tools. The function revoke returns when all programs of the call have ended.
+// that commands cannot call tools. The function "revoke" returns when all programs of the call have ended.
 func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Commands, revoke func()) {
 	g := p.granter
 	if !g.listen() {

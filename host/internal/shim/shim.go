@@ -90,7 +90,7 @@ func Listen(dir string) (*Server, error) {
 	return s, nil
 }
 
-// Address returns the address of the socket for [tool.Commands]. The argument fd is the number of the inherited
+// Address returns the address of the socket for [tool.Commands]. The argument "fd" is the number of the inherited
 // descriptor in the processes of plugins.
 func (s *Server) Address(fd int) string {
 	if s.Inherit != nil {
@@ -99,7 +99,7 @@ func (s *Server) Address(fd int) string {
 	return s.listener.Addr().String()
 }
 
-// Grant permits the commands of a call to use shims until the caller calls revoke or ctx ends. The function revoke
+// Grant permits the commands of a call to use shims until the caller calls revoke or ctx ends. The function "revoke"
 // returns when all shims of the call have ended.
 func (s *Server) Grant(ctx context.Context, handle Handler) (token string, revoke func()) {
 	var b [16]byte

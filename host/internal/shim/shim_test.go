@@ -123,7 +123,7 @@ func TestStandardInputIsTakenOnlyWhenRead(t *testing.T) {
 	}
 }
 
-// TestTheShimGoes checks that the context of the handler ends when the shim disconnects.
+// TestTheShimGoes checks that the handler's context is canceled when the shim disconnects.
 func TestTheShimGoes(t *testing.T) {
 	s := listen(t)
 	begun, ended := make(chan struct{}), make(chan error, 1)
@@ -151,8 +151,8 @@ func TestTheShimGoes(t *testing.T) {
 	}
 }
 
-// TestTheCallEnds checks that a shim that does not read its output does not delay the end of its call. After the call,
-// the token must be invalid.
+// TestTheCallEnds checks that a call can end although its shim does not read its output. The token must then be
+// invalid.
 func TestTheCallEnds(t *testing.T) {
 	s := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())

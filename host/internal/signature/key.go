@@ -60,7 +60,7 @@ func ParseKey(text []byte) (Key, error) {
 	block, rest := pem.Decode(text)
 	switch {
 	case block == nil || len(bytes.TrimSpace(rest)) > 0:
-		return Key{}, errors.New("this is not one public key in PEM, which begins with -----BEGIN PUBLIC KEY-----")
+		return Key{}, errors.New("this is not a single public key in PEM; it must begin with -----BEGIN PUBLIC KEY-----")
 	case block.Type != "PUBLIC KEY":
 		return Key{}, fmt.Errorf("this is a %s; a public key is needed, which begins with -----BEGIN PUBLIC KEY-----", block.Type)
 	}

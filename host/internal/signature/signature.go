@@ -117,7 +117,7 @@ func Verify(raw []byte, keys []Key, sum, predicateType string) (Key, json.RawMes
 		if !k.verifies(message, b.Envelope.Signatures[0].Sig) {
 			continue
 		}
-		var st statement // parsed only now, because the payload is not trusted before
+		var st statement // parsed only now, because the payload cannot be trusted before its signature is verified
 		if json.Unmarshal(b.Envelope.Payload, &st) != nil || st.Type != statementType || st.PredicateType != predicateType {
 			return Key{}, nil, ErrNotSigned
 		}

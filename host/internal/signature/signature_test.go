@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// cosignSum is the digest that cosign signed in testdata.
+// cosignSum is the digest whose signature by cosign is in testdata.
 const cosignSum = "d4e292ed43af9672134878bc8f3c16dcdb3f6bda95e0e24f84d8ee295422259e"
 
 // TestCosign verifies a signature that "cosign sign --key" of version 3.0.2 made.
@@ -45,7 +45,7 @@ func TestCosign(t *testing.T) {
 	}
 }
 
-// TestSignatures signs with both kinds of keys. No changed signature is accepted.
+// TestSignatures signs with both kinds of keys, and verifies the signatures. A changed signature must not be accepted.
 func TestSignatures(t *testing.T) {
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestOtherKeys checks that keys of other kinds are refused with a reason.
+// TestOtherKeys checks that each unsupported kind of key is refused with a reason.
 func TestOtherKeys(t *testing.T) {
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestOtherKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, text := range map[string][]byte{"a public key is needed": private, "not one public key": append(public, 'x')} {
+	for want, text := range map[string][]byte{"a public key is needed": private, "not a single public key": append(public, 'x')} {
 		if _, err := ParseKey(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(err)
 		}

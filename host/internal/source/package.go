@@ -2,20 +2,20 @@ package source
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// Package is a package of npm with the range of versions that fit.
+// Package is a package of npm with the range of its acceptable versions.
 type Package struct{ Name, Range string }
 
 var (
-	packageForm = regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*$`)
-	rangeForm   = regexp.MustCompile(`^[0-9A-Za-z.^~<>=|* -]{1,100}$`)
+	packageForm = lazyregexp.New(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*$`)
+	rangeForm   = lazyregexp.New(`^[0-9A-Za-z.^~<>=|* -]{1,100}$`)
 )
 
-// ParsePackage reads a package such as "npm:@modelcontextprotocol/server-memory@~2026.8". The range must be there, and
-// neither an address nor a path.
+// ParsePackage reads a package such as "npm:@modelcontextprotocol/server-memory@~2026.8". The range is required. It
+// must be neither an address nor a path.
 func ParsePackage(text string) (Package, error) {
 	rest, ok := strings.CutPrefix(text, "npm:")
 	at := strings.LastIndexByte(rest, '@')

@@ -6,9 +6,9 @@ package source
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"toolhost.dev/host/internal/lazyregexp"
 
 	"github.com/hashicorp/go-version"
 )
@@ -29,12 +29,12 @@ func (n Name) Base() string { return n.Path[strings.LastIndexByte(n.Path, '/')+1
 const maxName = 255
 
 var (
-	hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
-	pathForm = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	hostForm = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
+	pathForm = lazyregexp.New(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 )
 
-// Parse reads a source. The first element must be a host, that is, contain a dot or a port, or be localhost. Otherwise a
-// name that lacks its registry would silently mean another one.
+// Parse reads a source. The first element must be a host, that is, contain a dot or a port, or be localhost. Otherwise
+// a name without its registry would silently select another registry.
 func Parse(text string) (Name, error) {
 	host, path, _ := strings.Cut(text, "/")
 	switch {
@@ -71,7 +71,7 @@ func ParseReference(text string) (Reference, error) {
 // Version is a semantic version such as "1.2.3" or "2.0.0-rc.1".
 type Version struct{ v *version.Version }
 
-var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+var versionForm = lazyregexp.New(`^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
 // ParseVersion reads a version. It must have three numbers and no "v" before them, so that each version has one
 // spelling.

@@ -39,7 +39,8 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that the longest prefix decides, and that a source has exactly one place.
+// TestPlaces checks that the mirror with the longest matching prefix is used, and that the other sources keep their own
+// place.
 func TestPlaces(t *testing.T) {
 	var mirrors []Mirror
 	for of, to := range map[string]string{"r.example/*": "harbor.corp/hub", "r.example/acme/*": "file:///srv/mirror", "r.example/acme/web": "https://files.corp/m/"} {

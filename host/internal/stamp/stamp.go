@@ -19,7 +19,7 @@ type Stamp struct {
 // Settled is the minimum age of a change after which every later change has a different time.
 const Settled = 200 * time.Millisecond
 
-// Of returns the stamp of a state. The argument taken is a time before the state was read.
+// Of returns the stamp of a state. The argument "taken" is a time before the state was read.
 func Of(st *unix.Stat_t, taken time.Time) Stamp {
 	return Stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint32(st.Mode), int64(st.Ctim.Sec), int64(st.Ctim.Nsec), taken} //nolint:unconvert // types differ between systems
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestSame checks that a stamp counts only if every later change has a different time.
+// TestSame checks that a stamp is trusted only if it was taken so late that every later change must have a different
+// time.
 func TestSame(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, c := range []struct {

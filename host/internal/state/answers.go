@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Scopes of an [Answer].
+// These are the scopes of an [Answer].
 const (
 	ScopeSession   = "session"
 	ScopeWorkspace = "workspace"
 )
 
-// Answer is a remembered answer to a permission ask.
+// Answer is a remembered answer to a permission request.
 type Answer struct {
 	ID int64 `json:"id"`
 	// Scope is ScopeSession or ScopeWorkspace. Owner is the id of the session or the directory of the workspace.
@@ -41,8 +41,8 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, know
 	return allow, err == nil, err
 }
 
-// Remember saves an answer. It replaces an earlier answer to the same ask and ignores a.ID. If the subject contains a
-// secret, the answer stays in memory and is not written to the database.
+// Remember saves an answer. It replaces an earlier answer to the same permission request and ignores a.ID. If the
+// subject contains a secret, the answer stays in memory and is not written to the database.
 func (d *DB) Remember(a Answer) error {
 	if m := d.masking.Load(); m != nil && m.Command(a.Subject) != a.Subject {
 		d.private.remember(a)

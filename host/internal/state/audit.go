@@ -14,9 +14,11 @@ type Auditing struct {
 	// Entry masks the arguments of a call before they are saved. It also returns a function that masks other texts of
 	// the call. A single goroutine calls both functions after the call.
 	Entry func(raw []byte) (arguments string, text func(string) string)
-	// Command masks the command line of a program. Nil means that Entry's second function suffices.
+	// Command masks the command line of a program. Nil means that the function that Entry returns also masks command
+	// lines.
 	Command func(string) string
-	// MaxBytes and MaxAge limit the size and age of the log. The newest thousand entries are never deleted.
+	// MaxBytes and MaxAge limit the size of the log and the age of its entries. The newest thousand entries are never
+	// deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
 	// Continue permits calls while the log cannot be written.
@@ -39,7 +41,7 @@ type AuditEntry struct {
 	// Decision is "allow" or "deny". It is empty if the call failed before the policy decided.
 	Decision string `json:"decision"`
 	Rule     string `json:"rule,omitempty"`
-	// Answered is the outcome of an ask.
+	// Answered is the outcome of a permission request.
 	Answered string `json:"answered,omitempty"`
 	// Rewritten lists the parameters that a permission rule changed.
 	Rewritten []string `json:"rewritten,omitempty"`
@@ -75,7 +77,7 @@ type Program struct {
 	Path string `json:"path"`
 	// Loads is the program that a dynamic linker loads. It is empty for other programs.
 	Loads string `json:"loads,omitempty"`
-	// Command is the command line, quoted for a shell. Secrets in it are masked before it is saved.
+	// Command is the command line, quoted for a shell. Secrets in the command line are masked before it is saved.
 	Command string `json:"command"`
 	// Times is the number of executions with the same command line.
 	Times    int    `json:"times"`

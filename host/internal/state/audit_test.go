@@ -130,7 +130,7 @@ func TestAuditLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestUses checks that only the last calls count.
+// TestUses checks that the uses of tools are counted only in the last calls of the log.
 func TestUses(t *testing.T) {
 	db := audited(t, t.TempDir(), 1<<30, 0)
 	for _, name := range []string{"old", "read", "x:y", "x:y", "", "read", "x:y"} {

@@ -1,8 +1,10 @@
 package state
 
 import (
-	"os"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fileVersion identifies a version of the database file. Every commit of any process changes the version, because a
@@ -17,14 +19,53 @@ func (d *DB) version() fileVersion {
 	if d.path == "" {
 		return fileVersion{}
 	}
-	st, err := os.Stat(d.path + "-wal")
-	if err != nil {
-		return fileVersion{}
-	}
-	return fileVersion{size: st.Size(), mtime: st.ModTime().UnixNano()}
+	return d.wal.version(d.path + "-wal")
 }
 
-// Limits of the cache.
+// The type "wal" is the open write-ahead log of the database. Every write of any process changes this file. Each call
+// needs the version of the file five times. To query the version through the open file takes a tenth of the time of a
+// query by path. SQLite's locks are on another file, so closing this file releases no lock.
+type wal struct {
+	mu   sync.Mutex
+	fd   int
+	open bool
+}
+
+// The method "version" returns the version of the file at a path. The path must always be the same.
+func (w *wal) version(path string) fileVersion {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var st unix.Stat_t
+	for range 2 {
+		if !w.open {
+			fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+			if err != nil {
+				return fileVersion{}
+			}
+			w.fd, w.open = fd, true
+		}
+		if unix.Fstat(w.fd, &st) == nil && st.Nlink > 0 {
+			return fileVersion{size: st.Size, mtime: time.Unix(st.Mtim.Unix()).UnixNano()}
+		}
+		w.release() // the file was removed, and another file can exist at its path
+	}
+	return fileVersion{}
+}
+
+func (w *wal) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.release()
+}
+
+func (w *wal) release() {
+	if w.open {
+		_ = unix.Close(w.fd) // error ignored: nothing was written
+		w.open = false
+	}
+}
+
+// These constants limit the cache.
 const (
 	maxCachedSessions = 1000
 	maxCachedStates   = 16 << 20 // size in bytes
@@ -101,8 +142,9 @@ func (c *cache) addState(k key, state []byte) {
 	put(&c.states, k, state)
 }
 
-// The method "wrote" adds the data in a batch to the cache and keeps all other data. The batch changed the file version
-// from before to after. The caller must make sure that no other process wrote to the database meanwhile.
+// The method "wrote" adds the data in a batch to the cache and keeps all other data. The argument "before" is the file
+// version before the batch was written, and "after" is the version afterwards. The caller must make sure that no other
+// process wrote to the database between the two versions.
 func (c *cache) wrote(b *batch, before, after fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

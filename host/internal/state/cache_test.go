@@ -3,12 +3,14 @@ package state
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
 
-// TestCache checks that a write of the same process keeps the cache valid. A write of another process must invalidate
-// the cache.
+// TestCache checks that a write by another process invalidates the cache, and that a write by the same process does
+// not.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	var handles [2]*DB
@@ -77,7 +79,7 @@ func TestCache(t *testing.T) {
 	expect("after another's write", false)
 	look("/w/c", "three")
 
-	// Two processes write in turn without reading.
+	// Two processes write alternately without reading in between.
 	theirs.SavePluginState("s", "p", []byte("four"))
 	flush(theirs)
 	ours.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/d"})
@@ -94,4 +96,36 @@ func TestCache(t *testing.T) {
 		t.Errorf("%d bytes are kept", ours.cache.size)
 	}
 	look("/w/d", "four")
+}
+
+// TestRemovedLog checks that the version is unknown after the log file was removed, and that a new file at the log's
+// path is noticed.
+func TestRemovedLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	var w wal
+	t.Cleanup(w.close)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := w.version(path); v != (fileVersion{}) {
+		t.Errorf("a missing log has the version %v", v)
+	}
+	write("one")
+	first := w.version(path)
+	if first.size != 3 || first.mtime == 0 {
+		t.Errorf("the version is %v", first)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if v := w.version(path); v != (fileVersion{}) {
+		t.Errorf("a removed log has the version %v", v)
+	}
+	write("another")
+	if v := w.version(path); v.size != 7 {
+		t.Errorf("the new log has the version %v", v)
+	}
 }

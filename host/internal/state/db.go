@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/state/configurations"
 	"toolhost.dev/sdk/statedb"
 )
 
@@ -127,12 +129,28 @@ CREATE TABLE rollouts (
 	why TEXT NOT NULL, at_ns INTEGER NOT NULL,
 	PRIMARY KEY (config, plugin)
 ) STRICT, WITHOUT ROWID;
+`, `
+-- The descriptions of plugins, as the protocol encodes them, by the binary and its settings.
+DROP TABLE descriptions;
+CREATE TABLE kept_descriptions (
+	key BLOB PRIMARY KEY, description BLOB NOT NULL, checked_by TEXT NOT NULL, definitions BLOB NOT NULL
+) STRICT;
+`, `
+-- The hashes without the definitions, which would have to be read to reach them.
+CREATE INDEX definitions_sums ON definitions (config, plugin, approved_sum, reported_sum, since_ns);
+-- When the content of applied was used last, with a digest of what it was made from. Unlike the content, it changes with each
+-- start of a host.
+CREATE TABLE applied_uses (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, digest BLOB NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO applied_uses SELECT config, at_ns, x'' FROM applied;
+ALTER TABLE applied DROP COLUMN at_ns;
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.
-// After [DB.Commit], the end of a killed host loses no changes of sessions, because the next host reads them from the
+// Changes of sessions before a [DB.Commit] survive a kill of the host, because the next host reads them from the
 // journal.
 type DB struct {
+	*binaries.Catalog
+	*configurations.Log
 	sql  *sql.DB
 	path string
 	log  *slog.Logger
@@ -149,6 +167,7 @@ type DB struct {
 	private   privateAnswers
 
 	cache cache
+	wal   wal
 
 	flush      sync.Mutex // held during a write to the database; locked before mu
 	recovering sync.Mutex // held during Recover; locked before the other mutexes
@@ -156,13 +175,14 @@ type DB struct {
 	mu         sync.Mutex
 	cond       *sync.Cond // condition of mu; signaled after each write
 	pending    batch
-	writing    batch  // batch that the flusher is writing; lookups must also search this batch
-	unkept     batch  // changes in pending that the journal does not contain
-	changes    uint64 // number of changes
-	kept       uint64 // number of changes that survive a kill of the process
-	holding    bool   // whether the running write includes changes that the journal does not contain
-	journaling bool   // whether a record is being appended to the journal
-	through    bool   // see WriteThrough
+	writing    batch             // batch that the flusher is writing; lookups must also search this batch
+	unkept     batch             // changes in pending that the journal does not contain
+	followed   map[string]*batch // changes of followed sessions; see Follow
+	changes    uint64            // number of changes
+	kept       uint64            // number of changes that survive a kill of the process
+	holding    bool              // whether the running write includes changes that the journal does not contain
+	journaling bool              // whether a record is being appended to the journal
+	through    bool              // see WriteThrough
 	journal    journal
 	orphans    []*orphan // adopted journals; see the method "replay"
 	orphaned   batch     // changes from the adopted journals; they are older than the changes in the field "pending"
@@ -180,7 +200,7 @@ type DB struct {
 // statements holds the prepared SQL statements of a connection.
 type statements struct {
 	session, fileState, pluginState                        *sql.Stmt
-	putSession, dropFile, putFile, putState                *sql.Stmt
+	putSession, dropFile, putFile, dropState, putState     *sql.Stmt
 	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
 	putJournal                                             *sql.Stmt
 }
@@ -225,7 +245,7 @@ func open(path string, log *slog.Logger) (*DB, error) {
 		db.SetMaxOpenConns(4)
 		db.SetMaxIdleConns(4)
 	}
-	d := &DB{sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	d := &DB{Catalog: binaries.NewCatalog(db), Log: configurations.NewLog(db), sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
 	d.cond = sync.NewCond(&d.mu)
 	d.journal.dir = filepath.Join(filepath.Dir(path), journalDir)
 	err = d.prepare()
@@ -254,6 +274,7 @@ func (d *DB) prepare() error {
 			ON CONFLICT (id) DO UPDATE SET workspace = ?2, cwd = ?3, used_ns = ?4`},
 		{&d.stmt.dropFile, `DELETE FROM file_states WHERE session = ? AND path = ?`},
 		{&d.stmt.putFile, `INSERT OR REPLACE INTO file_states (session, path, mtime_ns, size, hash, partial) VALUES (?, ?, ?, ?, ?, ?)`},
+		{&d.stmt.dropState, `DELETE FROM plugin_states WHERE session = ? AND plugin = ?`},
 		{&d.stmt.putState, `INSERT OR REPLACE INTO plugin_states (session, plugin, state) VALUES (?, ?, ?)`},
 		{&d.stmt.addHistory, `INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`},
 		{&d.stmt.trimHistory, `DELETE FROM history WHERE session = ?1 AND id <= (SELECT id FROM history WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`},
@@ -280,6 +301,7 @@ func (d *DB) Close() error {
 		close(d.done)
 		<-d.stopped
 		d.closeJournal()
+		d.wal.close()
 		d.closeErr = errors.Join(d.closeErr, d.sql.Close())
 		if db := d.guard.lost.opened(); db != nil {
 			d.closeErr = errors.Join(d.closeErr, db.Close())

@@ -25,11 +25,11 @@ type Snapshot struct {
 	Session
 	// Files contains the states of the files that the session knows.
 	Files []tool.FileState
-	// Plugins maps plugins to what they stored in the session.
+	// Plugins maps the names of plugins to the states that they stored in the session.
 	Plugins map[string][]byte
 }
 
-// Snapshot returns the state of a session. ok is false if the session does not exist.
+// Snapshot returns the state of a session. The result "ok" is false if the session does not exist.
 func (d *DB) Snapshot(session string) (out Snapshot, ok bool, err error) {
 	unsaved := d.unsaved() // before the queries, because the flusher can write the batch at any time
 	if out.Session, ok, err = d.Session(session); err != nil || !ok {

@@ -57,7 +57,7 @@ type lost struct {
 
 // OpenFallback opens a database in memory after the host failed to open the database in the state directory. Audit
 // entries are not written to memory: each check of the audit log calls reopen. After reopen succeeds, the entries are
-// written to the returned database.
+// written to the database that reopen returned.
 func OpenFallback(reopen func() (*DB, error), log *slog.Logger) (*DB, error) {
 	d, err := OpenInMemory(log)
 	if err == nil {
@@ -242,8 +242,8 @@ func intact(db interface {
 	return nil
 }
 
-// The method "open" returns the database if it can be opened now. Then it writes the entries that waited for the
-// database.
+// The method "open" returns the database, or an error if the database cannot be opened yet. When it opens the database,
+// it adds the entries that waited for the database.
 func (l *lost) open(a *Auditing) (*DB, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -167,7 +167,7 @@ func (r *record) encode(b []byte) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendList appends a field with a list of objects. The function each appends an object without its closing brace. A field
+// appendList appends a field with a list of objects. The function "each" appends an object without its closing brace. A field
 // without objects is left out.
 func appendList[T any](b []byte, field string, list []T, each func([]byte, T) []byte) []byte {
 	if len(list) == 0 {
@@ -210,9 +210,9 @@ func (r *record) onto(b *batch) {
 	}
 }
 
-// Commit returns when a kill of this process can no longer lose the earlier changes. It writes the changes to the
-// journal, together with the changes of other waiting callers. If the journal cannot be written, Commit writes to the
-// database. If both writes fail, Commit returns the error, and the changes stay in memory for a later write.
+// Commit ensures that the earlier changes survive a kill of this process. It writes the changes to the journal,
+// together with the changes of other waiting callers. If the journal cannot be written, Commit writes to the database.
+// If both writes fail, Commit returns the error, and the changes stay in memory for a later write.
 func (d *DB) Commit() error {
 	if d.path == "" {
 		return nil

@@ -92,7 +92,7 @@ func TestCommittedChangesSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestBytesSurviveAKill checks that texts with invalid UTF-8, such as names of files, stay unchanged.
+// TestBytesSurviveAKill checks that texts with invalid UTF-8, such as file names, stay unchanged.
 func TestBytesSurviveAKill(t *testing.T) {
 	dir := t.TempDir()
 	d := openTest(t, dir)
@@ -139,7 +139,7 @@ func TestCorruptLength(t *testing.T) {
 }
 
 // TestDamagedJournal checks that the recovery keeps a journal with changed bytes and applies the records before the
-// damage. It must not keep a journal whose last record is incomplete.
+// damage. It must not keep a journal that is only cut in its last record.
 func TestDamagedJournal(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b []byte) []byte
@@ -196,7 +196,8 @@ func unwritable(t *testing.T, d *DB) (repair func()) {
 }
 
 // TestOrphanOfAnUnwritableDatabase checks that calls see the changes of a killed host although the database cannot be
-// written. This must also hold if the host that adopted the changes is killed. Newer changes must replace older changes.
+// written. This must also hold after a kill of the host that took over the changes. Newer changes must replace older
+// ones.
 func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	dir := t.TempDir()
 	killed, adopts, next := openTest(t, dir), openTest(t, dir), openTest(t, dir)
@@ -214,7 +215,7 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	if s, known, err := adopts.Session("s"); err != nil || !known || s.Cwd != "/w/answered" {
 		t.Errorf("%+v %v %v", s, known, err)
 	}
-	if err := next.Recover(); err != nil { // the other process has locked the journal
+	if err := next.Recover(); err != nil { // the current process holds the lock of the killed host's journal
 		t.Error(err)
 	}
 	if len(next.orphans) > 0 {
@@ -256,7 +257,8 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	}
 }
 
-// The function "rename" renames the journal of a database. The name determines the order in which the recovery finds it.
+// The function "rename" renames the journal of a database. The names determine the order in which the recovery finds
+// journals.
 func rename(t *testing.T, d *DB, id string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(d.journal.dir, d.journal.id+".*"))

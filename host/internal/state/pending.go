@@ -43,6 +43,7 @@ func (d *DB) change(f func(b *batch)) {
 	if d.path != "" {
 		f(&d.unkept)
 	}
+	d.follow(f)
 	d.changes++
 	d.mu.Unlock()
 	d.wake()
@@ -173,9 +174,9 @@ func (d *DB) Flush() error {
 	return err
 }
 
-// keepBeforeFlush appends the unkept changes to the journal if possible, so that no Commit has to wait for the flush. It
-// returns when no other goroutine writes to the journal. The caller must hold d.mu. keepBeforeFlush unlocks d.mu
-// meanwhile.
+// keepBeforeFlush appends the unkept changes to the journal if possible, so that no Commit has to wait for the flush.
+// It waits until no other goroutine writes to the journal. The caller must hold d.mu. keepBeforeFlush unlocks d.mu
+// while it waits or writes.
 func (d *DB) keepBeforeFlush() {
 	for range 3 { // limited, because new changes never stop under load
 		for d.journaling {
@@ -260,7 +261,11 @@ func (d *DB) writeBatch(w *writer, b batch) {
 		}
 	}
 	for k, v := range b.pluginStates {
-		w.exec(d.stmt.putState, k.session, k.name, v)
+		if v == nil { // a change from another host removed the state
+			w.exec(d.stmt.dropState, k.session, k.name)
+		} else {
+			w.exec(d.stmt.putState, k.session, k.name, v)
+		}
 	}
 	trimmed := make(map[string]bool)
 	for _, e := range b.history {

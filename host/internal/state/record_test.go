@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecordEncoding decodes records of random content with the standard library, as another process does.
+// TestRecordEncoding checks that the standard library decodes encoded records to the same content. Another process
+// decodes them in this way.
 func TestRecordEncoding(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))

@@ -48,7 +48,7 @@ func (d *DB) Recover() error {
 			return err
 		}
 		k.at, k.files = changed, names
-		if time.Since(changed) < time.Second { // a second change can have the same modification time
+		if time.Since(changed) < time.Second { // a later change could have the same modification time
 			k.at = time.Time{}
 		}
 	}
@@ -67,8 +67,8 @@ func (d *DB) Recover() error {
 	if err := flock.Apply(turn, unix.LOCK_EX); err != nil {
 		return err
 	}
-	// On a full disk, a host adopts the journal of an earlier host. If it is then killed, its own journal contains the
-	// newer changes and must be applied later.
+	// On a full disk, a host adopts the journal of an earlier host. If the host that adopted the journal is then
+	// killed, its own journal contains the newer changes and must be applied later.
 	slices.SortStableFunc(others, func(a, b string) int { return lastWrite(a).Compare(lastWrite(b)) })
 	var errs []error
 	for _, path := range others {
@@ -156,7 +156,7 @@ func (d *DB) recoverJournal(path string) (err error) {
 			return fmt.Errorf("a damaged journal cannot be set aside: %w", err)
 		}
 		segments[i] = ""
-		d.log.Error("the journal of a killed host is damaged: changes of sessions that it answered after the damage are lost. The file is kept, and can be removed", "file", kept)
+		d.log.Error("the journal of a killed host is damaged, so the session changes in and after the damaged record are lost. The file is kept, and can be removed", "file", kept)
 	}
 	segments = slices.DeleteFunc(segments, func(s string) bool { return s == "" })
 	slices.SortFunc(records, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -176,7 +176,7 @@ type applied struct {
 	seq uint64
 }
 
-// The type "orphan" is the journal of a killed process. This process has locked the journal.
+// The type "orphan" is the journal of a killed process. The current process holds the lock of the journal.
 type orphan struct {
 	applied
 	owner *os.File
@@ -222,7 +222,7 @@ func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	if unwritable == nil {
 		return false, nil
 	}
-	d.log.Error("the changes of a killed host are not in the database, because it cannot be written; calls use them from memory, and its journal keeps them. Free space on the disk, or repair the state directory",
+	d.log.Error("the database cannot be written, so it lacks the changes of a killed host; calls use these changes from memory, and the journal of the killed host keeps them. Free space on the disk, or repair the state directory",
 		"journal", o.owner.Name(), "why", withSpace(unwritable, d.path))
 	d.mu.Lock()
 	b.onto(&d.orphaned)
@@ -287,4 +287,21 @@ func readSegment(path string) (out []*record, damaged bool, err error) {
 		}
 		out = append(out, r)
 	}
+}
+
+// Owners returns the number of running processes that have unsaved changes for the database in a directory. It counts only
+// processes that changed a session.
+func Owners(dir string) (n int) {
+	owners, _ := filepath.Glob(filepath.Join(dir, journalDir, "*"+journalSuffix)) // the pattern is valid
+	for _, path := range owners {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if !flock.Try(f) {
+			n++
+		}
+		_ = f.Close()
+	}
+	return n
 }

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// MaxIdle is the time after which unused sessions and settings are deleted if the configuration sets no other. Without a
-// limit, the database would grow forever, because every run of an agent can create a session and a configuration.
+// MaxIdle is the time after which unused sessions and settings are deleted if the configuration sets no other time.
+// Without a limit, the database would grow forever, because every run of an agent can create a session and a
+// configuration.
 const MaxIdle = 90 * 24 * time.Hour
 
 // Retention limits how long the database keeps data.
@@ -17,24 +18,26 @@ type Retention struct {
 	// Sessions is the time after which a session that nobody used is deleted, with everything that belongs to it. Zero
 	// means MaxIdle.
 	Sessions time.Duration
-	// History is the age at which a command of a session is deleted. Zero means that it lasts as long as the session.
+	// History is the age at which a command of a session is deleted. Zero means that commands are kept as long as the
+	// session.
 	History time.Duration
 }
 
 // Retain sets the limits that apply to later writes.
 func (d *DB) Retain(r Retention) { d.retention.Store(&r) }
 
-// Collected counts what was deleted.
+// Collected contains the numbers of deleted records.
 type Collected struct {
 	Sessions int64 `json:"sessions"`
 	History  int64 `json:"history"`
 	Audit    int64 `json:"audit"`
-	// Freed is the number of bytes that the database file became smaller.
+	// Freed is the number of bytes by which the database file shrank.
 	Freed int64 `json:"database_bytes"`
 }
 
-// Collect deletes at once what exceeds the limits. Hosts can use the database meanwhile. With dry, it only counts. With
-// compact, it also makes the file smaller, which locks the database for a while.
+// Collect immediately deletes the data that exceeds the limits. Hosts can use the database during this operation. If
+// the argument "dry" is true, Collect only counts this data. If the argument "compact" is true, Collect also shrinks
+// the file, which locks the database for a while.
 func (d *DB) Collect(ctx context.Context, dry, compact bool) (out Collected, err error) {
 	d.flush.Lock()
 	defer d.flush.Unlock()
@@ -99,7 +102,8 @@ func forget(tx *sql.Tx, r *Retention) (out Collected, err error) {
 	}
 	now := time.Now()
 	idle := now.Add(-MaxIdle).UnixNano()
-	deleted(`DELETE FROM applied WHERE at_ns < ?`, idle)
+	deleted(`DELETE FROM applied WHERE config IN (SELECT config FROM applied_uses WHERE at_ns < ?)`, idle)
+	deleted(`DELETE FROM applied_uses WHERE at_ns < ?`, idle)
 	deleted(`DELETE FROM journals WHERE at_ns < ?`, idle)
 	before := now.Add(-cmp.Or(r.Sessions, MaxIdle)).UnixNano()
 	out.Sessions = deleted(`DELETE FROM sessions WHERE used_ns < ?1 AND NOT EXISTS (SELECT 1 FROM history WHERE session = sessions.id AND at_ns >= ?1)`, before)

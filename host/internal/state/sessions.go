@@ -29,8 +29,8 @@ type Entry struct {
 	Session string
 	At      time.Time
 	Command string
-	// Arguments is a JSON object with the arguments of a call without a command string. [DB.History] returns the
-	// arguments as part of Command.
+	// Arguments is a JSON object with the arguments of the call if the call has no command string. [DB.History] returns
+	// the arguments as part of Command.
 	Arguments json.RawMessage
 	Tool      string
 	Success   bool
@@ -38,7 +38,7 @@ type Entry struct {
 	masked bool // whether the secrets in Command are already masked
 }
 
-// Session returns the session with the given id. ok is false if the session does not exist.
+// Session returns the session with the given id. The result "ok" is false if the session does not exist.
 func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	if s, ok := lookup(d, id, func(b *batch) map[string]Session { return b.sessions }); ok {
 		return s, true, nil
@@ -84,7 +84,7 @@ func (d *DB) Sessions(limit int) ([]Session, error) {
 	return out, rows.Err()
 }
 
-// FileState returns the state of a file when the session last read or changed the file.
+// FileState returns the state that a file had when the session last read or changed it.
 func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	if c, ok := lookup(d, key{session, path}, func(b *batch) map[key]fileChange { return b.files }); ok {
 		return c.state, !c.removed, nil
@@ -116,8 +116,8 @@ func (d *DB) Apply(session string, effects []tool.Effect) {
 	})
 }
 
-// PluginState returns the saved state of a plugin in a session, or nil without a saved state. The caller must not modify
-// the slice.
+// PluginState returns the saved state of a plugin in a session. It returns nil if no state is saved. The caller must
+// not modify the slice.
 func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 	if s, ok := lookup(d, key{session, plugin}, func(b *batch) map[key][]byte { return b.pluginStates }); ok {
 		return s, nil
@@ -221,7 +221,7 @@ func (d *DB) History(session string, limit int) ([]Entry, error) {
 	return out, rows.Err()
 }
 
-// Began returns the time of the oldest command in a session's history. It is zero if the history is empty.
+// Began returns the time of the oldest command in a session's history. The result is zero if the history is empty.
 func (d *DB) Began(session string) time.Time {
 	var at int64
 	if d.sql.QueryRow(`SELECT at_ns FROM history WHERE session = ? ORDER BY id LIMIT 1`, session).Scan(&at) == nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/state/configurations"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -152,8 +153,8 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// TestTwoHandles checks that a process can read the writes of another process. An older write of the other process must
-// not hide a newer write of the same process.
+// TestTwoHandles checks that two processes that write alternately both read the newest write, whichever process made
+// it.
 func TestTwoHandles(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir), open(t, dir)
@@ -448,15 +449,32 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	if _, err := db.BinaryHash(path + "none"); err == nil {
 		t.Error("no file has a hash")
 	}
-	if d, _, err := db.Description(first); d != nil || err != nil {
-		t.Errorf("%v %v", d, err)
+	if k, err := db.Description(first); k != nil || err != nil {
+		t.Errorf("%v %v", k, err)
 	}
-	want := &tool.Description{Name: "p", Tools: []tool.Definition{{Name: "t", Input: []byte(`{}`), DefaultTimeout: -1}}}
+	want := &tool.Description{Name: "p", Tools: []tool.Definition{{Name: "t", Input: []byte(`{}`), DefaultTimeout: -time.Millisecond}}}
 	if err := db.SaveDescription(first, want, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if d, by, err := db.Description(first); err != nil || by != "1" || !reflect.DeepEqual(d, want) {
-		t.Errorf("%+v %v", d, err)
+	sum, _, err := configurations.SumOf(want.Defined())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, err := db.Description(first); err != nil || k.CheckedBy != "1" || k.Definitions != sum || !reflect.DeepEqual(k.Description, want) {
+		t.Errorf("%+v %v", k, err)
+	}
+	many := [][32]byte{first}
+	for i := range 500 { // more than one query
+		many = append(many, [32]byte{byte(i), byte(i >> 8), 1})
+	}
+	if err := db.SaveDescription(many[500], want, ""); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := db.Descriptions(many...); err != nil || len(all) != 2 || all[first] == nil || all[many[500]] == nil || all[many[500]].CheckedBy != "" {
+		t.Errorf("%v %v", all, err)
+	}
+	if all, err := db.Descriptions(); err != nil || len(all) != 0 {
+		t.Errorf("%v %v", all, err)
 	}
 	if why, _, err := db.Failure(first); why != "" || err != nil {
 		t.Errorf("%q %v", why, err)
@@ -484,7 +502,7 @@ func TestForgotten(t *testing.T) {
 	}
 	db.AddHistory(state.Entry{Session: "busy", At: time.Now(), Command: "now", Tool: "t"})
 	for _, config := range []string{"idle", "busy"} {
-		if err := db.SaveApplied(config, []byte("{}")); err != nil {
+		if err := db.SaveApplied(config, nil, func() ([]byte, error) { return []byte("{}"), nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -500,7 +518,7 @@ func TestForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for config, days := range map[string]int{"idle": 91, "busy": 89} {
-		if _, err := raw.Exec(`UPDATE applied SET at_ns = ? WHERE config = ?`, time.Now().AddDate(0, 0, -days).UnixNano(), config); err != nil {
+		if _, err := raw.Exec(`UPDATE applied_uses SET at_ns = ? WHERE config = ?`, time.Now().AddDate(0, 0, -days).UnixNano(), config); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -552,5 +570,30 @@ func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
 	}
 	if all, err := db.Answers(); err != nil || len(all) != 0 {
 		t.Error(all, err)
+	}
+}
+
+// TestRemovedPluginState checks a change that removes the state of one plugin and sets the state of another. Both must
+// be written to the database.
+func TestRemovedPluginState(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	fill(db)
+	flush(t, db)
+	db.ApplyChange("s", state.Change{Plugins: map[string][]byte{"bash": nil, "todo": {7}}})
+	for range 2 {
+		if b, err := db.PluginState("s", "bash"); b != nil || err != nil {
+			t.Errorf("the state of bash: %v %v", b, err)
+		}
+		if b, err := db.PluginState("s", "todo"); !bytes.Equal(b, []byte{7}) || err != nil {
+			t.Errorf("the state of todo: %v %v", b, err)
+		}
+		flush(t, db)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, _, err := open(t, dir).Snapshot("s"); err != nil || len(s.Plugins) != 1 {
+		t.Errorf("%+v %v", s.Plugins, err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// TestSummaries checks which states have a summary, before and after they are in the database.
+// TestSummaries checks the summaries of plugin states. They must be the same before and after the states are written to
+// the database.
 func TestSummaries(t *testing.T) {
 	db := open(t, t.TempDir())
 	db.Mask(state.Masking{Command: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})

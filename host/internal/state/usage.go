@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// Limits of what is kept about searches for tools.
+// These constants limit the data that is kept about searches for tools.
 const (
-	// SearchWindow is the time after a search in which a call of a tool belongs to the search.
+	// SearchWindow is the period after a search. A call of a tool in this period counts as a result of the search.
 	SearchWindow = 2 * time.Minute
 	// WordHalfLife is the time in which the weight of a word falls to a half.
 	WordHalfLife = 14 * 24 * time.Hour
 
 	maxWordWeight = 8
-	maxWords      = 2000   // rows of a principal in a workspace
-	maxAllWords   = 50_000 // rows of all
+	maxWords      = 2000   // maximum number of rows of a principal in a workspace
+	maxAllWords   = 50_000 // maximum number of all rows
 )
 
-// UsageScope is the principal and the workspace to which learned words belong. Words of one scope have no effect on others.
+// UsageScope is the principal and the workspace to which learned words belong. The words of one scope have no effect on
+// other scopes.
 type UsageScope struct{ Workspace, Principal string }
 
-// LearnedWord is a word of a search that a tool was called after.
+// LearnedWord is a word of a search after which a tool was called.
 type LearnedWord struct {
 	Word, Tool string
-	// Weight is about the number of calls, of which older ones count less.
+	// Weight is approximately the number of calls. Older calls count less.
 	Weight float64
 }
 
 // decayed is the SQL expression for the weight of a row at the time ?1 in nanoseconds.
 const decayed = `weight * pow(0.5, max(0, ?1 - at_ns) / 1209600e9)` // WordHalfLife
 
-// wordLimits has the limits of rows. The statement "trim" deletes a number of rows with the smallest weights.
+// wordLimits contains the limits on the number of rows. The statement "trim" deletes a number of rows with the smallest
+// weights.
 var wordLimits = []struct {
 	rows        int
 	count, trim string
@@ -117,7 +119,7 @@ func (d *DB) LearnWords(s UsageScope, tool string, words []string, at time.Time)
 	return tx.Commit()
 }
 
-// LearnedWords returns what was learned about the given words, with the weights at the given time.
+// LearnedWords returns the learned pairs of a given word and a tool, with their weights at the given time.
 func (d *DB) LearnedWords(s UsageScope, words []string, at time.Time) (_ []LearnedWord, err error) {
 	if len(words) == 0 {
 		return nil, nil
@@ -143,8 +145,8 @@ func (d *DB) LearnedWords(s UsageScope, words []string, at time.Time) (_ []Learn
 	return out, rows.Err()
 }
 
-// ForgetWords deletes what was learned in a workspace about the given words, for all principals. Nil means all words. It
-// returns the number of deleted pairs of a word and a tool.
+// ForgetWords deletes the learned data about the given words in a workspace, for all principals. Nil means all words.
+// It returns the number of deleted pairs of a word and a tool.
 func (d *DB) ForgetWords(workspace string, words []string) (n int64, err error) {
 	if words == nil {
 		if _, err := d.sql.Exec(`DELETE FROM searches WHERE workspace = ?`, workspace); err != nil {

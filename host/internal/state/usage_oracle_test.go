@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestOracleLearnedWordsAreBounded checks that the words with the smallest weights are deleted, and only those of their owner.
+// TestOracleLearnedWordsAreBounded checks an owner with too many words. The words with the smallest weights must be
+// deleted, but no words of other owners.
 func TestOracleLearnedWordsAreBounded(t *testing.T) {
 	db, err := OpenInMemory(slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// Record is what this machine knows about a lock file. The lock file itself has no earlier versions,
+// Record is the information of this machine about a lock file. The lock file itself contains no earlier versions,
 // because it is committed.
 type Record struct {
 	// Lock is the path of the lock file.
@@ -75,7 +75,8 @@ func (s *Store) Records() ([]*Record, error) {
 func (s *Store) Forget(r *Record) error { return os.Remove(s.record(r.Lock).Path) }
 
 // Lock waits until no other process changes the lock file. Until the returned function is called, no other process
-// changes it, and none collects versions: a version is in the store before a lock file names it.
+// changes the lock file or removes unused versions. This is necessary because a version is in the store before a lock
+// file names it.
 func (s *Store) Lock(lock string) (unlock func(), err error) {
 	all, err := s.use(s.all(), unix.LOCK_SH)
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *Store) records() string  { return filepath.Join(s.root, "records") }
 // Root returns the directory of the store.
 func (s *Store) Root() string { return s.root }
 
-// Partial returns the directory of unfinished downloads. Its files are named after the digest of the whole.
+// Partial returns the directory of unfinished downloads. The name of a file is the digest of the complete download.
 func (s *Store) Partial() string { return filepath.Join(s.root, "partial") }
 
 // Dir returns the directory of a plugin's files. content is their hash, which has the form "h1:…".
@@ -149,8 +149,9 @@ func lockedDir(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// Publish makes a temporary directory the files of a plugin. If another process published the same content before, its
-// files stay. The files are on the disk before they get their name: after a power failure, a version is whole or missing.
+// Publish makes a temporary directory the directory of a plugin's files. If another process has already published the
+// same content, the files of that process stay. The files are on the disk before they get their name: after a power
+// failure, a version is whole or missing.
 func (s *Store) Publish(temporary, content string) error {
 	err := filepath.WalkDir(temporary, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && (d.IsDir() || d.Type().IsRegular()) {
@@ -222,7 +223,7 @@ func (s *Store) Contents() ([]string, error) {
 }
 
 // Sweep removes the directories that killed processes left behind. If parts is true, it also removes the unfinished
-// downloads. It leaves what a running process uses.
+// downloads. It keeps everything that a running process uses.
 func (s *Store) Sweep(parts bool) error {
 	entries, err := os.ReadDir(s.Partial())
 	var errs []error

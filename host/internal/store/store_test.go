@@ -24,7 +24,8 @@ func newStore(t *testing.T) *Store {
 	return s
 }
 
-// TestSweepAndUnpack sweeps while directories for unpacking are made. No directory that is in use is removed.
+// TestSweepAndUnpack runs sweeps while temporary directories are used for unpacking. A sweep must not remove a
+// directory that is in use.
 func TestSweepAndUnpack(t *testing.T) {
 	s := newStore(t)
 	done := make(chan struct{})
@@ -64,11 +65,12 @@ func TestSweepAndUnpack(t *testing.T) {
 	sweeper.Wait()
 }
 
-// TestHoldRemoved checks that a directory that was removed while its lock was awaited is not taken for a held one.
+// TestHoldRemoved checks that Hold fails if the directory is removed while Hold waits for its lock.
 func TestHoldRemoved(t *testing.T) {
 	s := newStore(t)
 	dir := s.Dir(someContent)
-	for range 200 { // whether the directory is opened before it is removed is left to the scheduler
+	// Repeat this, because the scheduler decides whether Hold opens the directory before its removal.
+	for range 200 {
 		holdRemoved(t, s, dir)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -112,14 +114,14 @@ func holdRemoved(t *testing.T, s *Store, dir string) {
 	}
 }
 
-// TestLockAll checks that nothing is collected while a lock file is changed.
+// TestLockAll checks that nothing is collected while a lock file is locked for a change.
 func TestLockAll(t *testing.T) {
 	s := newStore(t)
 	one, err := s.Lock("/a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := s.Lock("/b") // others are not kept waiting
+	two, err := s.Lock("/b") // the lock of another lock file must be free
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// starter is a plugin that records how many of its processes run at once, and ends without a handshake.
+// starter is a plugin that records how many of its processes run concurrently. It exits without a handshake.
 const starter = `mkdir "$0/running/$$"; set -- "$0" "$0"/running/*; echo $(($# - 1)) >> "$1/counts"; sleep 0.1; rmdir "$1/running/$$"`
 
-// TestHandshakesAtOnce checks that at most handshakesAtOnce processes are between exec and their handshake.
+// TestHandshakesAtOnce checks that never more than handshakesAtOnce processes wait for their handshake.
 func TestHandshakesAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

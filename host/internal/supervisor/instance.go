@@ -164,7 +164,7 @@ func (p *Plugin) listen(in *instance, relay tool.Relay) {
 	p.notify(Notice{Started: true})
 	defer func() {
 		if p.life.Err() != nil && !p.evicted.Load() {
-			p.notify(Notice{Started: true}) // the next generation's process started before this one ended
+			p.notify(Notice{Started: true}) // the next generation already started its process before this process ended
 		}
 	}()
 	in.listens.Store(true)
@@ -184,11 +184,13 @@ func (p *Plugin) listen(in *instance, relay tool.Relay) {
 	}
 }
 
-// rediscoverPause is the time between two requests for the tools after calls of a plugin that notifies the host of changed
-// tools. Such a request takes about as long as a short call, and a notification can be lost.
+// rediscoverPause is the minimum time between two requests for the tools of a plugin that notifies the host of changes.
+// These requests are necessary, because a notification can be lost. They are limited, because each takes about as long
+// as a short call.
 const rediscoverPause = 2 * time.Second
 
-// mayHaveChanged reports whether to ask the plugin after a call whether its tools changed.
+// mayHaveChanged reports whether the host must request the plugin's tools again after a call, because they can have
+// changed.
 func (in *instance) mayHaveChanged() bool {
 	return in.discovers && (!in.listens.Load() || time.Since(time.Unix(0, in.asked.Load())) > rediscoverPause)
 }
@@ -221,6 +223,10 @@ func (p *Plugin) accept(d *tool.Description) error {
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Keep), calls: newLeases(), began: time.Now()}
 	defer in.proc.closeStarted() // after connect returns, no goroutine calls Start
+	p.launching.Store(in.proc)
+	if guard := p.super.opts.Guard; guard != nil {
+		in.proc.guard = func(pid int) error { return guard(pid, p.spec.Roots) }
+	}
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
 		if err != nil {

@@ -8,14 +8,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// reports is what the supervisor has told a process about changes of files below its branch. The zero value means that the
-// process knows nothing, so the first report is that everything can have changed.
+// The type "reports" records which changes of files below a branch were already reported to a process of that branch.
+// The zero value means that nothing was reported. The first report then states that everything can have changed.
 type reports struct {
 	mu sync.Mutex
 	at uint64 // position of the last report; see Options.Changes
 }
 
-// invalidate reports to a process in a branch what changed below the branch. Calls that begin after it see the changes.
+// invalidate reports the changes below a branch to a process of the branch. Calls that begin after invalidate see these
+// changes.
 func (p *Plugin) invalidate(ctx context.Context, in *instance) error {
 	changes := p.super.opts.Changes
 	if changes == nil || !slices.Contains(in.desc.Capabilities, tool.CapabilityInvalidate) {

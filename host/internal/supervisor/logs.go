@@ -24,8 +24,8 @@ const (
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// scanLines calls f for each line of r that is not empty. It truncates lines longer than maxLogLine. A plugin can
-// therefore not block the host with a line without end.
+// scanLines calls f for each line of r that is not empty. It truncates lines longer than maxLogLine. Therefore a plugin
+// cannot block the host with an endless line.
 func scanLines(r io.Reader, f func([]byte)) {
 	in := lines.NewReader(r, maxLogLine)
 	for {

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// The function "logged" returns the text in the host's log after the function write has written to the log.
+// The function "logged" returns the text in the host's log after the function "write" has written to the log.
 func logged(write func(log *slog.Logger)) string {
 	var out bytes.Buffer
 	write(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

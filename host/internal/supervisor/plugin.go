@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type Plugin struct {
 
 	users   leases // leases of running calls
 	current atomic.Pointer[instance]
+	// The process that is starting, or nil. It is set before the process runs.
+	launching atomic.Pointer[process]
 
 	mu       sync.Mutex // protects the fields below; never locked while a process starts
 	starting *startup
@@ -35,7 +38,7 @@ type Plugin struct {
 
 	siblings  siblings
 	poisons   poisons
-	evicted   atomic.Bool // whether other sessions needed the place of this process; see siblings.evict
+	evicted   atomic.Bool // whether this process had to end to make room for other sessions; see siblings.evict
 	isolation isolation
 }
 
@@ -112,8 +115,31 @@ func (p *Plugin) Status() Status {
 }
 
 // Health returns the health that a running plugin reports. If name is not empty, it returns the health of the tool with
-// this name. ok is false if the plugin is not running.
+// this name, as the process for the host's own roots reports it. Otherwise it asks each process of the plugin, and
+// returns the answer of the first process that is not healthy. The result "ok" is false if no process runs.
 func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok bool) {
+	h, ok = p.health(ctx, name)
+	if name != "" {
+		return h, ok
+	}
+	for _, other := range p.siblings.all() {
+		if ok && h.Status != tool.Healthy {
+			break
+		}
+		o, running := other.health(ctx, "")
+		switch {
+		case running && o.Status != tool.Healthy:
+			o.Message = fmt.Sprintf("process %d: %s", other.Status().PID, o.Message)
+			h, ok = o, true
+		case running && !ok:
+			h, ok = o, true
+		}
+	}
+	return h, ok
+}
+
+// The method "health" asks one process.
+func (p *Plugin) health(ctx context.Context, name string) (h tool.Health, ok bool) {
 	in := p.current.Load()
 	if in == nil || !in.calls.take() {
 		return h, false
@@ -210,6 +236,7 @@ func (p *Plugin) start(s *startup) {
 		p.super.opts.Log.Info("plugin started", "plugin", p.spec.Name, "pid", in.proc.pid(), "version", in.desc.Version, "took", time.Since(began))
 		go p.watch(in)
 	}
+	p.launching.Store(nil)
 	p.mu.Unlock()
 	if err != nil {
 		if in != nil {
@@ -309,8 +336,8 @@ func Environment(extra map[string]string) []string {
 	return env
 }
 
-// CheckConfig validates a plugin's configuration. The plugin's description contains the schema. The result filled is the
-// configuration with all defaults. An attribute that is deprecated has a warning.
+// CheckConfig validates a plugin's configuration against the schema in the plugin's description. It returns the
+// configuration with all defaults filled in. A deprecated attribute causes a warning.
 func CheckConfig(desc *tool.Description, config json.RawMessage) (filled json.RawMessage, diags []tool.Diagnostic) {
 	fail := func(summary string, path ...string) []tool.Diagnostic {
 		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: summary, Path: path}}

@@ -32,7 +32,7 @@ type strikes struct {
 	n    int
 	last time.Time
 	why  string
-	// The field "repeatable" reports whether the call can run again in a separate process without further effects.
+	// The field "repeatable" reports whether the call can run again in a separate process without additional effects.
 	repeatable bool
 }
 
@@ -103,8 +103,8 @@ func (in *instance) repeatable(name string) bool {
 
 // The method "blame" records that a process ended during a call. If the process ran only one call, this call is the
 // cause. If it ran several calls, each repeatable call is suspected. The next try of a suspected call runs in a separate
-// process, which shows whether the suspicion is right. Other calls are not suspected: in a separate process,
-// they would lack their background processes.
+// process, which shows whether the suspicion is right. Calls that are not repeatable are not suspected, because in a
+// separate process they would lack their background processes.
 func (p *Plugin) blame(in *instance, call *tool.Call, counted *Plugin) {
 	repeatable := in.repeatable(call.Tool)
 	if in.callsAtEnd() > 1 && !repeatable {

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestStrikesOfACall checks that strikes count only for the same call. Other sessions must be able to make the call, and
-// so must the same session after a change.
+// TestStrikesOfACall checks that strikes count only for exactly the same call. Another session, tool, directory or
+// session state, or other arguments, make a different call.
 func TestStrikesOfACall(t *testing.T) {
 	base := tool.Call{SessionID: "s", Tool: "bash", Arguments: json.RawMessage(`{"command":"./x"}`), Cwd: "/w", SessionState: []byte("A=1")}
 	var p poisons

@@ -31,7 +31,8 @@ type process struct {
 	socketDir string
 	inherit   *os.File // file for the process to inherit; can be nil
 	confine   func() (*Confined, error)
-	ended     func() // called when the process has ended; can be nil
+	ended     func()              // called when the process has ended; can be nil
+	guard     func(pid int) error // see Options.Guard; can be nil
 	sink      *sink
 
 	started      chan struct{} // closed after Start, or when Start can no longer run; then cmd is immutable
@@ -101,7 +102,7 @@ func (p *process) Start(context.Context) (err error) {
 	p.lifeline = lifeW
 	handshake, line := io.Pipe()
 	p.handshake = handshake
-	if err := p.run(); err != nil {
+	if err := p.runGuarded(); err != nil {
 		_ = lifeW.Close()
 		closers = append(closers, outR, errR)
 		return err
@@ -148,6 +149,27 @@ func (p *process) run() error {
 	if err == nil {
 		return nil
 	}
+	p.discard()
+	if errno := syscall.Errno(0); err == start || errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // as it is: that of executing the plugin
+		return startError(p.path, err)
+	}
+	return err
+}
+
+// runGuarded starts the process and calls the supervisor's guard with its id.
+func (p *process) runGuarded() error {
+	if err := p.run(); err != nil || p.guard == nil {
+		return err
+	}
+	err := p.guard(p.cmd.Process.Pid) // the process is not reaped yet, so no other process has its id
+	if err != nil {
+		p.discard()
+	}
+	return err
+}
+
+// discard ends a process that the host does not use.
+func (p *process) discard() {
 	if p.cmd.Process != nil {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
@@ -156,10 +178,6 @@ func (p *process) run() error {
 	if p.ended != nil {
 		p.ended()
 	}
-	if errno := syscall.Errno(0); err == start || errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // as it is: that of executing the plugin
-		return startError(p.path, err)
-	}
-	return err
 }
 
 // startError returns an error that explains why a binary cannot run and how to fix it.

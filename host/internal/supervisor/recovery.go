@@ -113,7 +113,7 @@ func (r *recovery) failed(why string) {
 	r.count(why)
 }
 
-// The method "ended" records an unexpected exit of a process. The argument proven reports whether the process answered a
+// The method "ended" records an unexpected exit of a process. The argument "proven" reports whether the process answered a
 // call before.
 func (r *recovery) ended(proven bool, why string) {
 	r.mu.Lock()
@@ -190,7 +190,7 @@ func (p *Plugin) watch(in *instance) {
 	case <-p.life.Done():
 		return
 	}
-	_ = p.waitForStart(p.life) // the error is ignored here, because the status contains it
+	_ = p.waitForStart(p.life) // ignore the error, because the plugin's status contains it
 }
 
 // killedFromOutside reports whether another program or the kernel killed the process. In this case, the plugin did not
@@ -207,8 +207,8 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// The method "crashed" returns the error for a call whose plugin process ended during the call. The argument answer is
-// the error of the call. It contains the tool's error message if the tool was still able to answer.
+// The method "crashed" returns the error for a call whose plugin process ended during the call. The argument "answer" is
+// the error of the call. This error contains the tool's error message if the tool was still able to answer.
 func (p *Plugin) crashed(call string, in *instance, answer *tool.Error) *tool.Error {
 	next, effects := "The plugin is started again", "It is unknown whether this call took effect."
 	if in.repeatable(call) {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-var supervisors atomic.Int64 // of this process, with a runtime directory
+var supervisors atomic.Int64 // the number of supervisors in this process that created a runtime directory
 
 // runtimeName returns the name of the runtime directory of one supervisor. A program can have several hosts, and a host
 // that closes removes only its own directory.

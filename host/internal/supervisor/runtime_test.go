@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestHostsOfOneProcess checks that a host that closes does not remove the sockets of another host of the same process.
+// TestHostsOfOneProcess checks that the end of one host does not remove the sockets of another host in the same
+// process.
 func TestHostsOfOneProcess(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	var all []*Supervisor

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// maxSiblings is the maximum number of additional processes of one plugin for one owner. Each process serves one
-	// session that uses its temporary directory, or sessions with other roots than the roots of the host.
+	// maxSiblings is the maximum number of additional processes of one plugin for one owner. A session that uses its
+	// temporary directory needs a separate process. All other sessions with the same roots share one process. Sessions
+	// with the host's own roots need no additional process.
 	maxSiblings = 32
 	// maxOwned is the maximum number of additional processes of one plugin for all owners.
 	maxOwned = 128
@@ -89,9 +90,9 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 }
 
 // The method "evict" removes a sibling if the limit for an owner or for all owners is reached. If the owner has too many
-// siblings, it removes the owner's least recently used sibling, so that owners do not end each other's processes. If all
-// owners together have too many, it removes a sibling of the owner with the most siblings. The method returns nil if no
-// limit is reached, or if all candidates are in use.
+// siblings, it removes the owner's least recently used sibling, so that owners do not end each other's processes. If
+// all owners together have too many siblings, it removes a sibling of the owner with the most siblings. The method
+// returns nil if no limit is reached, or if all candidates are in use.
 func (s *siblings) evict(owner string) *sibling {
 	count := make(map[string]int)
 	for _, o := range s.by {
@@ -118,8 +119,8 @@ func (s *siblings) evict(owner string) *sibling {
 	return idle
 }
 
-// EndBranch ends the processes of a mounted branch, in all plugins. It returns when they have ended. No call may use the
-// branch meanwhile.
+// EndBranch ends the processes of a mounted branch, in all plugins. It returns when the processes have ended. No call
+// may use the branch meanwhile.
 func (s *Supervisor) EndBranch(key string) {
 	s.mu.Lock()
 	plugins := slices.Collect(maps.Keys(s.plugins))
@@ -136,7 +137,7 @@ func (s *Supervisor) EndBranch(key string) {
 	wg.Wait()
 }
 
-// CallBranch calls a tool in the running processes of a mounted branch whose plugins have it. It starts no process.
+// CallBranch calls a tool in each running process of a mounted branch whose plugin has the tool. It starts no process.
 func (s *Supervisor) CallBranch(ctx context.Context, key string, call *tool.Call) (out []*tool.Result) {
 	s.mu.Lock()
 	plugins := slices.Collect(maps.Keys(s.plugins))
@@ -211,7 +212,7 @@ func (s *siblings) close(grace time.Duration) {
 // is removed and created again. It does not contain the plugin's state directory, because the plugin can always access
 // this directory.
 func identify(roots []tool.Root, stateDir string) string {
-	var key strings.Builder
+	key := make([]byte, 0, 256)
 	state := tool.Root{Path: stateDir}
 	for _, r := range roots {
 		if rel, ok := state.Rel(r.Path); ok && rel != "." {
@@ -223,7 +224,12 @@ func identify(roots []tool.Root, stateDir string) string {
 				st = *sys
 			}
 		}
-		fmt.Fprintf(&key, "%q %q %q %t %d %d\n", r.Path, r.Source, r.Branch, r.Writable, st.Dev, st.Ino)
+		for _, text := range []string{r.Path, r.Source, r.Branch} {
+			key = append(strconv.AppendQuote(key, text), ' ')
+		}
+		key = append(strconv.AppendBool(key, r.Writable), ' ')
+		key = append(strconv.AppendUint(key, uint64(st.Dev), 10), ' ') //nolint:unconvert // the type depends on the system
+		key = append(strconv.AppendUint(key, st.Ino, 10), '\n')
 	}
-	return key.String()
+	return string(key)
 }

@@ -41,8 +41,8 @@ func TestWithin(t *testing.T) {
 	if roots := slices.Concat(own, mk("state/output")); within(roots) != p {
 		t.Error("a root in the plugin's own state directory takes another process")
 	}
-	// The kernel treats a recreated directory as a different directory. Keep the first directory open, so that the new
-	// directory has a different inode number.
+	// Check that a recreated directory counts as a different directory. Keep the first directory open, so that the new one
+	// gets a different inode number.
 	held, err := os.Open(own[0].Path)
 	if err != nil {
 		t.Fatal(err)

@@ -91,7 +91,7 @@ type Spec struct {
 	// uses a plain format.
 	Diagnose func(diags []tool.Diagnostic) string
 	Restart  Restart
-	// Observe is called for each event of the plugin. The argument why is the reason, or "" if it is unknown. Observe
+	// Observe is called for each event of the plugin. The argument "why" is the reason, or "" if it is unknown. Observe
 	// must not block. It can be nil.
 	Observe func(event Event, why string)
 	// DependsOn lists the plugins on which this plugin depends. They are stopped after this plugin.
@@ -118,9 +118,12 @@ type Options struct {
 	Log        *slog.Logger
 	// Keep is called for each line that a plugin prints. It must not block. Keep can be nil.
 	Keep func(Line)
-	// Changes returns what changed below a branch after a position, and the position now. Position 0 is before all
-	// changes. Nil means that no session has a branch.
+	// Changes returns the changes below a branch after the position "since". The result "now" is the current position.
+	// Position 0 precedes all changes. A nil Changes means that no session has a branch.
 	Changes func(branch string, since uint64) (i tool.Invalidation, now uint64)
+	// Guard is called for each process after its start and before its first call. If it returns an error, the process
+	// is killed. Guard can be nil.
+	Guard func(pid int, roots []tool.Root) error
 }
 
 // Start describes a process that is about to start.
@@ -232,8 +235,8 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 	return res
 }
 
-// The method "call" runs a call in the process of the plugin and also returns the process. The plugin counted records
-// calls whose arguments end the process. The returned process is nil if it did not start.
+// The method "call" runs a call in the process of the plugin and also returns the process. The argument "counted" is
+// the plugin that records which calls crash the process. The returned process is nil if it did not start.
 func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, counted *Plugin) (res *tool.Result, in *instance) {
 	in, err := p.acquire(ctx)
 	if err != nil {
@@ -363,8 +366,8 @@ func makeRuntimeDir() (string, error) {
 		return "", err
 	}
 	if err := ownedPrivately(base); err != nil {
-		// Another user created a directory with this name in a shared directory. This user must not be able to prevent
-		// the start.
+		// Another user has created a directory with this name in a shared directory. The other user must not be able to
+		// prevent the start, so use a directory with a new name.
 		var made error
 		if base, made = os.MkdirTemp(filepath.Dir(base), fmt.Sprintf("toolhost-%d-*", os.Getuid())); made != nil {
 			return "", errors.Join(err, made)

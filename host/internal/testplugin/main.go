@@ -29,7 +29,7 @@ func main() {
 	case "hang": // never sends a handshake
 		time.Sleep(time.Hour)
 	case "slow": // starts slowly
-		time.Sleep(time.Second)
+		time.Sleep(4 * time.Second)
 	case "exit": // exits at once
 		fmt.Fprintln(os.Stderr, "cannot open /etc/my-plugin.conf")
 		os.Exit(3)

@@ -30,7 +30,7 @@ func plugin() sdk.Plugin {
 		define(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: readOnly, StdinParameter: "text"}, echo),
 		define(sdk.Definition{Name: "fail", Description: "Fail with a kind.", Traits: readOnly}, fail),
 		define(sdk.Definition{Name: "nap", Description: "Sleep.", Traits: readOnly}, nap),
-		define(sdk.Definition{Name: "digest", Description: "Take its time to read a file.", Traits: sdk.Traits{ReadOnly: true, ConcurrencySafe: true, Cacheable: true}}, digest),
+		define(sdk.Definition{Name: "digest", Description: "Read a file slowly.", Traits: sdk.Traits{ReadOnly: true, ConcurrencySafe: true, Cacheable: true}}, digest),
 		define(sdk.Definition{Name: "traced", Description: "Say which trace the call is in.", Traits: readOnly}, traced),
 		define(sdk.Definition{Name: "stubborn", Description: "Sleep, and do not listen to a cancel.", Traits: readOnly}, stubborn),
 		define(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),

@@ -6,8 +6,22 @@ import (
 	"strings"
 )
 
+// sampling is a request that uses the client's model.
+const sampling = `"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"Hi"}}],"maxTokens":9}`
+
 // demand sends a request to the client. The result of the call is the answer of the client, or its error.
 func demand(id json.RawMessage, what string) {
+	if what == "sampling again" {
+		for range 3 {
+			send(`"id":"q1",` + sampling)
+			if answer := <-answers; answer != nil {
+				text(id, string(answer))
+				return
+			}
+		}
+		text(id, "three errors")
+		return
+	}
 	form := func(schema string) string {
 		return `"method":"elicitation/create","params":{"mode":"form","message":"Please.","requestedSchema":` + schema + `}`
 	}
@@ -16,7 +30,7 @@ func demand(id json.RawMessage, what string) {
 		many = append(many, fmt.Sprintf(`"f%d":{"type":"string"}`, i))
 	}
 	send(`"id":"q1",` + map[string]string{
-		"sampling": `"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"Hi"}}],"maxTokens":9}`,
+		"sampling": sampling,
 		"plain":    form(`{"type":"object","properties":{"age":{"type":"integer","minimum":1}},"required":["age"]}`),
 		"nested":   form(`{"type":"object","properties":{"x":{"type":"object","properties":{"y":{"type":"string"}}}}}`),
 		"remote":   form(`{"type":"object","properties":{"x":{"type":"string","$ref":"https://example.com/schema"}}}`),

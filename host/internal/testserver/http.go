@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -40,7 +41,21 @@ func serveHTTP(config string) {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
-		handler.ServeHTTP(w, r)
+		handler.ServeHTTP(withTasks{w}, r)
 	})
 	panic(http.Serve(l, mux)) //nolint:gosec // for tests
 }
+
+// withTasks adds the capability tasks, which the SDK does not know, to the answer to initialize.
+type withTasks struct{ http.ResponseWriter }
+
+func (w withTasks) Write(p []byte) (int, error) {
+	_, err := w.ResponseWriter.Write(bytes.Replace(p, []byte(`"capabilities":{`), []byte(`"capabilities":{"tasks":{"list":{}},`), 1))
+	return len(p), err
+}
+
+// Unwrap returns the writer that can flush.
+func (w withTasks) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Flush sends what was written.
+func (w withTasks) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }

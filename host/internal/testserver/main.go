@@ -33,6 +33,9 @@ func main() {
 	case "http":
 		serveHTTP(os.Args[2])
 		return
+	case "newest":
+		serveNewest(os.Args[2])
+		return
 	case "asks":
 		serveAsking()
 		return
@@ -47,6 +50,7 @@ func main() {
 	case "deaf":
 		time.Sleep(time.Hour)
 	}
+	go sendShuffled()
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -76,7 +80,7 @@ func hear(m message) {
 		case "demanding":
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{},"logging":{}}}`)
 		case "watched":
-			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{"subscribe":true}}}`)
+			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{"subscribe":true,"listChanged":false},"tasks":{"list":{},"cancel":{}},"experimental":{"x\u001b[31my":{}}}}`)
 		case "mute":
 		default:
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{"listChanged":true}}}`)
@@ -98,7 +102,9 @@ func hear(m message) {
 			panic(err)
 		}
 	case "":
-		answers <- m.Result
+		if mode != "unruly" { // nobody waits for the answers to its requests
+			answers <- m.Result
+		}
 	}
 }
 
@@ -106,6 +112,12 @@ func list(m message) {
 	switch mode {
 	case "many":
 		listMany(m.ID)
+		return
+	case "unruly":
+		reply(m.ID, unrulyTools)
+		return
+	case "private":
+		reply(m.ID, `{"tools":[{"name":"keep","description":"Remember a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},{"name":"sample","description":"Ask the model.","inputSchema":{"type":"object"}},{"name":"block","description":"Never answer.","inputSchema":{"type":"object"}}]}`)
 		return
 	case "demanding":
 		reply(m.ID, `{"tools":[{"name":"demand","description":"Ask for too much.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},{"name":"flood","description":"Log too much.","inputSchema":{"type":"object"}}]}`)
@@ -175,6 +187,12 @@ func call(m message) {
 	case "kill":
 		text(m.ID, "killed")
 		killSelf()
+	case "misbehave":
+		misbehave(m, p.Arguments.Text, p.Meta.Token)
+	case "shuffle":
+		shuffle(m, p.Arguments.Text, p.Meta.Token)
+	case "keep", "sample", "block":
+		serveClient(m, p.Name, p.Arguments.Text)
 	case "demand":
 		demand(m.ID, p.Arguments.Text)
 	case "flood":
@@ -200,7 +218,7 @@ func call(m message) {
 	case "steps":
 		for i := range 6 {
 			send(fmt.Sprintf(`"method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":6,"message":"step %d"}`, p.Meta.Token, i+1, i+1))
-			time.Sleep(250 * time.Millisecond)
+			time.Sleep(600 * time.Millisecond)
 		}
 		text(m.ID, "six steps")
 	case "waits":

@@ -10,7 +10,7 @@ import (
 
 // ConflictError means that both sides changed the same lines of the ancestor, or lines next to each other.
 type ConflictError struct {
-	// First and Last are the first such lines of our text, counted from 1.
+	// First and Last delimit the first range of such lines in our text, counted from 1.
 	First, Last int
 }
 

@@ -41,7 +41,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeAsGit compares random merges with those of git. A merge that git refuses must be refused.
+// TestMergeAsGit makes random merges. Merge must return the same text as git or refuse. It must refuse each merge that
+// git refuses.
 func TestMergeAsGit(t *testing.T) {
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))

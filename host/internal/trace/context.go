@@ -55,7 +55,7 @@ func Parse(header string) (c Context) {
 	return c
 }
 
-// read decodes a lower-case hexadecimal text into the slice into. It returns false if the text is invalid or has the
+// read decodes a lower-case hexadecimal text into the slice "into". It returns false if the text is invalid or has the
 // wrong length.
 func read(into []byte, text string) bool {
 	if len(text) != 2*len(into) || strings.ToLower(text) != text {

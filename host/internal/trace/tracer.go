@@ -68,7 +68,7 @@ type Span struct {
 	json   spanJSON
 }
 
-// Start begins a span with a parent. If the span is not recorded, s is nil. The result at is the trace context inside
+// Start begins a span with a parent. If the span is not recorded, s is nil. The result "at" is the trace context inside
 // the span, even if the span is not recorded.
 func (t *Tracer) Start(parent Context, name string) (s *Span, at Context) {
 	if t == nil {

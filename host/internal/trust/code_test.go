@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// TestScriptAndCodeBeside checks a script in a directory that tools can write. The script must run in its original
-// directory, and only if all code files beside it are trusted.
+// TestScriptAndCodeBeside checks a script in a directory that tools can write. The host must run the original script
+// instead of a copy, and only if all code files beside the script are trusted.
 func TestScriptAndCodeBeside(t *testing.T) {
 	dir := t.TempDir()
 	script, module := filepath.Join(dir, "main.py"), filepath.Join(dir, "module.py")

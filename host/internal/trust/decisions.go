@@ -28,10 +28,10 @@ const decisionsLayout = 1
 type Content struct {
 	// Config is the path of the configuration file or directory, without symbolic links.
 	Config string `json:"config"`
-	// Files maps each file that the configuration depends on to its SHA-256. An empty hash means that the file did not
-	// exist.
+	// Files contains the SHA-256 of each file that the configuration depends on. The key is the path. An empty hash
+	// means that the file did not exist.
 	Files map[string]string `json:"files"`
-	// Programs maps each program that tools can change to its SHA-256.
+	// Programs contains the SHA-256 of each program that tools can change. The key is the path.
 	Programs map[string]string `json:"programs"`
 }
 
@@ -119,8 +119,8 @@ type decisionsFile struct {
 // Path returns the path of the store's file.
 func (d *Decisions) Path() string { return filepath.Join(d.dir, "trust.json") }
 
-// Of returns the decision about a configuration, or nil without a decision. It returns an error if the store cannot be
-// read.
+// Of returns the decision about a configuration, or nil if no decision exists. It returns an error if the store cannot
+// be read.
 func (d *Decisions) Of(config string) (*Decision, error) {
 	all, err := d.read()
 	if err != nil {
@@ -184,7 +184,7 @@ func (d *Decisions) read() (*decisionsFile, error) {
 
 func (d *Decisions) file() ownfile.File { return ownfile.File{Path: d.Path(), Name: "the trust store"} }
 
-// The method "change" locks the store, calls the function do, and replaces the file atomically.
+// The method "change" locks the store, calls the function "do", and replaces the file atomically.
 func (d *Decisions) change(do func(*decisionsFile) error) error {
 	return d.file().Change(func() (any, error) {
 		f, err := d.read()

@@ -20,7 +20,7 @@ import (
 func ThisPlatform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
 // Installed finds the program of a plugin with a source: the lock file selects the version, and the store has the files.
-// It never reaches the network. It is the function of [config.Environment.Installed].
+// It never reaches the network. The configuration calls it as [config.Environment.Installed].
 func Installed(configPath, plugin, src string) config.Installation {
 	path, err := PathFor(configPath)
 	if err != nil {
@@ -94,8 +94,9 @@ func InstalledPackage(configPath, field, spec string) config.PackageInstallation
 	return config.PackageInstallation{Command: []string{node, filepath.Join(dir, pin.Program)}, Dir: dir}
 }
 
-// The method "installedPin" returns the pin of a plugin whose program is in the store. It is the entry of the lock file,
-// or the entry before it: while an upgrade is being applied, a host can still start the version that it serves.
+// The method "installedPin" returns the pin of a plugin whose program is in the store. The pin is the current or the
+// previous entry of the plugin in the lock file. A host needs the previous entry while an upgrade is being applied,
+// because it can still start the old version.
 func (p *Pins) installedPin(plugin, path string, locked Pin) (Pin, error) {
 	s, err := store.User()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestItemsArePinned checks that a changed prompt or resource differs from its pin, as a changed tool does.
+// TestItemsArePinned checks that a changed prompt or resource differs from its pin, like a changed tool.
 func TestItemsArePinned(t *testing.T) {
 	desc := func(text string) *tool.Description {
 		return &tool.Description{Items: []tool.Item{{Kind: tool.ItemPrompt, Name: "review", Definition: json.RawMessage(`{"name":"review","description":"` + text + `"}`)}}}

@@ -22,7 +22,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// layout is the version of the lock file that this package writes. It also reads version 1, whose paths are absolute.
+// layout is the version of the lock file that this package writes. The package also reads version 1, in which paths are
+// absolute.
 const layout = 2
 
 // Lock is the content of a lock file.
@@ -52,8 +53,8 @@ func PackageLock(lock, field string) string {
 // Pin fixes the program and the tool definitions of a plugin. A plugin with a source has an entry for each platform. For
 // other plugins, Path and SHA256 describe the binary.
 type Pin struct {
-	// Source, Constraint and Index identify the artifact of the plugin: its name, the constraint of the configuration
-	// when it was locked, and the digest of its index.
+	// Source, Constraint and Index identify the artifact of the plugin: the name of the artifact, the configured
+	// version constraint at the time of locking, and the digest of the artifact's index.
 	Source     string `json:"source,omitempty"`
 	Constraint string `json:"constraint,omitempty"`
 	Index      string `json:"index,omitempty"`
@@ -110,42 +111,49 @@ func Read(path string) (*Lock, error) {
 
 // readLock reads a lock file and returns its SHA-256. The hash is "" if the file does not exist.
 func readLock(path string) (lock *Lock, sum string, err error) {
-	out := &Lock{Version: layout, Plugins: make(map[string]Pin)}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return out, sum, nil
+		return &Lock{Version: layout, Plugins: make(map[string]Pin)}, "", nil
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the lock file cannot be read: %w", err)
 	}
+	if lock, err = ParseLock(path, b); err != nil {
+		return nil, "", err
+	}
 	hash := sha256.Sum256(b)
-	sum = hex.EncodeToString(hash[:])
+	return lock, hex.EncodeToString(hash[:]), nil
+}
+
+// ParseLock decodes the text of a lock file. path is the path of the file, for errors.
+func ParseLock(path string, b []byte) (*Lock, error) {
+	out := &Lock{Version: layout, Plugins: make(map[string]Pin)}
 	var head struct {
 		Version int `json:"version"`
 	}
-	if json.Unmarshal(b, &head) == nil && head.Version > layout { // its fields are unknown, so this comes first
-		return nil, "", fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, head.Version, layout)
+	if json.Unmarshal(b, &head) == nil && head.Version > layout { // first, because later versions have unknown fields
+		return nil, fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, head.Version, layout)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(out); err != nil {
-		return nil, "", describeDamage(path, b, err)
+		return nil, describeDamage(path, b, err)
 	}
 	if out.Version < 1 || out.Version > layout {
-		return nil, "", fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, out.Version, layout)
+		return nil, fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, out.Version, layout)
 	}
 	for name, p := range out.Plugins {
 		if err := p.check(); err != nil {
-			return nil, "", fmt.Errorf("the lock file %s pins plugin %s to %w. Restore it, or pin the plugin again: %s", path, name, err, p.remedy(name))
+			return nil, fmt.Errorf("the lock file %s pins plugin %s to %w. Restore it, or pin the plugin again: %s", path, name, err, p.remedy(name))
 		}
 	}
 	for name, p := range out.Packages {
 		if !artifact.ValidDigest(p.Lock) || !filepath.IsLocal(p.Program) {
-			return nil, "", fmt.Errorf("the lock file %s has an invalid package lock or program for field %s. Restore it, or remove the entry and run toolhost plugin install", path, name)
+			return nil, fmt.Errorf("the lock file %s has an invalid package lock or program for field %s. Restore it, or remove the entry and run toolhost plugin install", path, name)
 		}
 	}
 	out.Version = layout
-	return out, sum, nil
+	return out, nil
 }
 
 // describeDamage explains why a lock file cannot be decoded. It names the line of a conflict marker, because a merge is
@@ -207,8 +215,8 @@ func (p *Pin) remedy(name string) string {
 // Base returns the file name of the program of a plugin with a source.
 func (p *Pin) Base() string { return p.Source[strings.LastIndexByte(p.Source, '/')+1:] }
 
-// Relative makes the path of a pin relative to the directory of the lock file, so that the file can be used in other
-// places. A path that does not lie below this directory stays.
+// Relative makes the path of a pin relative to the directory of the lock file, so that the lock file can be used in
+// other places. It does not change a path outside of this directory.
 func Relative(lock, path string) string {
 	abs, err := filepath.Abs(lock)
 	if err != nil {

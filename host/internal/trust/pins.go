@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"toolhost.dev/host/internal/store"
 	"toolhost.dev/sdk/tool"
@@ -21,6 +22,8 @@ type Pins struct {
 	// The function "guard" returns the trusted hash of a file if tools can write the file; see [PinOptions].
 	guard func(path string) (sum string, guarded bool)
 	start func(Start) error
+	// The function "read" returns the checked lock file.
+	read func() (*Lock, error)
 }
 
 // Start describes the start of a program that the configuration names.
@@ -55,6 +58,7 @@ type PinOptions struct {
 func OpenPins(opts PinOptions) (*Pins, error) {
 	path, err := PathFor(opts.Config)
 	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard, start: opts.CheckStart}
+	p.read = p.readChecked
 	if p.guard == nil {
 		p.guard = func(string) (string, bool) { return "", false }
 	}
@@ -82,15 +86,28 @@ func (p *Pins) Of(plugin string) (pin Pin, ok bool, err error) {
 	if p.off {
 		return pin, false, nil
 	}
-	lock, sum, err := readLock(p.path)
-	if err == nil {
-		err = p.checkLock(sum)
-	}
+	lock, err := p.read()
 	if err != nil {
 		return pin, false, err
 	}
 	pin, ok = lock.Plugins[plugin]
 	return pin, ok, nil
+}
+
+// readChecked reads the lock file, and checks that tools cannot have changed it.
+func (p *Pins) readChecked() (*Lock, error) {
+	lock, sum, err := readLock(p.path)
+	if err == nil {
+		err = p.checkLock(sum)
+	}
+	return lock, err
+}
+
+// Once returns pins that read the lock file only once, for an operation on many plugins.
+func (p *Pins) Once() *Pins {
+	out := *p
+	out.read = sync.OnceValues(p.read)
+	return &out
 }
 
 // The method "at" is like Of, but for the version of the plugin whose program has the given path.
@@ -109,7 +126,7 @@ func InStore(path string) bool {
 	return err == nil && s.ContentOf(path) != ""
 }
 
-// checkLock returns an error if tools can write the lock file and nobody trusted its content. The argument sum is the
+// checkLock returns an error if tools can write the lock file and nobody trusted its content. The argument "sum" is the
 // hash of the content.
 func (p *Pins) checkLock(sum string) error {
 	abs, err := filepath.Abs(p.path)

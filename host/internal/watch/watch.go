@@ -32,7 +32,7 @@ type Watcher struct {
 	places map[string][]string // maps a directory to the watched names; nil means all names
 }
 
-// New returns a watcher. It calls changed from a single goroutine after each change of watched files.
+// New returns a watcher. It calls the function "changed" from a single goroutine after each change of watched files.
 func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	fs, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -52,7 +52,7 @@ func (w *Watcher) Set(files, dirs []string) {
 	w.update()
 }
 
-// Check schedules a call of the function changed, as if a file had changed at this moment.
+// Check schedules a call of the function "changed", as if a file had changed at this moment.
 func (w *Watcher) Check() {
 	select {
 	case w.check <- struct{}{}:
@@ -60,7 +60,7 @@ func (w *Watcher) Check() {
 	}
 }
 
-// Close stops the watcher. After Close returns, the function changed is not called again.
+// Close stops the watcher. After Close returns, the function "changed" is not called again.
 func (w *Watcher) Close() {
 	_ = w.fs.Close()
 	<-w.done

@@ -106,7 +106,7 @@ func TestEveryWayToChange(t *testing.T) {
 	}
 }
 
-// TestStepsAreOneChange checks that several writes to a file cause one report after the last write.
+// TestStepsAreOneChange checks that several writes to a file in a short time are reported once, after the last write.
 func TestStepsAreOneChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	changes := make(chan string, 100)

@@ -27,13 +27,13 @@ type Options struct {
 	Resource string
 	// Client sends all requests.
 	Client *http.Client
-	// Show shows a page to the person. The page asks her to log in.
+	// Show shows a page to the person. The page asks the person to log in.
 	Show func(page string)
 	// Scopes replaces the scopes that the server asks for. Nil keeps them. AddScopes are requested besides.
 	Scopes, AddScopes []string
 	// ClientID is the id that the authorization server gave to this program, or the https URL of a document that
-	// describes the program to servers that read one. If it is empty, the program registers itself. ClientSecret belongs
-	// to ClientID and can be empty.
+	// describes the program to servers that read such documents. If it is empty, the program registers itself.
+	// ClientSecret belongs to ClientID and can be empty.
 	ClientID, ClientSecret string
 	// Port is the local port to which the browser returns. Zero means any free port. Some authorization servers only
 	// return to a port that was registered together with ClientID.
@@ -127,9 +127,10 @@ func (o *Options) probe(ctx context.Context) (*http.Request, *http.Response, err
 	return nil, nil, fmt.Errorf("the server answered %s instead of asking for a login", status)
 }
 
-// identify sets the issuer of a grant, and the address at which its tokens are revoked. The refresh token will be sent to
-// this address. Therefore it only comes from metadata that name the issuer and the address from which the token came. The
-// argument answered is the issuer that the SDK found in the browser's answer and checked, or "".
+// identify sets the issuer of a grant, and the address at which its tokens are revoked. The refresh token will be sent
+// to this address. Therefore identify takes the address only from metadata that name the issuer and the address from
+// which the token came. The argument answered is the issuer that the SDK found in the browser's answer and checked, or
+// "".
 func (o *Options) identify(ctx context.Context, res *http.Response, answered string, grant *Grant) {
 	issuers := []string{answered}
 	if answered == "" {

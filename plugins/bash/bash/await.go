@@ -18,8 +18,8 @@ import (
 // repeats the check at the same interval.
 const silence = time.Second
 
-// keepDelay is the time after which the tool announces that a running command does not change the directory. Most commands
-// end earlier.
+// keepDelay is the time after which the tool notifies the host that a running command will not change the directory. Most
+// commands end earlier and need no such message.
 const keepDelay = 5 * time.Millisecond
 
 // running is a running command with its output streams.
@@ -28,8 +28,8 @@ type running struct {
 	stdout, stderr   *stream
 	restOut, restErr *capture.Buffer // buffers for output that arrives after the end of the command
 	shown            *jobs.Job       // job of the command while a call waits for the command; nil otherwise
-	screen           string          // name of the program that needs a screen, if the tool ended the command for this reason
-	keeps            func()          // announces that the directory stays the same; nil if the command can change the directory
+	screen           string          // full-screen program that made the tool end the command; empty if none did
+	keeps            func()          // notifies the host that the directory stays the same; nil if the command can change the directory
 }
 
 func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.Seed) *running {
@@ -92,7 +92,7 @@ const (
 	becauseMoved
 )
 
-// text returns a note that explains the reason and the next actions of the caller.
+// text returns a note that explains the reason and how the caller can manage the job.
 func (r reason) text(id string) string {
 	const goesOn = "The session's directory and variables are unchanged."
 	switch r {

@@ -98,7 +98,7 @@ var single = []string{
 	`printf 'a\rb\rc\n'; printf '10%%\r50%%\r100%%\n' >&2`,
 	`printf '\e[31mred\e[0m\n\e]0;title\a'`,
 	`{ printf '\xff\x00\xfe'; head -c 300 /dev/zero; } | od -An -c`,
-	`setsid -w echo own session`, `(setsid sh -c 'sleep 0.02' &); echo gone`,
+	`setsid -w echo own session; true`, `(setsid sh -c 'sleep 0.02' &); echo gone`,
 	`exec >&-; echo x; echo "status $?" >&2`, `exec 2>&-; nosuchcommand; echo $?`,
 	`(sleep 0.02; echo late) & echo early; wait`,
 	`trap 'echo pipe >&2' PIPE; echo x | true; (sleep 0.02; echo y) | true; echo $?`,

@@ -50,8 +50,9 @@ type environ struct {
 	commands         string
 }
 
-// This method merges the variables of this process, the variables of the login shell, and the directory of the host's
-// tools. An empty directory name is ignored.
+// This method returns the environment for commands. It takes the variables of this process, adds the variables of the
+// login shell, and appends the directory of the host's tools to PATH. If the name of the directory is empty, PATH stays
+// unchanged.
 func (e *environ) of(own, login []string, commands string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

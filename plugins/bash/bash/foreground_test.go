@@ -34,8 +34,8 @@ type answered struct {
 	text string
 }
 
-// TestAForegroundCommandIsReachable checks a command whose call waits. Other calls can list the command, kill it, and
-// move it to the background.
+// TestAForegroundCommandIsReachable checks that, while a call waits for its command, other calls can list the command,
+// kill it, and move it to the background.
 func TestAForegroundCommandIsReachable(t *testing.T) {
 	eachWay(t, func(t *testing.T, h *host) {
 		s := h.session()

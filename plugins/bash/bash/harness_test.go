@@ -56,8 +56,8 @@ func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	}
 }
 
-// newHostWith returns a host with a configuration. The default is to disable the login shell, because the login
-// environment depends on the machine's user.
+// newHostWith returns a host whose plugin has the given configuration. Without a configuration, the login shell is disabled,
+// because the login environment depends on the machine's user.
 func newHostWith(t *testing.T, config string) *host {
 	t.Helper()
 	b := newBash()

@@ -52,7 +52,7 @@ func TestLoginEnvironment(t *testing.T) {
 			if got := s.ok("echo $TOOL_HOME"); got != "/opt/tool\n" {
 				t.Errorf("%q", got)
 			}
-			// A variable that the user unset stays unset.
+			// If the user unsets a variable of the login shell, it stays unset in the session.
 			s.ok("unset TOOL_HOME")
 			if got := s.ok("echo ${TOOL_HOME-none}"); got != "none\n" {
 				t.Errorf("%q", got)

@@ -53,7 +53,8 @@ func oracle(t *testing.T, dir string, commands []string) []seen {
 	return all
 }
 
-// realBash runs bash -c.
+// realBash runs bash -c. The last program of a command must not be setsid. Otherwise bash replaces itself by setsid, and
+// this process gets a child in another session. The plugin in this process would treat that child as an orphan of a command.
 func realBash(t *testing.T, dir, command string, stdin *string) seen {
 	t.Helper()
 	path, err := shell.Find()

@@ -185,7 +185,7 @@ func TestStreaming(t *testing.T) {
 	s.ok("mkfifo fifo")
 	p := &peer{seen: make(chan struct{}, 100)}
 	go func() {
-		<-p.seen // the first chunk arrives while the command waits for the test
+		<-p.seen // the command waits for the test after its first chunk, so the test must receive the chunk first
 		if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil {
 			t.Error(err)
 		}

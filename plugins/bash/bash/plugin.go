@@ -20,7 +20,7 @@ import (
 // Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Plugin returns the plugin. It starts no process and writes no file before the first call.
+// Plugin returns the plugin. Before its first call, the plugin starts no process and writes no file.
 func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }

@@ -34,7 +34,7 @@ type report struct {
 	// the job waits for input.
 	job     *jobs.Job
 	waiting bool
-	screen  string // the program for which the command was ended, because it needs a screen
+	screen  string // the full-screen program that made the tool end the command; empty if there was none
 }
 
 func (r *report) note(s string) { r.notes = append(r.notes, s) }
@@ -91,8 +91,8 @@ func (r *report) data(stdout, stderr capture.Text) data {
 }
 
 // This method returns both streams, shortened to the space that the notes leave in the result. Each stream gets half of
-// the space, plus the unused part of the other half. The function "show" returns a stream in at most the given number of
-// characters.
+// the space, plus the unused part of the other half. The function "show" returns the text of a stream, shortened to at
+// most the given number of characters.
 func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
 	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are reserved for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))

@@ -109,8 +109,9 @@ func pids(list []int) string {
 	return "processes " + strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// prepare starts a shell for the session's next command. It predicts the directory of that command: the cwd of this
-// command, or the session's directory if this command has no cwd.
+// prepare starts a shell for the session's next command. The directory of the next command is not known yet. prepare assumes
+// that the next command has the same cwd as the current command. If the current command has no cwd, prepare uses the
+// session's directory.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
 		next, _, err := b.vault.Open(call.SessionID, r.state)
@@ -163,7 +164,7 @@ func (r *report) keep(state session.State, env []string) {
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	}
 	if !r.hadState && next.Snapshot == nil && next.Login == nil && next.Last == 0 {
-		return // the session still has no state
+		return // store no state: the session has none, and the new state equals that of a new session
 	}
 	encoded := r.seal(next)
 	if len(encoded) > toolrpc.MaxSessionState {

@@ -27,8 +27,8 @@ const edits = "read files with read, and change them with edit"
 // This list contains arguments that make a full-screen program run without a screen or exit without a key press.
 var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "--headless", "-batch", "--batch", "--script", "--version", "--help", "-h", "-v"}
 
-// mentionsScreen matches commands that can start a full-screen program. Only for these commands, the tool checks the
-// running programs every screenTime.
+// mentionsScreen matches commands that can start a full-screen program. The tool checks the running programs of these
+// commands every screenTime; it does not check those of other commands.
 var mentionsScreen = func() *regexp.Regexp {
 	var names []string
 	for name := range screens {

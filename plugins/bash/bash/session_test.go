@@ -13,8 +13,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This map contains commands with the expected output of the next command. The outputs are not compared with real bash,
-// because each command ends the shell.
+// This map contains pairs of commands. The first command of a pair ends its shell. The field "want" is the output of
+// the second command. The test does not compare the outputs with real bash, because bash could not run the second
+// command.
 var kept = map[string]struct{ command, then, want string }{
 	"exit":                      {`x=1; cd /; exit 3`, `echo $? $x $PWD`, "3 1 /\n"},
 	"exit in function":          {`x=old; f() { local x=local IFS=, y=2; local -A m=([k]=v); local -a a=(1); x2=global; export E=1; g; }; g() { local x=inner E; exit 4; }; f`, `echo $? $x $x2 $E ${y-unset} ${m-unset} ${a-unset} "${IFS@Q}"`, "4 old global 1 unset unset unset $' \\t\\n'\n"},

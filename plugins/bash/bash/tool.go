@@ -27,7 +27,8 @@ type args struct {
 	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open: when the command waits for input, the call returns a job_id for 'job write'"`
 }
 
-// data is the structured result of the tool bash. Its output is shortened in the same manner as the text.
+// data is the structured result of the tool bash. The output in it is shortened in the same manner as the output in the
+// text of the result.
 type data struct {
 	Stdout   string `json:"stdout" jsonschema:"standard output, cut in the middle when it is long"`
 	Stderr   string `json:"stderr" jsonschema:"standard error, cut in the middle when it is long"`

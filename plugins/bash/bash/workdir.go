@@ -14,7 +14,7 @@ import (
 // place contains the directories of a command and its session.
 type place struct {
 	dir     string // directory of the command
-	session string // directory of the session, which a command can change
+	session string // directory of the session; a command can change to another directory
 	// lost is the session's previous directory if that directory no longer exists.
 	lost string
 }

@@ -138,7 +138,7 @@ func (b *Buffer) Size() int64 {
 	return b.size
 }
 
-// Text is the shortened text of a stream for a result.
+// Text is the text of a stream, shortened for a result.
 type Text struct {
 	// Shown is valid UTF-8. If text was omitted, Shown contains a notice with the omitted size and the path of the
 	// complete file.
@@ -149,7 +149,8 @@ type Text struct {
 	Path string
 }
 
-// Text returns the stream in at most limit characters and closes the file. It must be called once, after the last write.
+// Text returns the stream, shortened to at most limit characters, and closes the file. It must be called once, after
+// the last write.
 func (b *Buffer) Text(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +158,7 @@ func (b *Buffer) Text(limit int) Text {
 	return b.text(limit)
 }
 
-// Peek returns the stream written so far in at most limit characters. It does not close the file.
+// Peek returns the stream written so far, shortened to at most limit characters. It does not close the file.
 func (b *Buffer) Peek(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()

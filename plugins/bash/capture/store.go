@@ -19,18 +19,18 @@ const (
 	// DefaultBytes is the maximum size of all files if [Store.MaxBytes] is zero.
 	DefaultBytes = 1 << 30
 	maxFiles     = 100
-	// protected is the minimum age of a file that can be removed for its age or for the number of files. A younger
-	// file can still be written by a call, or its path can just have been returned to a caller.
+	// protected is the minimum age of a file that can be removed because of its age or because there are too many files. A
+	// call may still be writing a younger file, or a caller may have just received the path of the file.
 	protected = 10 * time.Minute
 	// protectedFull is the minimum age of a file that can be removed because the files exceed MaxBytes.
 	protectedFull = time.Minute
-	// rescan is the number of bytes after which the store reads its directory again, because other processes can write
-	// in it, too.
+	// rescan is the number of written bytes after which the store reads its directory again. This is necessary because
+	// other processes can also write to the directory.
 	rescan = 32 << 20
 )
 
 // Store is the directory for output that is too long to show. It is created at the first use. If its files exceed a
-// limit, the store removes the oldest. If this is not enough, it accepts no more bytes.
+// limit, the store removes the oldest files. If this does not free enough space, the store accepts no more bytes.
 type Store struct {
 	// MaxBytes is the maximum size of all files. Zero means DefaultBytes. Set it before the first use.
 	MaxBytes int64
@@ -42,7 +42,7 @@ type Store struct {
 	free int64 // number of bytes that can be written before the directory must be read again
 }
 
-// NewStore returns a store in the directory dir, which only the user must be able to access. For an empty dir, the store
+// NewStore returns a store in the directory dir. Other users must not have access to dir. For an empty dir, the store
 // uses a private directory in the temporary directory.
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
@@ -87,8 +87,8 @@ func (s *Store) reserve(n int64) int64 {
 	return n
 }
 
-// sweep removes the oldest files that exceed the limits or leave no room for the needed bytes. Then it determines how
-// many bytes are free. It ignores errors.
+// sweep removes the oldest files if the files exceed a limit. The argument "need" is the number of bytes for which the store
+// must have room afterwards. Then sweep determines how many bytes are free. It ignores errors.
 func (s *Store) sweep(now time.Time, need int64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	limit := cmp.Or(s.MaxBytes, DefaultBytes)
-	var newer, kept int64 // total size of the files that are newer, and of the files that are not removed
+	var newer, kept int64 // size of this file and all newer files together, and size of the files that remain
 	for i, f := range files {
 		newer += f.Size()
 		age := now.Sub(f.ModTime())

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// Job is a running command whose call has returned. A job can also be the processes that an ended command left
-// running, or a command whose call still waits for it: a foreground command.
+// Job is one of three things: a running command whose call has returned, the processes that an ended command left running,
+// or a foreground command. A foreground command is a command whose call still waits for it.
 type Job struct {
 	ID      string
 	Session string
@@ -32,7 +32,7 @@ type Job struct {
 
 	mu    sync.Mutex
 	limit *time.Timer
-	ended time.Time // zero if the job is not yet known to have ended
+	ended time.Time // zero until the end of the job is noticed
 }
 
 // Foreground reports whether the call of the command still waits for it.

@@ -50,8 +50,8 @@ func (t *Table) Add(j *Job) error {
 	return nil
 }
 
-// Show adds a foreground command, so that other calls can manage it. The caller must call Add when the command becomes a
-// job, or else Hide.
+// Show adds a foreground command, so that other calls can manage it. If the command becomes a job, the caller must call
+// Add; otherwise it must call Hide.
 func (t *Table) Show(j *Job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,8 +110,8 @@ func (t *Table) tidy() {
 	t.jobs = kept
 }
 
-// newID returns an unused random id. Ids are random because a caller can remember the id of a job from before a
-// restart of the plugin.
+// newID returns an unused random id. A caller can remember an id from before a restart of the plugin. With random ids, such
+// an id does not select another job.
 func (t *Table) newID() string {
 	for {
 		var b [3]byte

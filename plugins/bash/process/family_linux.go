@@ -20,9 +20,9 @@ var family = &children{trees: make(map[int]*Tree), look: make(chan os.Signal, 1)
 
 type children struct {
 	look chan os.Signal // receives SIGCHLD and requests to reap children
-	// starting is locked from a fork until the child is in the map trees. It is also locked while unknown children
-	// are treated as orphans. The methods for running commands do not lock it, so they never wait for the start of
-	// another command. Lock starting before mu.
+	// starting is a mutex that is locked from a fork until the child is in the map "trees". It is also locked while
+	// unknown children are treated as orphans. The methods for running commands do not lock it, so they never wait for
+	// the start of another command. Lock "starting" before "mu".
 	starting sync.Mutex
 	mu       sync.Mutex
 	// trees maps the process ids of commands to their process trees. A tree is removed when its last process has
@@ -95,7 +95,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// This method records that the command of t has ended and was waited for.
+// This method records that the command of t has ended and that this process has reaped it.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *children) still() (release func()) {
 	}
 }
 
-// forget tries to remove the trees without processes, without a scan of /proc. It reports whether it succeeded.
+// forget tries to remove the trees that have no processes. It does not scan /proc. It reports whether it succeeded.
 func (c *children) forget() bool {
 	if !c.childless() { // a process without children has no orphans either
 		return false
@@ -163,8 +163,8 @@ func (c *children) tidy() []stat {
 	return live
 }
 
-// orphan reports whether p is an adopted child that this process did not start. A command of this process is in
-// trees until it was waited for. All other children that this process started are in its session.
+// orphan reports whether p is an adopted child that this process did not start. Running commands of this process are in
+// the map "trees". All other children that this process started are in the session of this process.
 func (c *children) orphan(p stat) bool {
 	if p.ppid != self || p.sid == selfSession() {
 		return false
@@ -216,7 +216,7 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// This method reports whether only the command remains of the tree and is about to exit.
+// This method reports whether the command is the only remaining process of the tree and is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
 // Alive reaps the ended processes of the tree and returns the process ids of the running ones.
@@ -244,9 +244,27 @@ func (t *Tree) left() (left, certain bool) {
 	if len(t.Alive()) > 0 {
 		return true, false
 	}
-	family.mu.Lock()
-	defer family.mu.Unlock()
+	defer family.still()()
+	if len(family.kin(t, family.orphans())) > 0 {
+		return true, false // the scan missed an orphan, or an orphan that has ended can have started another process
+	}
 	return !t.ended, family.running == 0 && family.childless()
+}
+
+// orphans returns the adopted children of this process, except running commands. It reads only these children, which is
+// faster than a scan of /proc. Because the function is fast, it is much more likely to find a process that starts
+// another process and then ends at once. The caller must hold the lock of [children.still].
+func (c *children) orphans() (procs []stat) {
+	pids, err := adopted()
+	if err != nil {
+		return nil // without this list, the scans of /proc must suffice
+	}
+	for _, pid := range pids {
+		if p, err := readStat(pid); err == nil && c.orphan(p) {
+			procs = append(procs, p)
+		}
+	}
+	return procs
 }
 
 // This method sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
@@ -261,12 +279,17 @@ func (t *Tree) signal(kill bool) {
 	}
 	family.mu.Unlock()
 	defer family.still()()
-	for _, p := range family.kin(t, snapshot()) {
-		if !t.ended && p.group == t.pid {
-			continue
+	end := func(procs []stat) {
+		for _, p := range family.kin(t, procs) {
+			if t.ended || p.group != t.pid {
+				_ = unix.Kill(p.pid, sig)
+			}
 		}
-		_ = unix.Kill(p.pid, sig)
 	}
+	if kill {
+		end(family.orphans()) // end the orphans before they start other processes
+	}
+	end(snapshot())
 }
 
 // This method returns the processes of t. It adds the orphans that no command owns and that started after t, unless another

@@ -45,8 +45,8 @@ func NewKeeper() *Keeper {
 
 // launch starts all commands on one thread, which lives as long as the keeper. When the thread that started a command
 // ends, the kernel sends the parent-death signal to the command, even if the process continues. The first thread is
-// unsuitable, because the kernel makes it the parent of orphans. An orphan could then not be distinguished from a
-// command that is being started.
+// unsuitable, because the kernel makes it the parent of orphans. A command that is being started on the first thread
+// could not be distinguished from an orphan.
 func (k *Keeper) launch() {
 	runtime.LockOSThread() // the thread is never unlocked, so it ends together with the goroutine
 	if first() {
@@ -128,7 +128,7 @@ type Tree struct {
 	gone   bool   // true if the tree certainly has no processes; guarded by family.mu
 	over   bool   // true if only the command is left and is about to exit; guarded by family.mu
 
-	// The following fields are set before the channel done is closed.
+	// The following fields are set before the channel "done" is closed.
 	state *os.ProcessState
 	err   error
 }
@@ -164,7 +164,7 @@ func (t *Tree) Err() error { return t.err }
 // returns.
 const killPatience = 3 * time.Second
 
-// Kill sends SIGTERM to all processes of the tree. After the duration grace, it sends SIGKILL to the remaining
+// Kill sends SIGTERM to all processes of the tree. After the duration "grace", it sends SIGKILL to the remaining
 // processes. It returns when no process is left or after killPatience.
 func (t *Tree) Kill(grace time.Duration) {
 	var look sighting

@@ -138,7 +138,9 @@ func TestCommandsDoNotWaitForStarts(t *testing.T) {
 func TestCommandDiesWithItsParent(t *testing.T) {
 	victim := exec.Command("/proc/self/exe")
 	victim.Env = append(os.Environ(), "PROCESS_TEST_VICTIM=1")
-	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a session of its own, the guard of the victim would look like a child of this process
+	// Start the victim in its own session. Otherwise this process would treat the orphaned guard of the victim as a
+	// child that it started itself.
+	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := victim.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func snapshot() []stat {
 var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
 // readFile reads a file of /proc. It is faster than os.ReadFile, because it avoids the overhead of the poller. The speed
-// matters because each command reads such files.
+// matters because the plugin reads such files for each command.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -23,9 +23,9 @@ func Read(fd, n int, name string) string {
 	return fmt.Sprintf(`\builtin mapfile -n %d -td "" -u %d %s;`, n, fd, name)
 }
 
-// Texts returns the texts that follow the script in the file of [ScriptFD]. The first text contains the dump
-// commands. The second text is empty, for a second run of Tell in the EXIT trap. The third text contains the
-// commands for local variables, which are rarely needed.
+// Texts returns the texts that follow the script in the file of [ScriptFD]. The first text contains the dump commands.
+// The second text is empty, so that a second run of Tell, in the EXIT trap, does nothing. The third text contains the
+// rarely needed commands that remove local variables.
 func Texts() string { return "\x00" + dump + "\x00\x00" + unshadow + "\x00" }
 
 // Tell is the code that the shell runs at its end, at top level or in its EXIT trap. The output of Tell is
@@ -33,8 +33,8 @@ func Texts() string { return "\x00" + dump + "\x00\x00" + unshadow + "\x00" }
 // commands cannot conflict with the user's names.
 var Tell = `\builtin set +euxv; ` + Read(ScriptFD, 1, "__toolhost_dump") + ` \builtin eval "$__toolhost_dump";`
 
-// dump contains the shell commands that write the state of the shell. They also work if the user has redefined
-// builtins or uses aliases, unusual options, IFS or traps.
+// dump contains the shell commands that write the state of the shell. They also work if the user has redefined builtins
+// or uses aliases, traps, unusual options or an unusual IFS.
 var dump = strings.Join([]string{
 	// Remove the traps. Their output would otherwise get into the dump.
 	`((BASH_SUBSHELL)) || { \builtin trap - DEBUG ERR RETURN;`,
@@ -52,13 +52,13 @@ var dump = strings.Join([]string{
 	`\builtin declare -F; \builtin printf "\0E\0"; } >&205; }`,
 }, " ")
 
-// unshadow removes the local variables of the functions in which exit was called, so that the global variables are
-// visible again. It prints the names of variables that it cannot remove.
+// unshadow removes the local variables of the functions in which exit was called, so that the global variables are visible
+// again. It prints the names of variables that it cannot remove.
 //
-// It runs in a function, because unset then removes the local variables of the callers one level after the other. It
-// sets the trace attribute, which variables do not use, on the global variable of each name. If the visible variable has
-// that attribute, it is the global one. A name without a global variable is unset at the end. All references (declare
-// -n) are removed, because local references cannot be distinguished.
+// The code runs in a function, because unset then removes the local variables of the callers one level after the other.
+// First it sets the trace attribute, which variables do not use, on the global variable of each name. A visible variable
+// with that attribute is therefore a global one. A name without a global variable is unset at the end. All references
+// (declare -n) are removed, because local references cannot be distinguished from global ones.
 var unshadow = strings.Join([]string{
 	`__toolhost_unshadow() { \builtin unset -f __toolhost_unshadow; for __toolhost_v in`, allNames(), `; do`,
 	`if [[ $__toolhost_v == __toolhost_* ]]; then [[ x ]]; elif [[ -R $__toolhost_v ]]; then \builtin unset -n "$__toolhost_v"; else`,

@@ -12,7 +12,7 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	given := make(map[string]bool)
 	var w strings.Builder
 	for line := range strings.Lines(dropPrivate(n.Variables)) {
-		// A line of a multi-line value cannot match, because the quotes in the line would end the value.
+		// A line inside a multi-line value cannot match, because the unescaped quotes would end the value.
 		name, value, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "declare -x "), "\n"), "=")
 		was, has := env[name]
 		if ok && has && value == `"`+was+`"` && literal(was) && !special(name) {
@@ -40,7 +40,8 @@ func private(name string) bool {
 }
 
 // dropPrivate removes the declarations of private variables. A state contains the declaration of a private variable
-// only if the session made the variable read-only. The next shells could then not set the variable.
+// only if the session made the variable read-only. If the declaration stayed, the next shells could not set the
+// variable.
 func dropPrivate(declarations string) string {
 	var kept strings.Builder
 	for rest := declarations; rest != ""; {
@@ -101,8 +102,8 @@ func literal(value string) bool {
 	return true
 }
 
-// This function reports whether a variable needs special treatment: a new shell changes its value from the
-// environment, or setting it has a side effect.
+// This function reports whether a variable needs special treatment: a new shell does not keep its value from the
+// environment, or setting the variable has a side effect.
 func special(name string) bool {
 	switch name {
 	case "_", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EUID", "EXECIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE", "GROUPS", "HOSTFILE", "IFS", "IGNOREEOF", "LINENO", "LINES", "MAPFILE", "OLDPWD",

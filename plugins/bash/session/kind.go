@@ -22,8 +22,8 @@ const (
 	// Stateless is a command that changes nothing in the shell's state except the last exit status. It only starts
 	// programs or changes a subshell.
 	Stateless
-	// NoBackground is a stateless command whose shell waits for all of its child processes. If a started program
-	// leaves a process behind, that process has no parent.
+	// NoBackground is a stateless command whose shell waits for all of its child processes. A process that a started program
+	// leaves behind is therefore an orphan.
 	NoBackground
 	// BuiltinOnly is a command that starts no process. It runs only builtins within the shell.
 	BuiltinOnly

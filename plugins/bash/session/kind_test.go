@@ -45,8 +45,8 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// TestNoBackground checks commands whose shell can have children at its end. They must not have the kind
-// NoBackground.
+// TestNoBackground checks the kinds of commands. If the shell of a command can still have children at its end, the
+// command must not have the kind NoBackground.
 func TestNoBackground(t *testing.T) {
 	for c, want := range map[string]Kind{
 		"true": BuiltinOnly, "echo a b": BuiltinOnly, "echo \"$x\" 'y' >f 2>&1 && [ -f f ] || pwd; ! false": BuiltinOnly, "cat <<<x | cat": NoBackground, "echo x | :": NoBackground, "echo $(:)": NoBackground, "(:)": NoBackground, "{ echo x; }": BuiltinOnly, "echo x\nls": NoBackground, "time echo": BuiltinOnly,

@@ -2,8 +2,8 @@ package session
 
 import "strings"
 
-// notFound is the beginning of the function that bash calls for an unknown command, in a child process. The text has
-// the format in which bash prints functions. It distinguishes the function of this package from a function of the
+// notFound is the beginning of the handler function for unknown commands. bash calls the handler in a child process. The
+// text has the format in which bash prints functions. It distinguishes the handler of this package from a handler of the
 // user.
 const notFound = `command_not_found_handle () 
 { 
@@ -12,9 +12,9 @@ const notFound = `command_not_found_handle ()
 `
 
 // CommandNotFound returns shell commands that define a handler for unknown commands, unless the session defines its own
-// handler. The handler runs the tool with the command's name, even after a change of PATH. The argument "dir" is the
-// directory with the programs of the tools. The argument "program" is a program that runs any tool. If the tool is also
-// unknown, the error message is bash's message.
+// handler. The handler runs the tool that has the name of the command, even after a change of PATH. The argument "dir"
+// is the directory with the programs of the tools. The argument "program" is a program that runs any tool. If the tool
+// is also unknown, the error message is bash's message.
 func CommandNotFound(dir, program string) string {
 	handler := notFound + ` \builtin local -; \builtin set +x; } 2>/dev/null
 [[ $1 != tool:?* && $1 != field:?* ]] || \builtin exec -a "$1" PROGRAM "${@:2}"

@@ -18,7 +18,7 @@ var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
 // Script returns shell commands that restore the session's state in a new shell. The argument "base" is the environment
-// of the new shell. The commands in extra run last. The exit status is 0.
+// of the new shell. The commands in the argument "extra" run last. The exit status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
@@ -27,7 +27,7 @@ func (s *State) Script(base []string, extra string) string {
 		// The builtin eval splits its text at blanks regardless of IFS.
 		line(`\builtin eval "\builtin shopt -u ${BASHOPTS//:/ }"`)
 		unset, declarations := n.differing(variables(base))
-		// Unset the variables that the user has unset but that are in the environment of the new shell.
+		// Unset those variables in the environment of the new shell that the user has unset.
 		line(`\builtin unset -v %s`, strings.Join(unset, " "))
 		// Declarations must precede functions. They use a plain "declare", which a function can replace. The shell
 		// refuses to set some of its own variables, which is intended.
@@ -57,8 +57,8 @@ func (s *State) Script(base []string, extra string) string {
 }
 
 // Begin returns shell commands that run between the state's script and the command. They set values that must be
-// current when the command starts, run the commands in extra, and set the EXIT trap. The argument exitTrap must not
-// contain single quotes. The exit status is the status of the session's last command.
+// current when the command starts, run the commands in the argument "extra", and set the EXIT trap. The argument
+// "exitTrap" must not contain single quotes. The exit status is the status of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
@@ -70,8 +70,8 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginStateless replaces Begin for a command whose kind is not [Ordinary]. Such a command needs only the commands
-// in extra, because it prints no values of the shell.
+// BeginStateless replaces Begin for a command whose kind is not [Ordinary]. Such a command needs only the commands in
+// the argument "extra", because it prints no values of the shell.
 func (s *State) BeginStateless(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
 		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
@@ -144,7 +144,7 @@ func variables(env []string) map[string]string {
 
 func sorted(env map[string]string) []string { return slices.Sorted(maps.Keys(env)) }
 
-// functionFlags returns shell commands that restore the attributes of functions. The argument lines is the output of
+// functionFlags returns shell commands that restore the attributes of functions. The argument "lines" is the output of
 // declare -F, with lines of the form "declare -fFLAGS NAME".
 func functionFlags(lines string) string {
 	var w strings.Builder

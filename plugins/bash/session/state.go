@@ -29,8 +29,8 @@ func (s *State) Defines(name string) bool {
 	return s.Snapshot != nil && strings.Contains("\n"+s.Snapshot.Functions, "\n"+name+" ()")
 }
 
-// withheldMark precedes the fields of Withheld. It distinguishes them from the field $SHELLOPTS, which never has
-// this value.
+// withheldMark precedes the fields of Withheld in an encoded state. If the state has a Snapshot, the field $SHELLOPTS
+// is at the same position, but its value is never withheldMark.
 const withheldMark = "withheld"
 
 const magic = "toolhost-bash-session-2"

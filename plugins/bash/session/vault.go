@@ -18,7 +18,7 @@ type Vault struct {
 	mu       sync.Mutex
 	key      []byte
 	sessions map[string][]sealed
-	order    []string // session ids, ordered by the first state of each session
+	order    []string // session ids, in the order in which the first states of the sessions were stored
 }
 
 // sealed is a complete state. Its encoded form contains only an id instead of the secrets.
@@ -27,8 +27,8 @@ type sealed struct {
 	state State
 }
 
-// The limits of a vault. It keeps two states of a session: the last state, and the previous state for a call that
-// fails.
+// These constants limit the number of states per session and the number of sessions in a vault. A session needs its
+// last state. After a failed call, it needs the state before the last one.
 const (
 	maxSealed        = 4
 	maxVaultSessions = 1000
@@ -83,8 +83,8 @@ func (v *Vault) keep(session string, one sealed) {
 	v.sessions[session] = append(list, one)
 }
 
-// Open decodes the result of Seal. If this vault does not contain the secrets, lost contains the names of the
-// missing variables.
+// Open decodes the result of Seal. The result "lost" contains the names of the variables whose values this vault does not
+// contain.
 func (v *Vault) Open(session string, b []byte) (s State, lost []string, err error) {
 	s, err = Decode(b)
 	if err != nil || s.Withheld.ID == "" {

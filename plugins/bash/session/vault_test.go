@@ -38,7 +38,7 @@ func TestVault(t *testing.T) {
 	if other := v.Seal("s", State{Base: whole.Base, Login: whole.Login, Last: 3, Snapshot: &changed}); SameButLast(stored, other) {
 		t.Error("another secret has the same form, so a prepared shell would have the old one")
 	}
-	// Neither another process nor another session can restore the secrets.
+	// Neither another process nor another session can restore the secrets from the stored state.
 	for name, open := range map[string]func() (State, []string, error){
 		"process": func() (State, []string, error) { return new(Vault).Open("s", stored) },
 		"session": func() (State, []string, error) { return v.Open("other", stored) },

@@ -18,10 +18,10 @@ const (
 // boot is the script of a new shell. It restores the session's state, waits for the wake-up byte, and runs the
 // command.
 //
-// The script is one line: then the command begins on line 1, and the line numbers in bash's messages are correct.
-// bash also parses this line completely before it defines anything. The command is in a file, because an argument is
-// limited to 128 KiB. It is then stored in the same variable that bash -c uses. Files are read with mapfile, which
-// ignores the user's IFS.
+// The script is a single line. Therefore the command begins on line 1, and the line numbers in bash's messages are
+// correct. bash also parses this line completely before it defines anything. The command is in a file, because an
+// argument is limited to 128 KiB. The script stores the command in BASH_EXECUTION_STRING, as bash -c does. Files are
+// read with mapfile, which ignores the user's IFS.
 //
 // The wait has a very long time limit, for two reasons. Without a limit, the user's TMOUT would apply. With a limit,
 // the shell does not read before the byte arrives. A shell that is killed while blocked in a read could lose the
@@ -39,9 +39,9 @@ var boot = strings.Join([]string{
 	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
 	// After this line, the output of traps and traces is discarded.
 	`{ __toolhost_status=$?; \builtin eval "${__toolhost_script[2]-}";`, session.Tell,
-	// The shell's own EXIT trap must not report the state again, so the descriptor of the trap is closed. A trap of
-	// the command is allowed to remain. Redirections of "builtin exec" do not persist. Therefore the script cannot
-	// close the descriptor if a function named exec exists.
+	// The shell's own EXIT trap must not report the state again. Therefore close the descriptor to which this trap writes.
+	// An EXIT trap of the command is allowed to remain. Redirections of "builtin exec" do not persist. Therefore the script
+	// cannot close the descriptor if a function named exec exists.
 	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dump collects the report of a shell's state from a pipe. bash writes the report line by line, and waking a reader
-// for each line would take most of the time. Therefore the pipe has space for a report of usual size. It is read at
-// the shell's end and at long intervals. The report is not written to a file, because the user's file size limit
-// would apply.
+// dump collects the report of a shell's state from a pipe. bash writes the report line by line, and waking a reader for
+// each line would take most of the time. Therefore the pipe has space for a report of usual size. The pipe is read at
+// long intervals and at the shell's end. The report is not written to a file, because the user's file size limit would
+// apply.
 type dump struct {
 	pipe *os.File
 	kept []byte // at most maxDump bytes; a truncated dump has no end marker

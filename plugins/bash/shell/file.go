@@ -11,7 +11,8 @@ const (
 	dumpSize   = 1 << 20 // Linux does not allow more to an unprivileged user
 )
 
-// namelessOnDisk creates the file of nameless on disk. It is used on systems and in sandboxes without memory files.
+// namelessOnDisk does the same as the function "nameless", but creates the file on disk. It is used on systems and in
+// sandboxes without memory files.
 func namelessOnDisk(text string) (*os.File, error) {
 	f, err := os.CreateTemp("", "toolhost-")
 	if err != nil {

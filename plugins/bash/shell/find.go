@@ -39,8 +39,8 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Users returns the path of the user's shell. It reads $SHELL or the password file. The result is empty if both
-// contain no shell.
+// Users returns the path of the user's shell. It reads $SHELL or the password file. The result is empty if neither of
+// them contains a shell.
 func Users() string {
 	if s := os.Getenv("SHELL"); filepath.IsAbs(s) {
 		return s

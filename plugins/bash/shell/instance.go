@@ -62,7 +62,7 @@ type instance struct {
 
 // files contains the pipe ends that a shell uses.
 type files struct {
-	theirs []*os.File       // pipe ends of the shell, which this process must close
+	theirs []*os.File       // the shell's ends of pipes; this process must close them
 	at     map[int]*os.File // files indexed by their descriptor number in the shell
 }
 
@@ -226,8 +226,8 @@ func (in *instance) slept() {
 	}
 }
 
-// listen returns a channel that receives the exit status when the shell reports it before its end. The goroutine
-// behind the channel ends when [instance.leave] is called.
+// listen returns a channel. If the shell reports the exit status before it ends, the channel receives the status. The
+// goroutine behind the channel ends when [instance.leave] is called.
 func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
 	go func() {

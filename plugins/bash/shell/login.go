@@ -28,10 +28,10 @@ const (
 // loginShells lists shells that accept the options -l and -c and the syntax of the command in Login.
 var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "fish"}
 
-// Login returns the variables that the user's login shell adds to an environment or changes, in the form NAME=VALUE.
-// The variables come from /etc/profile and the user's own login files. Login omits variables whose names suggest a
-// secret. If the user's shell is unknown or missing, Login runs bash. Login takes at most the time limit, and kills
-// all processes that the login files start.
+// Login returns the variables that the user's login shell adds to the environment env or changes in it. The variables
+// have the form NAME=VALUE. The variables come from /etc/profile and the user's own login files. Login omits variables
+// whose names suggest a secret. If the user's shell is unknown or missing, Login runs bash. Login takes at most the
+// time limit, and kills all processes that the login files start.
 func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir string, env []string) ([]string, error) {
 	path := Users()
 	if info, err := os.Stat(path); err != nil || info.IsDir() || !slices.Contains(loginShells, filepath.Base(path)) {
@@ -43,7 +43,7 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}
 	defer read.Close() //nolint:errcheck // only read
 	mark := rand.Text()
-	// The mark separates the environment from the output that the login files printed before.
+	// The mark separates the environment from the output of the login files, which comes first.
 	cmd := exec.Command(path, "-l", "-c", fmt.Sprintf(`printf '%%s\0' %s; exec env -0`, mark)) //nolint:gosec // the user's shell
 	cmd.Dir, cmd.Env, cmd.Stdout = dir, append(slices.Clone(env), tool.CallEnv+"="+tool.NoCall), write
 	tree, err := r.keeper.Start(cmd)

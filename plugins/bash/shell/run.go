@@ -92,7 +92,7 @@ type Process struct {
 	stdin *os.File  // nil if standard input is closed
 	inode uint64    // inode number of the pipe of standard input
 
-	// The following fields are set before the channel done is closed.
+	// The following fields are set before the channel "done" is closed.
 	out *Outcome
 	err error
 }
@@ -147,8 +147,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// run runs the command in a shell. If a shell fails to restore the state, or is killed while it waits, it ends
-// before the command begins. In this case run tries another shell without the risk of running the command twice.
+// run runs the command in a shell. A shell that fails to restore the state, or is killed while it waits, has not begun the
+// command. In this case, run tries another shell. The command therefore cannot run twice.
 func (p *Process) run(warm *instance) {
 	defer close(p.done)
 	fresh := false
@@ -224,8 +224,8 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 }
 
 // untilEnd waits for the end of the shell, or kills the shell. If the shell reports the exit status and the command
-// left no process, untilEnd returns early with told set to true. It then does not wait for the shell's exit, in
-// which the kernel mainly frees memory.
+// left no process, untilEnd returns early, and the result "told" is true. In this case it does not wait for the shell's
+// exit, during which the kernel mainly frees memory.
 func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 	var tells <-chan int
 	var looks <-chan time.Time

@@ -79,7 +79,7 @@ func (r *Runner) Close() {
 // Start runs a command of the session with the given id.
 func (r *Runner) Start(id string, c Command) *Process {
 	r.guard.Do(func() {
-		go func() { _ = r.keeper.Guard(c.Bash) }() // ignore the error: without a guard, only a killed plugin leaves more processes behind
+		go func() { _ = r.keeper.Guard(c.Bash) }() // ignore the error: a guard is only needed if the plugin is killed
 	})
 	c.kind = c.State.Kind(c.Text)
 	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
@@ -87,7 +87,7 @@ func (r *Runner) Start(id string, c Command) *Process {
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
 		warm = r.take(id, &c.Seed)
 	}
-	if r.hurries(id) && c.kind != session.Ordinary { // this command does not change the state for the next shell
+	if r.hurries(id) && c.kind != session.Ordinary { // the state does not change, so the next shell can start now
 		r.prepare(id, c.Seed, 0)
 	}
 	go p.run(warm)

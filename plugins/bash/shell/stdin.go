@@ -91,8 +91,8 @@ func (p *Process) closeStdin() {
 	}
 }
 
-// Waiting reports whether the command is known to wait for input. The result "stdin" is true for the open standard
-// input. The result "terminal" is true for a terminal that the command opened.
+// Waiting reports whether the command is known to wait for input. The result "stdin" is true if the command waits for
+// its standard input, which is open. The result "terminal" is true if it waits for a terminal that it opened.
 func (p *Process) Waiting() (stdin, terminal bool) {
 	p.mu.Lock()
 	in, inode := p.shell, p.inode

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestMain runs the tests. In a child process, it skips the tests and starts another child of the parent process.
+// TestMain runs the tests. If TestUnknownChild runs this program as a command, TestMain instead starts a process whose
+// parent is the shell.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHELL_TEST_SIBLING") != "" {
 		cmd := exec.Command("sleep", "1000")
@@ -26,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestUnknownChild checks that the plugin finds a child of the shell that the shell did not start.
+// TestUnknownChild checks that the plugin finds a process whose parent is the shell, although another program started
+// it.
 func TestUnknownChild(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -38,7 +40,7 @@ func TestUnknownChild(t *testing.T) {
 	}
 }
 
-// slowToEnd makes the shell of a command end late.
+// slowToEnd delays the end of the command's shell.
 func slowToEnd(t *testing.T, c *Command) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "env")

@@ -32,7 +32,8 @@ func ended(p *Process) bool {
 	}
 }
 
-// TestUntoldEnd checks that a command that can leave processes behind ends together with its shell.
+// TestUntoldEnd checks that if a command can leave processes behind, its result is returned only after the end of its
+// shell.
 func TestUntoldEnd(t *testing.T) {
 	for text, left := range map[string]bool{"true & wait; echo x": false, "sleep 1000 & echo x": true, "echo x; cat <(sleep 0.1)": false, "sh -c 'sleep 1000 >&2 &'; echo x": true, "y=1; echo x": false} {
 		var out bytes.Buffer
@@ -49,7 +50,7 @@ func TestUntoldEnd(t *testing.T) {
 	}
 }
 
-// TestKilledAwake kills a shell after the wake-up. The command must not be repeated, because it possibly ran.
+// TestKilledAwake kills a shell after the wake-up. The command must not be run again, because it may already have run.
 func TestKilledAwake(t *testing.T) {
 	for _, text := range []string{"echo x >>ran; sh -c 'kill -KILL $PPID; sleep 1'", "x=1; echo x >>ran; kill -KILL $$"} {
 		r := NewRunner(MaxIdle)
@@ -94,8 +95,8 @@ func TestFrozenNames(t *testing.T) {
 	}
 }
 
-// TestRunOnce checks texts that either the parser or bash rejects as commands. Each text must run once, up to bash's
-// error, and nothing else must run.
+// TestRunOnce checks texts that the parser or bash rejects as commands. Each text must run exactly once, and only as
+// far as bash itself would run it.
 func TestRunOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo x >>ran\n(ls !(x))": "x\n", "echo x >>ran\n(echo @(a|b) >>ran)": "x\n", "echo x >>ran\n(shopt -s extglob\nls !(L))": "x\n", "echo x >>ran\n(time -p)": "x\n",

@@ -46,8 +46,8 @@ type Commit struct {
 	Tool, Title string
 	Steps       []Step
 
-	// Meanwhile is called after all files are changed, at the same time as the change is made durable. Apply waits
-	// for Meanwhile and repeats its panic. Meanwhile can be nil.
+	// Meanwhile is called after all files are changed, while the change is made durable. Apply waits for Meanwhile and
+	// repeats its panic. Meanwhile can be nil.
 	Meanwhile func()
 
 	// Moves contains the changes that this commit undoes (if To is history.Undone) or redoes (if To is history.Done).
@@ -68,9 +68,9 @@ type Done struct {
 // Committer writes changes and records them in the history.
 type Committer struct{ History *history.Store }
 
-// Lock locks files. It returns a function that releases the lock. Callers must hold the lock from before they read
-// the files until the files are written. A killed process can leave unfinished changes of these files. Lock first
-// completes or reverts them.
+// Lock locks files. It returns a function that releases the lock. Callers must lock the files before they read them, and
+// hold the lock until the files are written. If a killed process left unfinished changes of these files, Lock completes or
+// reverts these changes before it returns.
 func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
@@ -163,8 +163,8 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 }
 
 // begin records a change in the history while the files of the change are staged. The returned function waits for the
-// record. Its result lost is the reason why the change was not recorded. If the function returns an error, the caller
-// must not make the change.
+// record. The result "lost" of that function is the reason why the change was not recorded. If that function returns an
+// error, the caller must not make the change.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -253,7 +253,7 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	}
 }
 
-// write performs the steps. It removes files last, because then no failure loses content. It changes no file before the
+// write performs the steps. It removes files last, so that no failure loses content. It changes no file before the
 // function "ready" returns. After all files are changed, it calls the function "made".
 func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
@@ -328,7 +328,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []
 	return nil
 }
 
-// restore replaces one version of a file by another. If the file differs from the version now, restore fails.
+// restore replaces the version "now" of a file by the version "to". It fails if the file differs from the version "now".
 func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
 	snap, err := Current(ws, p)
 	if err != nil {

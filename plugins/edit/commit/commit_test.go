@@ -186,7 +186,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// dying is a context. Its nth check kills the process.
+// dying is a context that kills the process at its nth check.
 type dying struct {
 	context.Context
 	left int
@@ -237,7 +237,7 @@ func start(t *testing.T, what string) *exec.Cmd {
 }
 
 // afterKill recovers the files as the next process does after a kill. It checks that either all files are changed or
-// none.
+// none is.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	p, err := open(dir)
@@ -311,15 +311,15 @@ func TestProcessesTakeTurns(t *testing.T) {
 	for _, cmd := range all {
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != -1 { // -1 means that the process was killed and had no error before
+		if code := cmd.ProcessState.ExitCode(); code != -1 { // -1 means that the child did not fail before the kill
 			t.Errorf("a child ended with the status %d", code)
 		}
 	}
 	afterKill(t, p.dir)
 }
 
-// TestSettleLeavesOthersWork checks an unfinished change of files. The change must not be reverted if another program
-// changed one of the files later.
+// TestSettleLeavesOthersWork checks that an unfinished change is not reverted if another program has since changed one
+// of its files.
 func TestSettleLeavesOthersWork(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	a, err := p.step("a", "new")

@@ -37,7 +37,7 @@ func (c *Committer) recoverOne(ctx context.Context, ws *workspace.Workspace, cha
 	for i, f := range change.Files {
 		p, err := ws.Resolve("/", f.Path)
 		if err != nil || p.String() != f.Path {
-			return nil //nolint:nilerr // outside of the roots; another call will recover it
+			return nil //nolint:nilerr // the file is outside of the roots; another call will recover the change
 		}
 		targets[i] = p
 		snap, err := Current(ws, p)

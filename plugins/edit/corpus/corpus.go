@@ -104,7 +104,7 @@ func (t Tally) Add(category string, v Verdict) {
 	t[category][v]++
 }
 
-// Total returns the numbers of verdicts in all categories whose names start with prefix.
+// Total returns the number of cases with each verdict in the categories whose names start with prefix.
 func (t Tally) Total(prefix string) (n [3]int) {
 	for category, m := range t {
 		if strings.HasPrefix(category, prefix) {

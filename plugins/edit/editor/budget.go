@@ -17,7 +17,7 @@ const (
 	// maxRepeated limits the size of a file that is changed by several edits, in bytes. The limit is necessary
 	// because each edit copies the file.
 	maxRepeated = 32 << 20
-	// maxTime is the time after the start of a call at which no further edit begins.
+	// maxTime limits the time from the start of a call to the beginning of its last edit.
 	maxTime = 1500 * time.Millisecond
 )
 

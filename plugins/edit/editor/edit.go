@@ -96,7 +96,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	f.after = f.before()
 	defer b.release()
 	err = e.make(f, edits, b)
-	if unread := f.target.Read(); unread != nil { // report an unread file before the failed edit
+	if unread := f.target.Read(); unread != nil { // report an unread file instead of a failed edit
 		return nil, unread
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (f *edited) add(c *strategy.Change, oldLength, newLength int) {
 // move corrects the line numbers of an edited place after later changes of the same file.
 func move(place *strategy.Lines, later []strategy.Lines) {
 	for _, l := range later {
-		was := l.End - l.Added // last line of the later change, numbered as before that change
+		was := l.End - l.Added // the last line of the later change, in the text before that change
 		switch {
 		case was < place.Start:
 			place.Start += l.Added

@@ -148,9 +148,9 @@ func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
 	return f, nil
 }
 
-// quotes reports whether a patch is allowed to change a file that the session has not read. The patch must have the form
-// of apply_patch, and each hunk must quote the lines that it changes. Agents with apply_patch read files by commands,
-// which the session does not record.
+// quotes reports whether a patch is allowed to change a file that the session has not read. The patch must have the
+// form of apply_patch, and each hunk must quote the lines that it changes. Agents with apply_patch read files by means
+// of commands. The session does not record such reads.
 func quotes(in *unidiff.File, unknown error) bool {
 	code := tool.AsError(unknown).Code
 	return in.Envelope && (code == validate.NotRead || code == validate.ModifiedSinceRead) &&
@@ -162,7 +162,7 @@ func (p *patch) add(f *edited) {
 	p.byPath[f.target.Path.String()] = f
 }
 
-// vacant checks that a path has no file or an empty file. It returns the target to create.
+// vacant checks that no file exists at a path, or that the file is empty. It returns the target to create.
 func (p *patch) vacant(ctx context.Context, name, doing string) (*validate.Target, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, true, false)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package editor implements the tools of the plugin edit: edit, write, undo, redo and notebook_edit. Package
-// strategy finds the place of an edit, package notebook changes cells, and package validate checks whether a file can be changed. Only package commit writes files. Package
-// history stores the data for undo.
+// Package editor implements the tools of the plugin edit: edit, write, undo, redo, branch and notebook_edit. Package
+// strategy finds the place of an edit, package notebook changes cells, and package validate checks whether a file can be
+// changed. Only package commit writes files. Package history stores the data for undo.
 package editor
 
 import (
@@ -13,12 +13,12 @@ import (
 // Version is the version of the plugin.
 const Version = "0.3.0"
 
-// Plugin returns the plugin with its five tools.
+// Plugin returns the plugin with its six tools.
 func Plugin() sdk.Plugin {
 	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // keep the history in memory until configure opens the stored history
 	return sdk.Plugin{
 		Name: "edit", Version: Version,
-		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool(), e.notebookTool()},
+		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool(), e.branchTool(), e.notebookTool()},
 		Needs:  &sdk.Needs{Read: sdk.Required, Write: sdk.Required},
 		Config: sdk.NewConfig(e.configure),
 		Close:  func() { _ = e.History.Close() },

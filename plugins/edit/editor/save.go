@@ -23,7 +23,7 @@ type change struct {
 	name   string // path as displayed in results
 	after  []byte // new content in UTF-8
 	remove bool   // true if the file is removed
-	// The field perm is the mode of a new file before the umask. The field "mode" is an exact mode. A zero value means
+	// The field "perm" is the mode of a new file before the umask. The field "mode" is an exact mode. A zero value means
 	// that the mode is not set.
 	perm fs.FileMode
 	mode *fs.FileMode
@@ -79,7 +79,7 @@ func refused(w *workspace.Written) string {
 }
 
 // This method locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To
-// check the other layers, the caller must call the target's method Read. The parameters create and overwrite are
+// check the other layers, the caller must call the target's method Read. The parameters "create" and "overwrite" are
 // documented at [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	return e.openWith(ctx, call, name, func(ws *workspace.Workspace) (*validate.Target, error) {

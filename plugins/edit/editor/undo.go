@@ -39,7 +39,8 @@ type undoData struct {
 	// redone.
 	UndoCount int `json:"undo_count"`
 	RedoCount int `json:"redo_count"`
-	// Dropped is the number of changes that the size limit has removed from the session's history.
+	// Dropped is the number of changes that were removed from the session's history because of its size limit or age
+	// limit.
 	Dropped    int   `json:"dropped"`
 	LimitBytes int64 `json:"limit_bytes"`
 }
@@ -57,7 +58,8 @@ type changeData struct {
 type touched struct {
 	Path      string         `json:"path"`
 	Operation tool.Operation `json:"operation"`
-	// RestoredLength is the size of the file in bytes after an undo or redo. PreviousLength is the size before it.
+	// RestoredLength is the size of the file in bytes after an undo or redo. PreviousLength is the size before the undo
+	// or redo.
 	RestoredLength *int `json:"restored_length,omitempty"`
 	PreviousLength *int `json:"previous_length,omitempty"`
 }
@@ -135,7 +137,7 @@ func (e *editor) begin(call *sdk.Call, name string, steps int, to history.State)
 	return m, nil
 }
 
-// until sets the steps so that the change with the given id is the last one that is undone.
+// until sets the number of changes to undo, so that the change with the given id is the last one that is undone.
 func (m *undoing) until(ctx context.Context, id string) error {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -363,7 +365,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// This method returns the error for a file that was modified after the change.
+// This method returns the error for a file that does not have the version that the history expects.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {

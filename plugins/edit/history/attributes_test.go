@@ -73,8 +73,8 @@ func TestCapabilitiesOfRedone(t *testing.T) {
 	keeps(t, "both", net[0].After, true)
 }
 
-// TestAttributesTakeRoomOnce repeatedly undoes and redoes the creation of a file. The file's attributes must be
-// counted once, otherwise the history would drop other changes.
+// TestAttributesTakeRoomOnce repeatedly undoes and redoes the creation of a file. The file's attributes must be counted
+// only once. Otherwise the history would drop other changes.
 func TestAttributesTakeRoomOnce(t *testing.T) {
 	s := open(t, t.TempDir(), 200_000)
 	change(t, s, "s", file("/other", "1", "2"))

@@ -17,8 +17,8 @@ import (
 // would write a large content twice, page by page.
 const largeContent = 64 << 10
 
-// orphanAge is the minimum age at which a file that the database does not contain is removed. A younger file can belong
-// to a running transaction.
+// orphanAge is the minimum age at which a content file without an entry in the database is removed. A younger file can
+// belong to a running transaction.
 const orphanAge = time.Hour
 
 // contentFile returns the path of the file for a large content.
@@ -141,8 +141,8 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes the contents in the table "loose" that no change needs. A content that a change wrote is needed
-// only while the change is undone. At other times, the changed file itself contains it.
+// dropContents removes those contents of the table "loose" that no change needs. A content that a change wrote is
+// needed only while the change is undone. At other times, the changed file itself has this content.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
@@ -151,7 +151,7 @@ func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err reports an error
 	for rows.Next() {
 		var hash []byte
 		var size int64

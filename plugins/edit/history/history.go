@@ -12,7 +12,8 @@
 // which inspects the files and either finishes or reverts the change. Callers hold the locks of the files from before
 // Begin until after Finish. If the files of an unfinished change can be locked, its process therefore no longer exists.
 //
-// Undoing is also a change. It moves other changes, because its Finish marks them as undone or redone.
+// An undo or redo is also a change. Its Moves are the changes that it undoes or redoes. Finish marks these changes as
+// undone or redone.
 package history
 
 import (
@@ -23,7 +24,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// DefaultLimit is the default limit of all sessions together, in bytes.
+// DefaultLimit is the default size limit for the histories of all sessions together, in bytes.
 const DefaultLimit = 64 << 20
 
 // Version is the state of a file before or after a change. The zero value means that the file does not exist.

@@ -97,8 +97,8 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 	})
 }
 
-// Cut returns the files of a session's unfinished changes. A change is unfinished if its process is still running or
-// was killed.
+// Cut returns the files of a session's unfinished changes. The process of an unfinished change is still making the
+// change, or was killed.
 func (s *Store) Cut(ctx context.Context, session string) (paths []string, err error) {
 	db, err := s.open(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) Cut(ctx context.Context, session string) (paths []string, err er
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err reports an error
 	for rows.Next() {
 		var path string
 		if err := rows.Scan(&path); err != nil {
@@ -124,7 +124,7 @@ func changes(ctx context.Context, tx *transaction, where string, args ...any) ([
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err reports an error
 	var out []*Change
 	for rows.Next() {
 		c := &Change{}
@@ -155,7 +155,7 @@ func files(ctx context.Context, tx *transaction, change int64) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err reports an error
 	var out []File
 	for rows.Next() {
 		var f File

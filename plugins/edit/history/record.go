@@ -20,8 +20,8 @@ func (e *MovedError) Error() string {
 }
 
 // Begin records a change before it is made, and sets its ID. Each file of the change must have Data in its Before version.
-// Begin returns a *MovedError if another call has already undone or redone one of the changes that c.Moves lists. ErrTooLarge means that the
-// change does not fit even into an empty history.
+// Begin returns a *MovedError if another call has already undone or redone one of the changes that c.Moves lists.
+// ErrTooLarge means that the change does not fit even into an empty history.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (v Version) attributes() any {
 }
 
 // Finish records that the change was made, and records the new modes of its files. It also updates the changes in
-// Moves. A change without Moves discards the undone changes of its files. If the history is then too large, Finish
+// Moves. A change without Moves discards the undone changes of its files. If the recorded history is too large, Finish
 // drops the oldest changes.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	var total int64
@@ -231,8 +231,8 @@ func (s *Store) expire(ctx context.Context, tx *transaction) error {
 	return s.forget(ctx, tx, `SELECT id FROM changes WHERE at_ns < ? AND state <> ?`, before, Doing)
 }
 
-// makeRoom drops the oldest changes of all sessions until the history fits its size limit. It never drops a change whose
-// id is in the last argument.
+// makeRoom drops the oldest changes of all sessions until the history fits its size limit. It never drops a change
+// whose id is in the argument "kept".
 func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
 	except, err := json.Marshal(kept)
 	if err != nil {

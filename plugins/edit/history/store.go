@@ -117,8 +117,8 @@ func (s *Store) transact(ctx context.Context, db *database, f func(*transaction)
 	return s.failed(tx.Commit())
 }
 
-// trim drops the oldest changes in the background, but never a change whose id is in the last argument. The caller does
-// not wait. Later operations on the history wait until trim ends.
+// trim drops the oldest changes in the background, but never a change whose id is in the argument "kept". The caller
+// does not wait. Later operations on the history wait until trim ends.
 func (s *Store) trim(ctx context.Context, kept []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

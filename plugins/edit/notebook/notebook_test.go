@@ -104,7 +104,7 @@ func equal(a, b *Result) bool {
 }
 
 // TestChangedCode checks that a changed code cell loses its outputs and keeps its metadata. It also checks that a cell
-// of another type has no outputs.
+// loses its outputs if its type changes.
 func TestChangedCode(t *testing.T) {
 	got, err := Apply([]byte(indented), Edit{Mode: Replace, ID: "run", Source: "b"})
 	if err != nil || !got.Cleared {

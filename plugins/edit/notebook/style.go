@@ -15,7 +15,7 @@ type style struct {
 	comma   string // separator of two values in one line
 }
 
-// styleOf returns the style of a notebook. The argument top contains the members of its top-level object.
+// styleOf returns the style of a notebook. The argument "top" contains the members of its top-level object.
 func styleOf(content []byte, top []member) style {
 	s := style{colon: ": ", comma: ", "}
 	if len(top) == 0 {

@@ -71,15 +71,15 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old_string with blocks of the file. The field cells is the remaining work, in cells of a
-// comparison table.
+// comparison compares old_string with blocks of the file. The field "cells" limits the remaining work. It is the number of
+// cells of comparison tables that can still be computed.
 type comparison struct {
 	s     *search
 	old   []string
 	cells int
 }
 
-// average returns the average similarity of the lines between the first and the last line of a block. The result ok
+// average returns the average similarity of the lines between the first and the last line of a block. The result "ok"
 // is false if the comparison would exceed the work limit.
 func (c *comparison) average(at int) (similarity float64, ok bool) {
 	sum, lines := 0.0, 0
@@ -174,7 +174,7 @@ func (c *comparison) slips(at int) []string {
 	return typos
 }
 
-// slip compares the tokens of two lines. The result ok is false if the lines differ by more than typing mistakes.
+// slip compares the tokens of two lines. The result "ok" is false if the lines differ by more than typing mistakes.
 func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	for _, h := range diffLines(old, ours) {
 		was, is := old[h.oldFrom:h.oldTo], ours[h.newFrom:h.newTo]
@@ -219,7 +219,7 @@ func (c *comparison) typo(was, is string) bool {
 	return !c.s.file.hasWord(was)
 }
 
-// tokens splits a line into words and single other characters. It omits blanks.
+// tokens splits a line into words and other single characters. It omits blanks.
 func tokens(line string) []string {
 	var out []string
 	var word strings.Builder

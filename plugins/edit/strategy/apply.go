@@ -48,8 +48,9 @@ type Lines struct {
 type Change struct {
 	// Text is the new content of the file.
 	Text []byte
-	// Strategy is the name of the strategy that found the place. If the edit changed several places, Equality is the
-	// name of the strategy that found all places.
+	// Strategy is the name of the strategy that found the place. If a strategy other than Exact found several places,
+	// Strategy is MultiOccurred, and Equality is the name of the strategy that found the places. Otherwise Equality is
+	// empty.
 	Strategy, Equality string
 	// Similarity is the similarity of old_string and the replaced text, from 0 to 1.
 	Similarity float64

@@ -77,8 +77,8 @@ func (d *differ) table(a, b, c, e int) {
 	}
 }
 
-// anchors matches lines that occur once in each list and have the same order. It then compares the lines between the
-// matched lines.
+// anchors matches lines that occur exactly once in each list, if they have the same order in both lists. It then
+// compares the lines between the matched lines.
 func (d *differ) anchors(a, b, c, e int) {
 	count := make(map[string][2]int32)
 	where := make(map[string]int)

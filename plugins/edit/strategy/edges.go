@@ -3,8 +3,8 @@ package strategy
 import "strings"
 
 // findWithoutEdges searches for old_string without some of the blank lines at its beginning and end. It omits as few
-// blank lines as possible. The same number of blank lines is removed from new_string, but not the blank lines that only
-// old_string has.
+// blank lines as possible. At each end, it then removes the same number of blank lines from new_string. If old_string
+// has more blank lines at an end than new_string, the number for that end is reduced by the difference.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
 	if head+tail == 0 {
@@ -55,8 +55,9 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// This function returns the number of blank lines to remove from new_string. The parameter "cut" is the number of blank
-// lines that were removed from old_string. Blank lines that only old_string has are not counted.
+// This function returns the number of blank lines to remove from one end of new_string. The parameter "cut" is the
+// number of blank lines that were removed from old_string. If old_string has more blank lines at that end than
+// new_string, the result is reduced by the difference.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
 // This function counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns

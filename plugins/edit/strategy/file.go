@@ -13,11 +13,11 @@ type file struct {
 	text []byte // the original text
 	lf   []byte // the normalized text
 	cr   bool   // true if the original lines end with a single carriage return
-	// big is the most frequent line ending of a text that is too large to convert. In that case, the field lf contains
-	// the original text, and searched texts must use this line ending. For other texts, big is empty.
+	// big is the most frequent line ending of a text that is too large to convert. In that case, the field "lf"
+	// contains the original text, and searched texts must use this line ending. For other texts, big is empty.
 	big string
 
-	samples []int32 // original offset of every 256th offset; nil if all offsets are equal
+	samples []int32 // offset in the original text, for every 256th offset; nil if both texts have the same offsets
 	starts  []int32 // offset of each line, followed by the offset of the end of the text
 
 	unit int  // number of spaces of an indentation level; see the method indentation
@@ -53,8 +53,8 @@ func newFile(content []byte) *file {
 	return f
 }
 
-// original converts an offset to an offset in the original text. For a line feed with a carriage return, it returns
-// the offset of the carriage return.
+// original converts an offset to an offset in the original text. For a line feed that was a CR LF in the original text,
+// it returns the offset of the CR.
 func (f *file) original(offset int) int {
 	if f.samples == nil {
 		return offset
@@ -146,7 +146,7 @@ func (f *file) lineBreak() []byte {
 
 // This method reports whether the last line has a line ending.
 func (f *file) terminated() bool {
-	if f.big != "" { // the line ending can differ from the most frequent line ending
+	if f.big != "" { // the last line ending can differ from the most frequent line ending
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
 	}
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'

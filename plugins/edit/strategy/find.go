@@ -22,7 +22,7 @@ func (s *search) wanted() int {
 	return maxSites
 }
 
-// This method searches for text that equals old: first by bytes, then line by line.
+// This method searches for text that equals the argument "old": first by bytes, then line by line.
 func (s *search) find(old string) []site {
 	if sites := s.literal(old); len(sites) > 0 {
 		return sites

@@ -17,7 +17,7 @@ type indenter struct {
 	rules    map[string]string
 	conflict map[string]bool // indentations of old_string that correspond to several indentations of the file
 	from     []string        // indentations that have a rule without conflicts, the longest indentation first
-	steps    []IndentRule    // differences of one or more levels, in old_string and in the file
+	steps    []IndentRule    // how the difference between two indentations in old_string corresponds to one in the file
 	same     bool            // true if all known indentations are equal in old_string and in the file
 	unit     int             // number of spaces of an indentation level in the file; 0 if unknown
 	fileKind byte            // indentation character of the file
@@ -87,7 +87,7 @@ func (in *indenter) used() []IndentRule {
 	return rules
 }
 
-// apply converts an indentation of new_string to the indentation of the file. The result ok is false if no rule
+// apply converts an indentation of new_string to the indentation of the file. The result "ok" is false if no rule
 // applies.
 func (in *indenter) apply(x string) (to string, ok bool) {
 	if in.same {
@@ -152,7 +152,8 @@ func (in *indenter) extrapolate(x string) (string, bool) {
 	return "", false
 }
 
-// convert converts the levels between an indentation and a known indentation.
+// convert converts the difference between an indentation and a known indentation to the style of the file. The argument
+// "rest" is this difference.
 func (in *indenter) convert(rest, known string) (string, bool) {
 	for _, s := range in.steps {
 		if to, ok := scale(rest, s.From, s.To); ok {

@@ -17,7 +17,7 @@ func findNormalised(s *search) (match, error) {
 	return s.match(sites), nil
 }
 
-// insideLines finds the text old, which contains no line feed, inside lines of the file. A site must not begin or
+// insideLines finds the text "old" inside lines of the file. The text contains no line feed. A site must not begin or
 // end in the middle of a word.
 func (s *search) insideLines(old string) []site {
 	if strings.Contains(old, "\n") || strings.TrimFunc(old, isBlank) != old {
@@ -116,7 +116,7 @@ func (f *flattened) set(line []byte) {
 	f.text = string(f.buf)
 }
 
-// span converts a range of the normalized text to a range of the original line. The result ok is false if the range
+// span converts a range of the normalized text to a range of the original line. The result "ok" is false if the range
 // would split a character.
 func (f *flattened) span(from, to int) (begin, end int, ok bool) {
 	cut := from > 0 && f.begin[from] == f.begin[from-1] || to < len(f.begin) && f.begin[to] == f.begin[to-1]

@@ -23,7 +23,7 @@ const (
 type Error struct {
 	Kind    Kind
 	Message string
-	// Sites contains the numbers of the lines, from 1, at which an ambiguous text occurs.
+	// Sites contains the numbers of the lines at which an ambiguous text occurs. Lines are counted from 1.
 	Sites []int
 	// More means that the text also occurs at places that Sites does not contain.
 	More bool
@@ -147,7 +147,8 @@ func standIn(old, theirs string) string {
 }
 
 // standsFor returns the minimum number of lines that a line must replace to count as a placeholder. It returns 0 for a
-// line that cannot be a placeholder. In Python, "..." is a statement, which can replace one line.
+// line that cannot be a placeholder. In Python, "..." is a statement and can properly replace one line, so it must
+// replace at least two lines.
 func standsFor(line string) int {
 	switch {
 	case line == "...":
@@ -168,7 +169,7 @@ func trimmedLines(text string) []string {
 	return lines
 }
 
-// elided returns an error if old_string contains a placeholder for omitted lines. The caller calls elided only after
+// elided returns an error if old_string contains a placeholder for omitted lines. The caller calls elided only if
 // old_string has no exact match. A line that also occurs in the file does not count as a placeholder.
 func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {

@@ -45,7 +45,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		start := line + grown
 		end := start + bytes.Count(s.file.lf[st.from:to], []byte{'\n'}) + added
-		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // the replaced range does not include the rest of a line
+		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // the replaced text consists of whole lines, so it does not include the following line
 			end--
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// This method splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the
-// end of both texts ends their last lines. Otherwise the ending of the last line is not part of the edit.
+// This method splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the end
+// of either text ends its last line. Otherwise the edit does not include the ending of the last line.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -302,7 +302,7 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 }
 
 // endAsBefore adds or removes the newline at the end of the text, so that the end agrees with the original. The
-// parameter final can request a different end.
+// parameter "final" can request a different end.
 func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
 	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
 		return out

@@ -20,8 +20,8 @@ type Strategy struct {
 	Name string
 	// Matches describes the texts that the strategy matches. The description is part of messages.
 	Matches string
-	// equality means that the strategy compares normalized texts, and that a site must be equal to old_string. Several
-	// sites are then possible, and replace_all can change all of them. Other strategies compare the similarity.
+	// equality means that the strategy compares normalized texts, and that a site must be equal to old_string. Such a
+	// strategy can find several sites, and replace_all can change all of them. Other strategies compare the similarity.
 	equality bool
 	// find returns the sites. It is nil for strategies that only describe or extend the result of another strategy.
 	find func(*search) (match, error)

@@ -80,8 +80,8 @@ func TestEachStrategy(t *testing.T) {
 	}
 }
 
-// TestLargeFileKeepsItsEnd checks a file that is too large to convert. If most lines have another line ending, the last
-// line must still keep its own.
+// TestLargeFileKeepsItsEnd checks a file that is too large to convert. The last line must keep its line ending, even if
+// most other lines have a different one.
 func TestLargeFileKeepsItsEnd(t *testing.T) {
 	lines := strings.Repeat(strings.Repeat("x", 98)+"\r\n", strategy.MaxFuzzy/100+1)
 	for _, end := range []string{"\n", "\r\n", ""} {
@@ -95,7 +95,7 @@ func TestLargeFileKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that doubtful edits are refused. A laxer tool would apply them at a wrong place.
+// TestRefusals checks that doubtful edits are refused. A less strict tool would apply these edits at a wrong place.
 func TestRefusals(t *testing.T) {
 	block := "func a() {\n\tif ready(first) {\n\t\tlaunch(rocket)\n\t}\n}\n"
 	for _, c := range []struct {
@@ -209,7 +209,8 @@ func TestNearLineBreaksTies(t *testing.T) {
 	}
 }
 
-// TestMissingSemicolon checks that a block of five lines is found if one line in between lacks its semicolon (F3).
+// TestMissingSemicolon checks that a block of five lines is found if the quoted text lacks the semicolon of an inner
+// line (F3).
 func TestMissingSemicolon(t *testing.T) {
 	file := "func calc() {\n\talpha := first(1);\n\tbeta := second(2);\n\tgamma := third(3);\n\treturn alpha + beta;\n}\n"
 	old := "func calc() {\n\talpha := first(1);\n\tbeta := second(2)\n\tgamma := third(3);\n\treturn alpha + beta;"

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// plainer returns a replacer that converts typographic characters to ASCII. It covers the typographic characters of
-// old_string for which the file always has ASCII, because a program between the model and this tool has inserted them.
-// If old_string contains no such character, plainer returns nil.
+// plainer returns a replacer that converts typographic characters to ASCII. It covers each typographic character of
+// old_string that the file writes only in ASCII. Such a character probably comes from a program between the model and this
+// tool. If there is no such character, plainer returns nil.
 //
-// If a program inserts quotes, it converts all quotes. Therefore plainer converts either all quotes or none. The result
-// mixed is true if the file also has typographic quotes. In this case, the intended quotes of new_string are unknown.
+// Such a program changes all quotes, so plainer converts either all quotes or none. The result "mixed" is true if the file
+// also has typographic quotes. In this case, nobody knows which quotes new_string should have.
 func plainer(old, ours []string) (plain *strings.Replacer, mixed bool) {
 	seen := make(map[rune]bool)
 	inserted := false // true if quotes were inserted

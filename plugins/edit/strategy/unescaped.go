@@ -11,7 +11,7 @@ import (
 // escaping is an escape syntax that a model can use in old_string by mistake.
 type escaping struct {
 	what string
-	// undo removes the escapes from a text. The result ok is false if the text is not consistently escaped.
+	// undo removes the escapes from a text. The result "ok" is false if the text is not consistently escaped.
 	undo func(string) (plain string, ok bool)
 	// The function "in" reports whether a text contains an escape of this syntax. The function "plain" reports whether a
 	// text contains a character that an escaped text cannot contain.

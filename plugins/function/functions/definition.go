@@ -15,7 +15,7 @@ import (
 // definition is the definition of a function, converted to a definition of a tool.
 type definition struct {
 	sdk.Definition
-	original string // name of the function before it was converted to a valid tool name
+	original string // name that the operator wrote; the tool name can differ, because fewer characters are valid in it
 }
 
 // written is a definition as the operator wrote it, in any of the supported forms.

@@ -25,7 +25,7 @@ import (
 // endpoint is a backend that makes an HTTP request for each call.
 type endpoint struct {
 	url     string
-	shown   string // URL without the parts that can be secret
+	shown   string // URL for messages, without the query, which can contain secrets
 	method  string
 	headers map[string]string
 	params  []string // names of the parameters in the URL
@@ -63,7 +63,8 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	}
 	e.client = &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
-			return fmt.Errorf("the endpoint redirects to %s://%s; correct url in the field block", r.URL.Scheme, r.URL.Host) // do not follow redirects, because the headers can contain secrets for the configured host
+			// Do not follow the redirect: the headers can contain secrets, which only the configured host may receive.
+			return fmt.Errorf("the endpoint redirects to %s://%s; correct url in the field block", r.URL.Scheme, r.URL.Host)
 		}
 		if len(via) > 10 {
 			return errors.New("the endpoint redirects more than 10 times")
@@ -104,7 +105,7 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // drop the URL from the error, because the URL can contain a secret
 		}
-		return nil, sdk.Errorf(tool.Unavailable, "The endpoint of the function %s, %s, cannot be reached: %w. Try again later. If the error remains, check the url and the network setting in the field's sandbox block.", d.original, e.shown, err)
+		return nil, sdk.Errorf(tool.Unavailable, "The endpoint of the function %s, %s, cannot be reached: %w. Try again later. If the error remains, check \"url\" of the function, and \"network\" in the sandbox block of its field.", d.original, e.shown, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
@@ -157,8 +158,8 @@ func kindOf(status int) tool.Kind {
 	return tool.ExecutionFailed
 }
 
-// request returns the HTTP request for a call. Arguments that are not part of the URL are sent in the body. If the
-// method has no body, these arguments are added to the query.
+// request returns the HTTP request for a call. Some arguments replace parameters in the URL. The other arguments are
+// sent in the body, or in the query if the method has no body.
 func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {

@@ -25,7 +25,8 @@ const (
 	maxMessage = 4 << 10
 )
 
-// endWait is how long the child processes of a program can keep its output open after the program has ended.
+// endWait is the time for which the plugin waits for output after a program has ended. Child processes of the program
+// can keep its output open.
 const endWait = 500 * time.Millisecond
 
 // program is a backend that runs a command for each call.

@@ -100,7 +100,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestPatience searches a text that has many false candidates at its beginning and none in the rest.
+// TestPatience searches a text that has many false candidates at its beginning and none in the rest. The machine must
+// soon stop looking for further candidates at the beginning, but it must still skip the rest.
 func TestPatience(t *testing.T) {
 	m := machine(t, `foo\d`)
 	calls, skipped := 0, 0

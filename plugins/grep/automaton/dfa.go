@@ -135,7 +135,7 @@ func (d *dfa) add(insts []int32, before side) int32 {
 	if s, ok := d.index[string(d.key)]; ok {
 		return s
 	}
-	s := int32(len(d.next)) // #nosec G115 -- little more than maxTable
+	s := int32(len(d.next)) // #nosec G115 -- the table has little more than maxTable entries
 	d.states = append(d.states, state{insts: slices.Clone(insts), before: before})
 	d.index[string(d.key)] = s
 	d.size += len(insts)

@@ -38,7 +38,7 @@ func seen(l syntax.Look) side {
 	return wordASCII
 }
 
-// This function reports whether a condition is true at a position. The arguments before and after are the flags on
+// This function reports whether a condition is true at a position. The arguments "before" and "after" are the flags on
 // the two sides of the position.
 func holds(l syntax.Look, before, after side) bool {
 	switch l {

@@ -31,7 +31,7 @@ func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
 // SkipTo lets the machine skip text in which no match begins. The callback "begin" returns the earliest position at
 // which the first match of a text can begin, or -1 if the text has no match. It also returns the number of false
-// candidates that it examined. The parameter places limits the number of examined candidates. After the limit, begin
+// candidates that it examined. The parameter "places" limits this number. When the limit is reached, the callback
 // returns the next candidate unchecked.
 func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
@@ -61,8 +61,8 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 // instructions in some milliseconds.
 const checkEvery = 1 << 20
 
-// Spend counts steps of work done by the machine or by other code on its behalf. Every checkEvery steps it checks the
-// context and returns its error.
+// Spend counts steps of work done by the machine or by other code on its behalf. Every checkEvery steps, it checks the
+// context and returns the error of the context.
 func (m *Machine) Spend(steps int) error {
 	if m.work += steps; m.work < checkEvery {
 		return nil
@@ -71,9 +71,9 @@ func (m *Machine) Spend(steps int) error {
 	return m.ctx.Err()
 }
 
-// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions of
-// the pattern can test the text before from and after to. The offsets from and to must be character boundaries. A
-// non-nil error is the error of the machine's context.
+// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions of the
+// pattern can also test the text around text[from:to]. Both offsets must be character boundaries. A non-nil error is
+// the error of the machine's context.
 func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error) {
 	if m.p.bytewise && m.p.seen != 0 {
 		// Use the nondeterministic automaton, because conditions test characters but this deterministic automaton
@@ -85,12 +85,12 @@ func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error
 }
 
 // Find returns the first match in text[from:to]. If several matches begin at the same position, it returns the one that
-// the pattern prefers. Otherwise it is like Exists.
+// the pattern prefers. In all other respects, Find works like Exists.
 func (m *Machine) Find(text []byte, from, to int) (start, end int, ok bool, err error) {
 	return m.nfa.find(m, text, from, to, false)
 }
 
-// decode returns the kind and the length of the symbol at a position. It does not read past to.
+// decode returns the kind and the length of the symbol at a position. It does not read at or after the position "to".
 func (p *Program) decode(text []byte, pos, to int) (kind uint16, n int) {
 	b := text[pos]
 	if b < utf8.RuneSelf {

@@ -60,8 +60,8 @@ func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start,
 	}
 }
 
-// advance moves the threads to the next instructions that consume a symbol. When a thread reaches a match, threads of
-// lower priority end, and advance returns the beginning of that match.
+// advance moves the threads to the next instructions that consume a symbol. If a thread reaches a match, all threads of
+// lower priority are dropped, and the result "start" is the beginning of the match.
 func (v *nfa) advance(text []byte, pos int) (start int, found bool) {
 	var before, after side
 	if v.p.seen != 0 {

@@ -1,9 +1,9 @@
-// Package automaton matches compiled patterns against bytes, in time proportional to the number of bytes for every
-// pattern. A deterministic automaton, built on demand, finds the end of the match that ends first ([Machine.Exists]). A
-// simulation of the nondeterministic automaton finds where a match begins and ends ([Machine.Find]).
+// Package automaton matches compiled patterns against bytes. For every pattern, the time is proportional to the number
+// of bytes. A deterministic automaton, built on demand, finds the end of the match that ends first ([Machine.Exists]).
+// A simulation of the nondeterministic automaton finds where a match begins and ends ([Machine.Find]).
 //
-// A program reads its text as UTF-8 characters, and bytes that are not UTF-8 match nothing. Only a pattern that names
-// bytes that are not UTF-8 is compiled to a program that reads bytes.
+// Most programs read the text as UTF-8 characters. In such a program, bytes that are not UTF-8 match nothing. A pattern
+// that can match in the middle of a character, such as a single byte, is compiled to a program that reads bytes.
 package automaton
 
 import (
@@ -17,9 +17,9 @@ import (
 type opcode uint8
 
 const (
-	opClass opcode = iota // consumes a symbol of the class and continues at out
-	opSplit               // continues at out and, with lower priority, at alt
-	opLook                // continues at out if the condition look holds
+	opClass opcode = iota // consumes a symbol of the class, then executes the instruction "out"
+	opSplit               // executes the instruction "out" and, with lower priority, the instruction "alt"
+	opLook                // executes the instruction "out" if the condition "look" is true
 	opMatch
 )
 
@@ -119,7 +119,8 @@ func (c *compiler) emit(i inst) int32 {
 	return int32(len(c.p.insts) - 1) // #nosec G115 -- at most maxInsts
 }
 
-// node compiles n to instructions that continue at next. It returns the first instruction of n.
+// node compiles the node n to instructions that continue at the instruction "next". It returns the first instruction of
+// the node.
 func (c *compiler) node(n *syntax.Node, next int32) int32 {
 	switch n.Op {
 	case syntax.OpClass:
@@ -156,7 +157,7 @@ func (c *compiler) repeat(n *syntax.Node, next int32) int32 {
 		switch {
 		case least > 0: // the last required repetition is also the first repetition of the loop
 			next, least = body, least-1
-		case nullable(sub): // compile x* as (x+)? because an empty x would otherwise lose its priority
+		case nullable(sub): // compile x* as (x+)?, because x* would otherwise not give an empty match of x its priority
 			next = c.split(body, next, n.Lazy)
 		default:
 			next = loop
@@ -233,7 +234,7 @@ func (c *compiler) intern(set syntax.Class) int32 {
 	key := make([]byte, 0, 8*len(set))
 	for _, r := range set {
 		for _, x := range [2]rune{r.Lo, r.Hi} {
-			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24)) // #nosec G115 -- the parts of a key
+			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24)) // #nosec G115 -- each byte is a part of the key
 		}
 	}
 	if i, ok := c.index[string(key)]; ok {

@@ -28,8 +28,8 @@ func utf8Sequences(set syntax.Class) [][]syntax.Range {
 	return out
 }
 
-// sequences appends the byte ranges that encode all characters from lo to hi. Each sequence begins with prefix. lo
-// and hi have the same length.
+// sequences appends the byte ranges that encode all characters from lo to hi. Each sequence begins with the ranges in
+// "prefix". The encodings "lo" and "hi" have the same length.
 func sequences(out [][]syntax.Range, prefix []syntax.Range, lo, hi []byte) [][]syntax.Range {
 	if len(lo) == 0 {
 		return append(out, prefix)

@@ -8,8 +8,8 @@ import "bytes"
 type Pair struct {
 	Distance      int
 	First, Second byte
-	// FirstOr and SecondOr are bit masks. Index ORs them to the bytes of the text before the comparison. The mask
-	// 0x20 makes a lower-case letter match its upper case too.
+	// FirstOr and SecondOr are bit masks. Before the comparison, Index ORs the bytes of the text with these masks. The
+	// mask 0x20 makes a lower-case letter match its upper case too.
 	FirstOr, SecondOr byte
 }
 

@@ -6,7 +6,8 @@ import "golang.org/x/sys/cpu"
 // occurrence of the first byte and then checks the second.
 var Fast = cpu.X86.HasAVX2
 
-// index is the implementation of Index for buffers with at least block positions.
+// index is the implementation of Index for buffers in which the pair has at least 32 possible positions; see the
+// constant "block".
 //
 //go:noescape
 func index(buf []byte, distance int, first, second, firstOr, secondOr byte) int

@@ -19,12 +19,12 @@ type segment struct {
 	taken int64 // number of bytes taken from the budget
 	// texts is sorted by the offset of the texts. A removed text leaves a nil element.
 	texts []*Text
-	// ends contains the end offset of each block. first contains the index of the first text in each block.
+	// ends[b] is the end offset of block b. first[b] is the index of the first text in block b.
 	ends, first []int
 	rows        []row // filter rows of all groups in order
 	raw         []byte
-	// partial marks the blocks that contain a fragment of a line too long for one block. special marks the blocks
-	// with a non-ASCII character that matches an ASCII letter if case is ignored.
+	// The bitmap "partial" marks the blocks that contain a fragment of a line too long for one block. The bitmap
+	// "special" marks the blocks with a non-ASCII character that matches an ASCII letter if case is ignored.
 	partial, special []uint64
 	last             filter // filter of the last block
 }
@@ -46,7 +46,7 @@ func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 		g.free(b)
 		return nil, err
 	}
-	g.rows = unsafe.Slice((*row)(unsafe.Pointer(unsafe.SliceData(g.raw))), groups*rows) // #nosec G103 -- pages, which are aligned
+	g.rows = unsafe.Slice((*row)(unsafe.Pointer(unsafe.SliceData(g.raw))), groups*rows) // #nosec G103 -- the memory consists of pages, so it is aligned
 	g.partial, g.special = make([]uint64, groups*rowWords), make([]uint64, groups*rowWords)
 	return g, nil
 }

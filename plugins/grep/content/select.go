@@ -18,9 +18,11 @@ type Part struct{ From, To int }
 
 // Selection is the set of texts that can match a [Need].
 type Selection struct {
-	all    bool // the need excludes no text, so every text can match
-	apart  bool
-	groups map[*segment][][]uint64 // bit sets of blocks for each segment: one bit set per set of literals if apart is true, otherwise one bit set
+	all   bool // the need excludes no text, so every text can match
+	apart bool
+	// groups maps each segment to bit sets of its blocks. If the field "apart" is true, there is one bit set for each set
+	// of literals. Otherwise there is only one bit set.
+	groups map[*segment][][]uint64
 }
 
 // shortest is the minimal length of a literal. The filters cannot exclude blocks by a shorter literal.
@@ -50,8 +52,8 @@ func (s *Store) Select(n Need) *Selection {
 	return sel
 }
 
-// blocks returns the blocks that can contain a literal of every set. If n.Apart is true, the result has one bit set
-// of blocks per set of literals.
+// blocks returns bitmaps of the blocks that can contain a literal of every set. If n.Apart is true, it returns a bitmap for
+// each set of literals. Otherwise it returns one bitmap.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
 	for i, set := range sets {

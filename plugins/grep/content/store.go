@@ -113,7 +113,7 @@ type Usage struct {
 	Text  int64 `json:"text"`  // text in use
 	Dead  int64 `json:"dead"`  // removed text that still takes memory
 	Index int64 `json:"index"` // filters of all texts
-	Known int64 `json:"known"` // text that was dropped although its filters are kept
+	Known int64 `json:"known"` // dropped text whose filters are kept
 }
 
 // Usage returns the current memory usage of the store.
@@ -139,7 +139,7 @@ type Appender struct {
 	open, bare *segment
 }
 
-// Add adds a text to the store. It returns nil if the memory is not even enough for the index of the text.
+// Add adds a text to the store. It returns nil if the memory is too small even for the index of the text.
 func (a *Appender) Add(owner uint32, text []byte) *Text {
 	if g := a.room(&a.open, len(text), true); g != nil {
 		return g.add(owner, text)

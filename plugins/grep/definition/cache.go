@@ -25,7 +25,7 @@ func keyOf(name string, text []byte) key {
 // entry is the cache entry of a table. A caller can keep the entry to avoid another lookup in the cache.
 type entry struct {
 	table atomic.Pointer[symbol.Table] // nil if the cache dropped the table
-	used  atomic.Bool                  // true if the table was used after the last call of age
+	used  atomic.Bool                  // true if the table was used after the last call of the method "age"
 	size  int64
 }
 
@@ -97,7 +97,8 @@ func (c *Cache) put(k key, t *symbol.Table) *entry {
 	return e
 }
 
-// age drops the unused entries of the older generation. Its used entries are kept up to a quarter of the limit.
+// age drops the unused entries of the older generation. It keeps the used entries of that generation, up to a quarter
+// of the limit.
 func (c *Cache) age() {
 	next := generation{}
 	for k, e := range c.old.entries {

@@ -21,7 +21,7 @@ func TestCache(t *testing.T) {
 	used := c.put(key{sum: 1}, oneSymbol(1))
 	first := c.put(key{sum: 2}, oneSymbol(2))
 	for i := 3; i < 500; i++ {
-		if c.put(key{sum: uint64(i)}, oneSymbol(i)) == nil { // #nosec G115 -- few
+		if c.put(key{sum: uint64(i)}, oneSymbol(i)) == nil { // #nosec G115 -- a small number
 			t.Fatalf("number %d is not kept", i)
 		}
 		if used.get() == nil {

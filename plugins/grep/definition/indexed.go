@@ -22,9 +22,9 @@ const (
 	maxHeld = 64 << 20
 )
 
-// Indexed searches the files of an indexed tree. The parameter "with" is a function that gets a snapshot for the
-// options o, passes the snapshot to its argument, and returns the error of its argument. If no snapshot exists, used is
-// false. All results come from one snapshot.
+// Indexed searches the files of an indexed tree. The parameter "with" is a function that takes a callback. It gets a
+// snapshot for the options o, passes the snapshot to the callback, and returns the error of the callback. If no
+// snapshot exists, its result "used" is false. All results come from one snapshot.
 //
 // Texts without a cached table are copied during a pass. They are parsed after the snapshot is released, because parsing
 // must not block other calls. Then another pass uses a new snapshot. The passes end when no text is left to parse.
@@ -123,7 +123,7 @@ func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	if r.pass.more.Load() {
 		return nil
 	}
-	r.later = false // do not postpone parsing: each pass would read these files from disk again
+	r.later = false // do not postpone parsing, because each further pass would read these files from disk again
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o) }, r.pass.walked.Count)
 }
 
@@ -198,9 +198,9 @@ func (r *run) show(m *Match) {
 // fillTurn limits the size in bytes of the texts that are parsed between two calls of wait.
 const fillTurn = 128 << 10
 
-// Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed, the
-// cache is full, or ctx ends. The parameter "with" has the same meaning as in [Query.Indexed]. Fill calls the function
-// "wait" before each group of files. If no snapshot exists, done is false.
+// Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed,
+// the cache is full, or ctx ends. The parameter "with" has the same meaning as in [Query.Indexed]. Fill calls the
+// function "wait" before each group of files. If no snapshot exists, the result "done" is false.
 func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {

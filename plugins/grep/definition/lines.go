@@ -30,7 +30,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	return code, strings.Join(lines, "\n")
 }
 
-// lineEnd returns the end of the line that begins at start. The end excludes the line break.
+// lineEnd returns the end of the line that begins at the offset "start". The end excludes the line break.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i

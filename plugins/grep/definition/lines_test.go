@@ -18,7 +18,7 @@ func TestAround(t *testing.T) {
 		for i, raw := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 			for offset := at; offset <= at+len(raw); offset += max(1, len(raw)) { // test the beginning and the end of the line
 				for n := range 4 {
-					code, context := around([]byte(text), symbol.Symbol{Offset: int32(offset)}, n) // #nosec G115 -- few
+					code, context := around([]byte(text), symbol.Symbol{Offset: int32(offset)}, n) // #nosec G115 -- a small number
 					want := strings.Join(lines[max(0, i-n):min(len(lines), i+n+1)], "\n")
 					if n == 0 {
 						want = ""

@@ -100,8 +100,8 @@ type run struct {
 	ctx  context.Context // context of the caller
 	// parsing is a context that ends after Query.Time or when ctx ends.
 	parsing context.Context
-	// later means that texts without a cached table are only collected while the files are read. They are parsed
-	// afterwards.
+	// If the field "later" is true, texts without a cached table are only collected while the files are read, and are
+	// parsed after that.
 	later bool
 	pass  *pass
 
@@ -109,7 +109,8 @@ type run struct {
 	// tables holds the tables that the query has parsed, even those that the cache dropped.
 	tables map[key]*symbol.Table
 	held   int64
-	// unparsed holds the texts to parse after the pass. gathered is their total size in bytes.
+	// The field "unparsed" holds the texts to parse after the pass. The field "gathered" is the total size of these
+	// texts in bytes.
 	unparsed map[key]text
 	gathered int
 }

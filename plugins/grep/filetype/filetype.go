@@ -11,7 +11,8 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 )
 
-// Each line of the table is the name of a type, ": ", and its globs separated by ", ".
+// Each line of the table consists of the name of a type, the separator ": ", and the globs of the type, which are
+// separated by ", ".
 //
 //go:embed types.txt
 var table string
@@ -39,13 +40,13 @@ func Names() []string {
 	return names
 }
 
-// synonyms maps names of languages that ripgrep does not know to types.
+// synonyms maps additional names of languages to types. The additional names are unknown to ripgrep.
 var synonyms = map[string]string{
 	"golang": "go", "javascript": "js", "jsx": "js", "tsx": "ts", "py3": "py", "rs": "rust", "rb": "ruby", "c++": "cpp", "cc": "cpp", "kt": "kotlin",
 	"yml": "yaml", "bash": "sh", "shell": "sh", "text": "txt", "htm": "html", "pl": "perl", "ex": "elixir", "objective-c": "objc", "dockerfile": "docker", "makefile": "make",
 }
 
-// Find returns the type with that name. Upper and lower case are equal. If the name is unknown, ok is false.
+// Find returns the type with that name. It ignores the case of the name. If the name is unknown, ok is false.
 func Find(name string) (t *Type, ok bool) {
 	name = strings.ToLower(name)
 	list, ok := types()[name]

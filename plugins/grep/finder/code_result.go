@@ -54,7 +54,7 @@ type codePrinter struct {
 	in      codeArgs
 	maxLine int
 	lines   []string
-	// grouped is true if the matches have different ranks. Then each group of matches with the same rank has a
+	// grouped is true if the matches have different ranks. In this case, each group of matches with the same rank has a
 	// heading.
 	grouped bool
 	rank    string

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This method calls the tool code_query and expects success. The result text excludes the notes, which are returned
+// This method calls the tool code_query and expects success. The result "text" excludes the notes, which are returned
 // separately.
 func (h *host) code(a args) (text, notes string, d codeData) {
 	h.t.Helper()
@@ -146,7 +146,8 @@ func TestCodeFresh(t *testing.T) {
 	}
 }
 
-// TestCodeHostile searches a tree with files that the parsers cannot handle.
+// TestCodeHostile searches a tree with files that the parsers cannot handle. The query must still find the declarations
+// in the other files, and the notes must mention the unparsed files.
 func TestCodeHostile(t *testing.T) {
 	h := newHost(t, "good.go=package p\n\nfunc Wanted() {}\n", "good.py=def Wanted(): pass\n")
 	const deep = 3_000

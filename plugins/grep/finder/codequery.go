@@ -67,7 +67,7 @@ type codeProblem struct {
 type codeMatch struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Column is the start of the name in bytes from 1.
+	// Column is the start of the name in the line, in bytes, counted from 1.
 	Column    int    `json:"column"`
 	EndLine   int    `json:"end_line"`
 	Kind      string `json:"kind"`

@@ -22,7 +22,7 @@ import (
 )
 
 // fdQuery returns the arguments with which fd finds the same files as glob. fd differs in two points: it matches a glob
-// with a slash against absolute paths, and without a type it finds everything.
+// with a slash against absolute paths. If no type is given, it finds entries of all types.
 func (h *host) fdQuery(a args, hidden bool) []string {
 	pattern, _ := a["pattern"].(string)
 	out := []string{"--glob", "--full-path", "--case-sensitive", "--color=never", "--print0", "--threads=1"}
@@ -40,7 +40,7 @@ func (h *host) fdQuery(a args, hidden bool) []string {
 	}
 	start, _ := a["path"].(string)
 	dir, rest := locate.Split(pattern)
-	start = path.Join(".", start, dir) // the tool searches a directory that the glob begins with, even if the directory is ignored
+	start = path.Join(".", start, dir) // the glob begins with this directory, so the tool searches it even if it is ignored
 	if info, err := os.Stat(h.path(start)); err != nil || !info.IsDir() {
 		start, rest = ".", pattern // fd fails if the directory does not exist
 	}
@@ -59,8 +59,8 @@ func escapeGlob(path string) string {
 	return b.String()
 }
 
-// fdFinds returns the sorted absolute paths that fd finds. If an element of the pattern begins with a dot, fd must find
-// all hidden files. In that case, fdFinds omits files with a hidden element that the pattern does not match.
+// fdFinds returns the sorted absolute paths that fd finds. If an element of the pattern begins with a dot, fdFinds lets
+// fd find all hidden files, and then omits files with a hidden element that the pattern does not match.
 func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {
 	h.t.Helper()
 	hidden := a["hidden"] == true

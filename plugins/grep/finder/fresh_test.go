@@ -196,7 +196,7 @@ func staysFresh(t *testing.T, do func(*host)) {
 	}
 }
 
-// This function returns the path of a hard link to shared.txt outside of the root.
+// This function returns the path of a file outside of the root. The file is a hard link to shared.txt.
 func outside(h *host) string { return filepath.Join(filepath.Dir(h.cwd), "outside.txt") }
 
 func appendTo(h *host, name, content string) {

@@ -108,14 +108,15 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 	return res, nil
 }
 
-// named reports whether the missing directory at path comes from the pattern, not from the argument. In this case,
-// the pattern has no matches, which is not an error.
+// named reports whether the path of a missing place comes from the pattern and not only from the argument "path" of the
+// call. In this case, the pattern has no matches, which is not an error.
 func (p *place) named(path string) bool {
 	base, err := at(p.call, path)
 	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()
 }
 
-// beneath returns the path of the directory with which a pattern begins. A relative directory is relative to path.
+// beneath returns the path of the directory "dir", with which a pattern begins. If dir is relative, it is relative to
+// the argument "path".
 func beneath(path, dir string) string {
 	switch {
 	case dir == "":

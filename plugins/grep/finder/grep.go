@@ -59,7 +59,7 @@ type rareArgs struct {
 	PCRE2             bool     `json:"pcre2,omitempty" default:"false" rare:"true" jsonschema:"Not available: for lookaround and backreferences, run grep -P with bash."`
 }
 
-// check refuses options that are not available together.
+// check returns an error if the call combines options that exclude each other.
 func (in *grepArgs) check(crossing bool) error {
 	switch {
 	case in.InvertMatch && in.OnlyMatching:
@@ -72,7 +72,7 @@ func (in *grepArgs) check(crossing bool) error {
 	return nil
 }
 
-// mode returns the output mode. The rare options have modes of their own.
+// mode returns the output mode. The options count_matches and files_without_match override the argument output_mode.
 func (in *grepArgs) mode() string {
 	switch {
 	case in.CountMatches:
@@ -117,7 +117,7 @@ type grepData struct {
 type grepMatch struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Column is the start of the match in the line, in bytes from 1.
+	// Column is the start of the match in the line, in bytes, counted from 1.
 	Column int `json:"column"`
 	// Text is the text of the line. If the match spans several lines, it contains line breaks.
 	Text string `json:"text"`

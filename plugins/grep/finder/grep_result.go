@@ -54,7 +54,8 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder, maxLine int) 
 	}
 }
 
-// totalResults returns the total number of results. It counts the same unit as the arguments offset and head_limit.
+// totalResults returns the total number of results: matches in the output mode "content", and files in all other modes.
+// The arguments offset and head_limit use the same unit.
 func totalResults(in grepArgs, a *query.Answer) int {
 	if in.OutputMode == "content" {
 		return a.Total

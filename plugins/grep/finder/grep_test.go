@@ -300,15 +300,15 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestRulesBehindLinks checks ignore files that are links. A link to a file inside the root is read. A link to a
-// file outside of the root is ignored.
+// TestRulesBehindLinks checks ignore files that are links. The tool must read a link to a file inside the root, and
+// ignore a link to a file outside of the root.
 func TestRulesBehindLinks(t *testing.T) {
 	outside := newHost(t, "rules=*.a\n")
 	h := newHost(t, "x.a=needle", "x.b=needle", "sub/x.b=needle", ".ignore -> "+outside.path("rules"), "sub/.ignore -> ../inside", "inside=*.b\n")
 	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "x.a:1:needle\nx.b:1:needle" {
 		t.Errorf("%q", text)
 	}
-	// The exclude file of a work tree is also ignored if its repository is outside of the root.
+	// The tool must also ignore the exclude file of a work tree if the repository is outside of the root.
 	outside.add("repo/info/exclude=*.a\n")
 	outside.add("repo/wt/commondir=..\n")
 	h = newHost(t, "x.a=needle", ".git=gitdir: "+outside.path("repo/wt"))
@@ -334,7 +334,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestWhileFilesComeAndGo searches a tree in which files are created and removed during the search.
+// TestWhileFilesComeAndGo checks that searches succeed and find all lasting files while other files are created and
+// removed.
 func TestWhileFilesComeAndGo(t *testing.T) {
 	h := newHost(t, "stays/a=needle")
 	stop := make(chan struct{})

@@ -52,7 +52,8 @@ func ownHome(t *testing.T) (home string) {
 	return home
 }
 
-// schemas returns the argument schemas of the tools, which are the same for each finder.
+// schemas returns the JSON schemas of the tools' arguments, indexed by the name of the tool. All finders share them,
+// because they have the same tools.
 var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
 	p, err := sdk.New(Plugin())
 	if err != nil {

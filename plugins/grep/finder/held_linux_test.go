@@ -12,7 +12,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// TestHeldOpen replaces directories that an index can hold open, and checks the answers after the replacement.
+// TestHeldOpen replaces, moves or changes directories that an index may hold open. It checks that later answers equal
+// those of a search of the disk.
 func TestHeldOpen(t *testing.T) {
 	rename := func(from, to string) func(*host) {
 		return func(h *host) { must(h.t, os.Rename(h.path(from), h.path(to))) }

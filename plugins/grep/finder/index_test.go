@@ -18,7 +18,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOverflow makes more changes at once than the kernel can report.
+// TestOverflow makes more changes at once than the kernel can report. The index must notice the lost events and return
+// correct answers.
 func TestOverflow(t *testing.T) {
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
@@ -136,7 +137,8 @@ func TestDeletedWhileSearched(t *testing.T) {
 	agree(t, "afterwards", hosts)
 }
 
-// TestOddFiles searches a tree that contains files of special types.
+// TestOddFiles checks that an index and the disk return the same answers for a tree with special files, loops of links
+// and unreadable files.
 func TestOddFiles(t *testing.T) {
 	h := newHost(t, "a.txt=needle\n", "loop/x=needle\n", "loop/up -> ..", "loop/self -> self", "deep/x=needle\n", "secret=needle\n", "locked/x=needle\n")
 	must(t, unix.Mkfifo(h.path("fifo"), 0o600))
@@ -163,7 +165,8 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile searches a file that is too large for the index. Then it shrinks the file and searches again.
+// TestLargeFile checks that a search finds text in a file that is too large for the index, also after the file has
+// shrunk.
 func TestLargeFile(t *testing.T) {
 	h := newHost(t, "a.txt=needle\n")
 	f, err := os.Create(h.path("large.txt"))
@@ -216,7 +219,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// TestHealth checks the reported state, memory and freshness of indexes.
+// TestHealth checks the state, memory and freshness that the health report contains for each index.
 func TestHealth(t *testing.T) {
 	h := newHost(t, "a/b.txt=needle\n", "node/x=1")
 	for way, freshness := range map[string]string{"events": "events", "stat": "stat"} {

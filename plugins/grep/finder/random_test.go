@@ -93,7 +93,7 @@ func randomTree(r *rand.Rand) []string {
 	return out
 }
 
-// edit makes one random change to the tree. The possible changes are changes that occur in practice.
+// edit makes one random change to the tree. It makes only changes of kinds that occur in practice.
 func (h *host) edit(r *rand.Rand, tree []string) {
 	h.t.Helper()
 	name, _, _ := strings.Cut(pick(r, tree...), "=")

@@ -8,8 +8,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestRareOptions checks the options of ripgrep that the definition for models omits (F5). TestOracleRareOptions
-// compares these options with ripgrep.
+// TestRareOptions checks the results of options of ripgrep that the definition for models omits (F5).
 func TestRareOptions(t *testing.T) {
 	h := newHost(t, "a.txt=one two one\ntwo\none\n", "b.TXT=three\n", "bin.dat=x\x00one\n", "sub/c.txt=one "+strings.Repeat("x", 300), "link -> sub")
 	for _, tc := range []struct {

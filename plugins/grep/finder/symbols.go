@@ -28,7 +28,7 @@ type symbols struct {
 }
 
 const (
-	// symbolsShare defines the memory limit for declarations: the memory limit of the indexes is divided by
+	// symbolsShare determines the memory limit for declarations, which is the memory limit of the indexes divided by
 	// symbolsShare.
 	symbolsShare = 8
 	// parsersHeap is the approximate memory of the parsers in bytes.

@@ -34,7 +34,7 @@ func KindOf(f *os.File) Kind {
 	case err != nil, synthetic[t]:
 		return NotKnown
 	case t == unix.OVERLAYFS_SUPER_MAGIC && inBranch(f):
-		return Layered // the kernel reports no changes of the workspace below a branch
+		return Layered // the workspace is the layer below the branch, and the kernel does not report changes in the workspace
 	case local[t]:
 		return Watched
 	}

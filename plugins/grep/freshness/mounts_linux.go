@@ -13,7 +13,7 @@ import (
 
 // Mounts detects mounts and unmounts above and below a directory. It is not safe for concurrent use.
 type Mounts struct {
-	fd   int // becomes ready with POLLPRI after a mount; not registered with Go's poller
+	fd   int // descriptor of mountInfo; poll returns POLLPRI for it after a mount or unmount
 	root string
 	here string // the last known mounts above and below the root
 }

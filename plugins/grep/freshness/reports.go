@@ -31,8 +31,8 @@ func (r *Reports) Add(i tool.Invalidation) {
 	}
 }
 
-// Subscribe returns the queue of an index, which receives the reports from now on. Nil means that the host reports no
-// changes in the directory.
+// Subscribe returns a queue for the index of a directory. The queue receives all later reports. If the host reports no
+// changes in the directory, the result is nil.
 func (r *Reports) Subscribe(dir string) *Reported {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *Reports) Subscribe(dir string) *Reported {
 	return q
 }
 
-// maxReported is the maximum number of paths in a queue. If there are more, everything counts as changed.
+// maxReported is the maximum number of paths in a queue. If more paths are reported, all files count as changed.
 const maxReported = 1 << 16
 
 // Reported is the queue of the reports for one index.
@@ -68,7 +68,8 @@ func (q *Reported) add(i tool.Invalidation) {
 	}
 }
 
-// Drain calls a function for each reported path since the last call of Drain. If all is true, everything can have changed.
+// Drain calls a function for each reported path since the last call of Drain. If the result "all" is true, every file
+// can have changed.
 func (q *Reported) Drain(handle func(path string)) (all bool) {
 	q.mu.Lock()
 	paths, all := q.paths, q.all

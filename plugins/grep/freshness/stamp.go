@@ -40,7 +40,7 @@ const (
 	NetworkSlack = Slack(5 * time.Second)
 )
 
-// Settled reports whether every change after the time read would have changed the stamp. The caller must get read
-// from [Now] before it reads the file. Settled compares the change time, because programs cannot set the change
+// Settled reports whether every change after the time "read" would have changed the stamp. The caller must get this
+// time from [Now] before it reads the file. Settled compares the change time, because programs cannot set the change
 // time.
 func (s Stamp) Settled(read int64, slack Slack) bool { return s.Change < read-int64(slack) }

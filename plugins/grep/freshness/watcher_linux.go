@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher receives change notifications for directories. The kernel queues an event before the system call that makes
-// the change returns. Therefore [Watcher.Drain] returns all changes made before the call of Drain. A Watcher is not safe
-// for concurrent use.
+// Watcher receives change notifications for directories. If a system call makes a change, the kernel queues the event
+// before the call returns. Therefore [Watcher.Drain] returns all changes made before the call of Drain. A Watcher is
+// not safe for concurrent use.
 type Watcher struct {
 	fd  int
 	buf []byte
@@ -60,8 +60,8 @@ func (w *Watcher) Add(dir *os.File) (int32, error) {
 // Remove ends the watch with that ID.
 func (w *Watcher) Remove(id int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(id)) } // #nosec G115 -- as above
 
-// Drain calls the function handle for each event since the last call of Drain. If lost is true, the kernel dropped
-// events because there were too many. In this case, the caller must check everything again.
+// Drain calls the function "handle" for each event since the last call of Drain. If the result "lost" is true, the
+// kernel dropped events because there were too many. In this case, the caller must check everything again.
 func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 	for {
 		n, err := unix.Read(w.fd, w.buf)

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Watcher is not supported on this system, on which changes are detected by stat.
+// Watcher is not supported on this system. Instead, changes are detected by stat.
 type Watcher struct{}
 
 // NewWatcher returns [errors.ErrUnsupported].

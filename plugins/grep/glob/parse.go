@@ -41,8 +41,8 @@ type parser struct {
 	pos  int
 	opts Options
 	// branches is a stack of token lists. The bottom list belongs to the whole glob. The other lists belong to the
-	// alternatives in unclosed braces. The field "open" holds, for each unclosed "{", the length of branches before the
-	// "{".
+	// alternatives in unclosed braces. For each unclosed "{", the field "open" holds the number of lists that the stack
+	// had before the "{".
 	branches []tokens
 	open     []int
 	// unclosed is true if the parser has found a "[" without "]". In this case, every later "[" also lacks its "]".

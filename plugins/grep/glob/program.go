@@ -17,7 +17,7 @@ type program struct {
 	shell  bool
 }
 
-// state consumes one byte of the set "bytes" and continues at state out.
+// state consumes one byte of the set "bytes". The next state is the state with the number "out".
 type state struct {
 	bytes  *[4]uint64 // nil means that the state consumes no byte: it accepts or has only epsilon transitions
 	out    int
@@ -74,7 +74,7 @@ func (p *program) loop(b *[4]uint64, next int) int {
 	return s
 }
 
-// sequence compiles a list of tokens from last to first. The last token continues at next.
+// sequence compiles a list of tokens from last to first. The state after the last token is the argument "next".
 func (p *program) sequence(toks tokens, next int) int {
 	for i := len(toks) - 1; i >= 0; i-- {
 		next = p.token(toks[i], next)

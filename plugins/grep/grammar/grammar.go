@@ -84,8 +84,8 @@ type effort struct {
 
 type effortKey struct{}
 
-// The parser calls the host function "stop" every hundred steps. Normal text needs less than 0.01 of these calls and
-// less than a microsecond per byte.
+// The parser calls the host function "stop" every hundred steps. For each byte of normal text, the parser needs less
+// than 0.01 of these calls and less than a microsecond.
 const (
 	leastEffort, effortPerByte = 1_000, 0.05
 	leastTime, timePerByte     = 3 * time.Second, 10 * time.Microsecond
@@ -140,8 +140,9 @@ type parser struct {
 	nodes        api.Function
 }
 
-// Parse parses a text with the grammar of the named language. It passes the tree to the callback use. The tree is
-// invalid after use returns. The error is the error of ctx, [ErrEffort], [ErrTooLarge], or an error of the grammar.
+// Parse parses a text with the grammar of the named language. It passes the tree to the callback "use". The tree is
+// invalid after the callback returns. The error is the error of ctx, [ErrEffort], [ErrTooLarge], or an error of the
+// grammar.
 func (s *Set) Parse(ctx context.Context, name string, text []byte, use func(*Tree)) error {
 	if len(text) > MaxText {
 		return ErrTooLarge
@@ -256,7 +257,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	}
 	n, err := p.parse.Call(ctx)
 	if err != nil {
-		if p.module.Memory().Size() > maxMemory/2 { // a parser that runs out of memory traps
+		if p.module.Memory().Size() > maxMemory/2 { // if the memory is exhausted, the parser ends with a trap
 			return nil, ErrTooLarge
 		}
 		return nil, fmt.Errorf("grammar: the parser failed: %w", err)

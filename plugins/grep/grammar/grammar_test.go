@@ -76,7 +76,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that for any text, the parser returns an error or a tree of properly nested nodes.
+// FuzzParse checks that for any text, the parser returns either an error or a tree of properly nested nodes.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"def f(): pass", "const x = `${1}`;", "fn f<'a>() {}", "class A<T> {};", "#define X(a) a\nint f(void) { }", "<a>{b}</a>"} {
 		f.Add(uint8(0), text)

@@ -37,7 +37,7 @@ type Content struct {
 	Repository          bool // .git or .jj
 }
 
-// NewDir returns the rules of the directory with the given absolute path. The argument parent contains the rules of
+// NewDir returns the rules of the directory with the given absolute path. The argument "parent" contains the rules of
 // the directory above, or nil at the top.
 func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 	if parent != nil && has == (Content{}) {

@@ -10,8 +10,8 @@ import (
 
 var excludesFile = regexp.MustCompile(`(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$`)
 
-// GlobalPath returns the path of git's global excludes file. The file possibly does not exist. The path is the value
-// of core.excludesFile in the user's git configuration, or git's default. If the default is also unknown, GlobalPath
+// GlobalPath returns the path of git's global excludes file. The file need not exist. The path is the value of
+// core.excludesFile in the user's git configuration, or git's default. If the default is also unknown, GlobalPath
 // returns "". The usual arguments are [os.Getenv] and [os.ReadFile]; tests pass replacements.
 func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) string {
 	home, config := getenv("HOME"), getenv("XDG_CONFIG_HOME")

@@ -28,9 +28,9 @@ const (
 // use.
 type Rules struct {
 	rules []rule
-	// byName and byExt are indexes of the rules that depend only on the last element of a path. Most rules depend
-	// only on it. The map values are indices into rules, in ascending order. rest contains the indices of all other
-	// rules.
+	// byName and byExt are indexes of the rules that depend only on the last element of a path, which most rules do.
+	// The map values are indices into the slice "rules", in ascending order. The slice "rest" contains the indices of
+	// all other rules.
 	byName map[string][]int
 	byExt  map[string][]int
 	rest   []int

@@ -17,7 +17,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
 	case full:
 		return x.all(x.root, nil)
-	case len(x.byStat) == x.dirs: // all directories in tree order: the kernel caches directories in this order, so comparing is fastest
+	case len(x.byStat) == x.dirs: // no directory has a watch: use the order of the tree, because the kernel caches directories in this order
 		return x.around(under)
 	}
 	var out []*dir
@@ -79,7 +79,7 @@ func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 // part is a range of the entries in a directory. A worker compares one part at a time.
 type part struct {
 	d        *dir
-	from, to int // indices of the first entry and after the last entry in d
+	from, to int // the entries of the part are d.entries[from:to]
 }
 
 // manyDirs is the number of directories from which a second processor saves more time than it costs.
@@ -88,9 +88,9 @@ const manyDirs = 64
 // partSize is the maximum number of entries in a part. Larger directories are divided into several parts.
 const partSize = 1024
 
-// compare compares directories and their wanted files with the disk. A nil wanted means that all files are wanted.
-// It returns the directories that must be relisted. It adds the files that must be read again to the list of pending
-// files.
+// compare compares directories and their wanted files with the disk. If the argument "wanted" is nil, all files are
+// wanted. It returns the directories that must be relisted. It adds the files that must be read again to the list of
+// pending files.
 func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	if len(dirs) == 0 {
 		return nil
@@ -137,8 +137,8 @@ type comparison struct {
 	x      *Index
 	wanted *view
 	stamp  walk.Stamper
-	// changed contains the directories with changed entries or rules. stale contains the files that must be read
-	// again.
+	// The field "changed" contains the directories with changed entries or rules. The field "stale" contains the files
+	// that must be read again.
 	changed []*dir
 	stale   []*file
 }

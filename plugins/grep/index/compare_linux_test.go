@@ -78,7 +78,7 @@ func TestPartsOfADirectory(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d", i)), []byte("x"), 0o600))
 	}
 	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // wait, because young files are always read again
-	handle, err := os.Open(root)                        // #nosec G304 -- the test's
+	handle, err := os.Open(root)                        // #nosec G304 -- a path of the test
 	must(t, err)
 	s := NewSet(Options{Memory: 1 << 20, Freshness: ByStat})
 	defer s.Close()

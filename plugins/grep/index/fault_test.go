@@ -77,14 +77,15 @@ func (f *faultyTree) refused(why string) {
 	}
 }
 
-// TestFaultWhileBuilding causes a panic while the index is built. Calls must work without an index.
+// TestFaultWhileBuilding causes a panic while the index is built. Later calls must work without the index.
 func TestFaultWhileBuilding(t *testing.T) {
 	f := newFaultyTree(t, func(string) ([]byte, error) { panic("ouch") })
 	f.ask()
 	f.refused("ouch")
 }
 
-// TestFaultLater causes panics in the goroutine that updates the index and in the goroutine of a call.
+// TestFaultLater causes a panic in the goroutine that updates the index, or in the goroutine of a call. Later calls
+// must work without the index.
 func TestFaultLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(x *Index)
@@ -110,7 +111,7 @@ func TestFaultLater(t *testing.T) {
 	}
 }
 
-// TestFaultInAudit causes a panic in an audit. The next call must stop using the index.
+// TestFaultInAudit causes a panic in an audit. Later calls must work without the index.
 func TestFaultInAudit(t *testing.T) {
 	f := newFaultyTree(t, os.ReadFile)
 	f.ask()

@@ -10,16 +10,16 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// If the index compares a directory for each call, it holds the directory open to avoid opening it each time. An
-// open directory is outdated if another directory now has its path. There are two causes. First, the entries of a
-// directory above it change, which also changes the stamp of that upper directory. Second, a file system is mounted,
-// which Index.mounts detects. If the entries of a directory change, [Index.keepDir] checks whether the directories
-// below it are still the same.
+// If the index compares a directory for each call, it holds the directory open to avoid opening it each time. An open
+// directory is outdated if another directory now has its path. There are two causes. First, the entries of a directory
+// above the open directory change, which also changes the stamp of that upper directory. Second, a file system is
+// mounted, which Index.mounts detects. If the entries of a directory change, [Index.keepDir] checks whether its
+// subdirectories are still the same.
 
 // descriptors limits the number of directories that all indexes together hold open.
 type descriptors struct{ left atomic.Int64 }
 
-// newDescriptors returns a limit of a quarter of the files that the process can open. The other files are for calls.
+// newDescriptors returns a limit of a quarter of the files that the process can open. The rest is reserved for calls.
 func newDescriptors() *descriptors {
 	const most = 1 << 14 // limit the number, because each open directory takes kernel memory
 	var d descriptors
@@ -53,9 +53,9 @@ func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 // keepOpen tries to hold an opened directory open, and reports whether it succeeded. The directory must be the one
 // that was listed.
 //
-// It does not hold directories of a network file system open, because such a file system possibly asks its server
-// only when a directory is opened. It does not hold directories on other mounts open, because these mounts could
-// then not be unmounted.
+// It does not hold directories of a network file system open, because such a file system may ask its server for changes
+// only when a directory is opened. Nor does it hold directories of other mounted file systems open, because an open
+// directory prevents unmounting.
 func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || len(d.entries) > partSize {
 		return false

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// heldTree returns an index that holds all directories of a new tree open. The function interrupt is called when the
+// heldTree returns an index that holds all directories of a new tree open. The function "interrupt" is called when the
 // index reads an ignore file that is a symbolic link.
 func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x *Index, s *Set, root string) {
 	t.Helper()
@@ -23,7 +23,7 @@ func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o777))
 	}
 	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // wait, because an index does not hold young directories open
-	handle, err := os.Open(root)                        // #nosec G304 -- the test's
+	handle, err := os.Open(root)                        // #nosec G304 -- a path of the test
 	must(t, err)
 	o.Memory = 1 << 20
 	s = NewSet(o)
@@ -67,8 +67,8 @@ func openFiles(t *testing.T) int {
 	return len(names)
 }
 
-// TestDescriptorsAreBounded checks that an index does not exceed the limit of directories held open. It must still
-// compare the other directories.
+// TestDescriptorsAreBounded checks that an index does not exceed the limit of directories held open. It must still find
+// changes in the directories that it does not hold open.
 func TestDescriptorsAreBounded(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b", "c")
 	x.releaseAll()
@@ -131,7 +131,8 @@ func TestRemovedIsNotHeld(t *testing.T) {
 	x.close()
 }
 
-// TestWatchEnds ends the watch of a directory without another event. The directory must then be compared.
+// TestWatchEnds ends the watch of a directory without another event. The index must still find a change in the
+// directory.
 func TestWatchEnds(t *testing.T) {
 	x, _, root := heldTree(t, Options{}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -144,8 +145,8 @@ func TestWatchEnds(t *testing.T) {
 	x.close()
 }
 
-// TestOtherMountsAreNotHeld mounts a directory in the tree. The directory must be compared, and it must still be
-// possible to unmount it.
+// TestOtherMountsAreNotHeld mounts a file system on a directory of the tree. The index must find the mounted
+// directories but not hold them open. Otherwise they could not be unmounted.
 func TestOtherMountsAreNotHeld(t *testing.T) {
 	from := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(from, "in"), 0o777))

@@ -1,24 +1,24 @@
 // Package index implements the index of a tree. The index contains the files of the tree, the verdicts
 // of ignore rules on them, and their text. It is built in the background and updated before each use.
 //
-// The index contains the directories that a call without options visits, and the files in them. It does
-// not contain ignored and hidden directories, the text of very large files, or unreadable files. Calls
-// that need those read the disk. Therefore the index can be incomplete, but its content must be valid.
-// [Index.sync] makes the content valid in these steps:
+// The index contains the directories that a call without options visits, and the files in them. It does not contain
+// ignored and hidden directories, the text of very large files, or unreadable files. If a call needs any of these, it
+// reads the disk. Therefore the index can be incomplete, but its content must be valid. [Index.sync] makes the content
+// valid in these steps:
 //
-//   - It applies the events of the watched directories. The kernel queues an event before the system call
-//     that causes the event returns. In a branch of the workspace, it also applies the host's reports of
-//     changes, because the kernel does not report changes of the workspace below the branch.
-//   - It compares directories without a watch. Directories have no watch on a network file system, or if
-//     the system allows no more watches. If events were lost, it compares all directories.
+//   - It applies the events of the watched directories. If a system call causes an event, the kernel queues the event
+//     before the call returns. In a branch of the workspace, the step also applies the host's reports of changes,
+//     because the kernel does not report changes of the workspace, which is the layer below the branch.
+//   - It compares directories without a watch. Directories on a network file system have no watch. Other directories
+//     have no watch if the system allows no more watches. If events were lost, it compares all directories.
 //   - It compares files that have hard links elsewhere, and ignore files outside of the indexed
 //     directories.
 //   - It rereads files that a program has written and not closed, because stores through a memory
 //     mapping cause no event.
 //
-// Two kinds of changes are detected late. First, a store through a memory mapping of a file that was not
-// written otherwise is detected when the mapping ends. Second, a write through a new hard link outside of
-// the tree is detected by the next audit if the file had only one name before.
+// Two kinds of changes are detected late. First, if a file is changed only by stores through a memory mapping, the
+// change is detected when the mapping ends. Second, if a file with only one name gets a second hard link outside of the
+// tree, a write through this link is detected by the next audit.
 package index
 
 import (
@@ -51,20 +51,21 @@ type Index struct {
 	// readRule is a function that reads an ignore file outside of the indexed directories.
 	readRule func(path string) ([]byte, error)
 
-	files   []*file // all indexed files; the index in the slice is file.id
+	files   []*file // all indexed files; the ID of a file is its index in this slice
 	free    []uint32
 	pending []*file
 	watches map[int32][]*dir
 	byStat  map[*dir]struct{} // directories without a watch
-	// mostWatches is the maximum number of watched directories. refused is the error of the last watch that could
-	// not be added.
+	// mostWatches is the maximum number of watched directories. The field "refused" is the error of the last failed
+	// attempt to add a watch.
 	mostWatches int
 	refused     error
 	linked      map[*file]struct{}
 	writing     map[*file]struct{}
 	outside     []looked
 	above       *ignore.Dir // rules of the directories above the root
-	// aboveDir is the key in the map outside for all directories above the root.
+	// aboveDir stands for all directories above the root. The slice "outside" refers to it for the ignore files in
+	// these directories.
 	aboveDir dir
 	newLinks []*file
 	dirty    map[*dir]map[string]change
@@ -75,7 +76,7 @@ type Index struct {
 	generation    uint64
 	changed       bool // true if the index has changed since the current generation began
 
-	// failed is the error because of which the index was closed. It is nil if no error occurred.
+	// failed is the error that caused the index to be closed. It is nil if no error occurred.
 	failed error
 
 	viewsMu sync.Mutex

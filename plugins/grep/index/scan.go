@@ -65,7 +65,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 }
 
 // kindOf returns the method that detects changes in a directory. In a layered directory, the reports of the host are
-// necessary besides the kernel's notifications.
+// necessary in addition to the kernel's notifications.
 func (x *Index) kindOf(f *os.File) freshness.Kind {
 	switch kind := freshness.KindOf(f); {
 	case kind != freshness.Layered:
@@ -261,8 +261,8 @@ func (x *Index) refresh(d *dir, f *os.File, name string) error {
 		x.changed = true
 	}
 	x.changed = x.changed || e.kind.IsDir() || d.entries[i].kind != kind
-	// Set the entry before the call of place. The list of entries must be valid while place reads the directories
-	// below.
+	// Set the entry before the call of x.place, because the list of entries must be valid while that method reads the
+	// directories below.
 	d.entries[i] = entry{path: e.path, in: d, kind: kind}
 	if err := x.place(&e, false); err != nil {
 		return err

@@ -94,8 +94,8 @@ type Tree struct {
 	set  *Set
 	path string
 	key  string
-	// open is a function that opens the directory. readRule is a function that reads an ignore file outside of the
-	// directory.
+	// The field "open" is a function that opens the directory. The field "readRule" is a function that reads an ignore
+	// file outside of the directory.
 	open     func() (*os.File, error)
 	readRule func(string) ([]byte, error)
 	scans    atomic.Int64 // number of calls that currently search the disk
@@ -109,8 +109,8 @@ type Tree struct {
 	retry time.Time
 }
 
-// Tree returns the tree at an absolute path. The key contains the roots that the caller is allowed to access.
-// Callers with different roots get different trees. The functions open and readRule are called in the background.
+// Tree returns the tree at an absolute path. The key contains the roots that the caller is allowed to access. Callers
+// with different roots get different trees. The functions "open" and "readRule" are called in the background.
 func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule func(string) ([]byte, error)) *Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ const (
 )
 
 // faulty marks the tree as permanently refused if err is a panic, because the same files would cause the same panic
-// again. Searches of a refused tree read the disk. faulty returns whether it marked the tree. The caller must hold
+// again. Searches of a refused tree read the disk. faulty reports whether it marked the tree. The caller must hold
 // t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
@@ -271,7 +271,7 @@ func (t *Tree) build() {
 // would spend its time collecting garbage.
 func (s *Set) limitHeap(entries int) {
 	const base, perEntry, percent = 96 << 20, 1 << 10, 200
-	if entries > 1000 { // collect garbage only after a large index, because a small one leaves little garbage
+	if entries > 1000 { // building a smaller index leaves little garbage
 		debug.FreeOSMemory()
 	}
 	s.entries.Add(int64(entries))

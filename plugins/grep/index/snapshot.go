@@ -69,7 +69,7 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		case !narrowed || x.generation == generation:
 			return nil
 		}
-		x.mu.RUnlock() // another call has changed the index, so the compared files may not be the requested files
+		x.mu.RUnlock() // another call has changed the index, so this call can want files that were not compared
 	}
 }
 
@@ -243,9 +243,9 @@ func (t Text) Parts() []content.Part {
 	return t.selected.Parts(t.e.file.text)
 }
 
-// Candidates calls the function "text" for each text in memory that can match the need. It calls the function "disk" for
-// each other file that can match. Several goroutines make these calls, roughly in the order of paths. Candidates stops
-// when a call returns false.
+// Candidates calls the function "text" for each text in memory that can match the need. It calls the function "disk"
+// for each other file that can match. Several goroutines make these calls, roughly in the order of paths. When a call
+// returns false, the iteration ends.
 func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
 	v := s.v
 	sel := s.x.store.Select(need)
@@ -253,7 +253,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
 	n := 0
 	const few = 8
-	if sel.All() || v.texts < len(s.x.files)/few { // checking each text of the view is faster
+	if sel.All() || v.texts < len(s.x.files)/few { // faster than visiting all selected texts of the index
 		for i, e := range v.items {
 			if e.file != nil && e.file.kind == textFile && sel.Has(e.file.text) {
 				mark(int32(i)) // #nosec G115 -- at most maxEntries
@@ -312,7 +312,7 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 }
 
 // Trees calls the function "do" with each directory that is not indexed. The function must walk the directory with the
-// options of the call. If a directory cannot be opened, Trees calls the function failed with the error.
+// options of the call. If a directory cannot be opened, Trees calls the function "failed" with the error.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {
 		rel := e.name()

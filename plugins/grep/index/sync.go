@@ -23,7 +23,7 @@ type change struct {
 	entries bool // true if the entry was created or removed
 	content bool // content: the file was written or closed; open: the file was written and is not closed yet
 	open    bool
-	below   bool // everything below the entry was possibly changed, too
+	below   bool // everything below the entry may have changed, too
 }
 
 // sync applies the changes since the last call of sync. Afterwards the index is valid for calls that search the
@@ -72,7 +72,7 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 		}
 	}
 	x.load()
-	if x.stopped() { // the files are possibly not all loaded
+	if x.stopped() { // loading the files may have stopped early
 		return errStale
 	}
 	if x.changed {
@@ -95,7 +95,7 @@ func (x *Index) note(e freshness.Event) {
 		case e.Gone:
 			x.gone = x.gone || d == x.root
 		case e.Name == "":
-			x.gone = x.gone || d == x.root // permissions changed; the root has no parent that could get an event
+			x.gone = x.gone || d == x.root // the permissions changed; for the root, no parent gets an event
 		default:
 			names := x.changesIn(d)
 			c := names[e.Name]
@@ -253,7 +253,7 @@ func (x *Index) unknown(d *dir) error {
 	return nil
 }
 
-// rulesChanged reports whether the ignore files of a directory have possibly changed since the directory was listed.
+// rulesChanged reports whether the ignore files of a directory may have changed since the directory was listed.
 func (x *Index) rulesChanged(d *dir) bool {
 	p, err := walk.OpenProbe(x.handle, x.rel(d))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// view is the list of entries below a directory that calls with the same options can find.
+// view is the list of the entries below a directory that a call can find. Calls with the same options share a view.
 type view struct {
 	key        string
 	generation uint64
@@ -16,8 +16,8 @@ type view struct {
 	// The slice maps the ID of a file to the position of the file in items. For a file outside of the view, the position
 	// is -1.
 	at []int32
-	// texts and binaries are the numbers of indexed texts and indexed binary files. disk contains the files that
-	// must be searched on disk.
+	// texts and binaries are the numbers of indexed texts and indexed binary files. The field "disk" contains the files
+	// that must be searched on disk.
 	texts, binaries int
 	disk            []*entry
 	// trees contains the directories that must be walked on disk.

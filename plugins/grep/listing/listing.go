@@ -61,7 +61,7 @@ func (p *Pattern) matches(rel string) bool {
 }
 
 // This list contains the directories of version control systems. A listing contains such a directory without its
-// contents, unless it is the listed directory.
+// contents, unless the caller lists the directory itself.
 var metadata = []string{".git", ".hg", ".svn", ".jj"}
 
 // Closed reports whether a listing contains a directory with the given name without its contents.

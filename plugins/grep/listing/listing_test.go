@@ -25,7 +25,7 @@ func start(t *testing.T, files ...string) walk.Start {
 		must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o777))
 		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o600))
 	}
-	dir, err := os.Open(root) // #nosec G304 -- the test's
+	dir, err := os.Open(root) // #nosec G304 -- a path of the test
 	must(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
 	return walk.Start{Dir: dir, Path: root, Shown: "."}
@@ -38,7 +38,7 @@ func names(l *Listing) (out []string) {
 	return out
 }
 
-// TestGoneByThen removes or replaces entries before their metadata is looked up. It checks the resulting listings.
+// TestGoneByThen checks the listing of entries that are removed or replaced before their metadata is read.
 func TestGoneByThen(t *testing.T) {
 	s := start(t, "here/x", "elsewhere/x", "file")
 	must(t, os.Symlink("elsewhere", filepath.Join(s.Path, "link")))
@@ -55,7 +55,8 @@ func TestGoneByThen(t *testing.T) {
 	}
 }
 
-// TestKept adds entries in any order and drops entries early. The result must not change.
+// TestKept checks that a collection with a limit drops entries early, and that its listing is still the beginning of
+// the complete listing. The entries are added in random order.
 func TestKept(t *testing.T) {
 	var all []Entry
 	for i := range 3000 {

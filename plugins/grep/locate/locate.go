@@ -84,8 +84,9 @@ type Found struct {
 	Total, Seen int
 }
 
-// Find searches a tree for matching files. It sorts them by time, the newest first. It skips the first offset files
-// and returns at most limit files. If limit is 0, it returns all files. The error is the error of [walk.Walk].
+// Find searches a tree for matching files. It sorts them by time, the newest first. It skips the number of files in the
+// argument "offset" and returns at most the number of files in the argument "limit". If the limit is 0, it returns all
+// files. The error is the error of [walk.Walk].
 func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	if err := p.walk(ctx, c, start, o, skipped); err != nil {
@@ -145,7 +146,8 @@ type collection struct {
 	most  int // maximum number of files to keep; 0 means no limit
 	mu    sync.Mutex
 	found Found
-	// full is true if the collection has reached its limit. Files that are older than oldest are then dropped.
+	// The field "full" is true if the collection has reached its limit. If it is true, the collection drops each file
+	// that was modified before the time "oldest".
 	full   bool
 	oldest time.Time
 }
@@ -157,7 +159,7 @@ func newCollection(offset, limit int) *collection {
 	return &collection{most: offset + limit}
 }
 
-// page returns the kept files without the first offset files.
+// page returns the kept files. It skips the number of files in the argument "offset".
 func (c *collection) page(offset int) *Found {
 	c.sort()
 	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]

@@ -55,9 +55,9 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 // maxParts is the maximum number of parts that are parsed separately in a text with errors.
 const maxParts = 10_000
 
-// goParts parses the declarations of a text with errors one by one. A declaration must begin at the start of a line.
-// The parser would otherwise treat declarations after an error as part of the broken declaration. goParts returns
-// the symbols that are not in known.
+// goParts parses the declarations of a text with errors one by one. If it parsed the whole text at once, the parser would
+// treat declarations after an error as part of the broken declaration. Each declaration must begin at the start of a line.
+// goParts returns the symbols that are not in the argument "known".
 func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	type place struct{ line, column int32 }
 	seen := make(map[place]bool)

@@ -21,8 +21,8 @@ var macroUses = []*regexp.Regexp{
 // macroLine matches a line that contains only a macro, such as BEGIN_NAMESPACE.
 var macroLine = regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{3,})[ \t]*$`)
 
-// withoutMacros replaces macros that a C or C++ grammar cannot parse by blanks. The positions of all other text stay
-// the same. If the text contains no such macros, the result is nil.
+// withoutMacros overwrites macros with blanks if a C or C++ grammar cannot parse these macros. All other
+// text keeps its position. If the text contains no such macros, the result is nil.
 func withoutMacros(text []byte) []byte {
 	var out []byte
 	blank := func(from, to int) {

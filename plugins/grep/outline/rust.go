@@ -29,7 +29,8 @@ func unlessInBody(kind symbol.Kind) rule {
 	}
 }
 
-// rustImpl is the rule for an "impl" block. It opens a scope that makes functions in the block members of the type.
+// rustImpl is the rule for an "impl" block. It opens a scope, so that functions in the block become members of the
+// type.
 func rustImpl(w *walker, i int) {
 	t := w.child(i, "type")
 	for w.is(t, "generic_type", "reference_type", "pointer_type") {

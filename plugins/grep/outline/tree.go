@@ -161,7 +161,7 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol. The argument name is the node that contains the symbol's name. The argument "whole" is the node of
+// add adds a symbol. The argument "name" is the node that contains the symbol's name. The argument "whole" is the node of
 // the complete declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {

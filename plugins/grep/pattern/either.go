@@ -31,8 +31,8 @@ func eitherOf(l Literals) (e either) {
 	return e
 }
 
-// index returns the first position in buf at which a text of the set begins, or -1. It also returns the number of
-// false candidates. If this number exceeds places, the returned position is only a lower bound: no text begins
+// index returns the first position in buf at which a text of the set begins, or -1. It also returns the number of false
+// candidates. If this number exceeds the argument "places", the returned position is only a lower bound: no text begins
 // before it.
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -98,39 +97,6 @@ func TestEitherPatience(t *testing.T) {
 			if left := m.patience.Places(); left == 0 && !lost {
 				t.Errorf("%s: %d places are left after much of %q", expr, left, line)
 			}
-		}
-	}
-}
-
-// TestFalsePlaces searches text that resembles a match. The search must examine few false candidates and still find
-// the match.
-func TestFalsePlaces(t *testing.T) {
-	long := strings.Repeat("a", 250)
-	for expr, c := range map[string]struct{ text, match string }{
-		"abc|ebc|tbc|obc|ibc|nbc|sbc|rbc":     {strings.Repeat("bcbcbc\n", 20_000), "tbc"},
-		long + "b|" + long + "c":              {strings.Repeat(strings.Repeat("a", 248)+"b\n", 2000), long + "c"},
-		"(?i)" + long + "c":                   {strings.Repeat(strings.Repeat("a", 248)+"b\n", 2000), long + "C"},
-		"(?i)" + long + "1.*" + long + "2":    {strings.Repeat(strings.Repeat("a", 248)+"b\n", 2000), long + "1" + long + "2"},
-		"(?i)e[xy]" + strings.Repeat("bc", 9): {strings.Repeat("Éebcbcbcbc\n", 20_000), "EX" + strings.Repeat("bC", 9)},
-	} {
-		p := eitherFor(t, expr)
-		text := []byte(c.text + c.match + "\n" + c.text)
-		_, wrong := p.either.index(text, 100)
-		for _, n := range append(slices.Clone(p.required), p.prefix) {
-			if len(n.text) > 0 {
-				_, w := n.index(text, 100)
-				wrong += w
-			}
-		}
-		if wrong > 2000 { // the search stops after about 100 false candidates in each text
-			t.Errorf("%.40s…: %d places", expr, wrong)
-		}
-		start, end, ok, err := p.Matcher(t.Context()).NextLine(text, 0)
-		if !ok || err != nil || start != len(c.text) || end != start+len(c.match)+1 {
-			t.Errorf("%.40s…: %d–%d %v %v, want %d", expr, start, end, ok, err, len(c.text))
-		}
-		if start, _, ok, err = p.Matcher(t.Context()).Find(text, 0); !ok || err != nil || start != len(c.text) {
-			t.Errorf("%.40s…: found at %d %v %v, want %d", expr, start, ok, err, len(c.text))
 		}
 	}
 }

@@ -1,16 +1,16 @@
 package pattern
 
 // lead learns which required text is the rarest in the searched text. The rarest text is searched for first. The
-// longest text is a bad choice if every other line contains it ("export function "). lead also decides whether a
-// line is checked for the other required texts before the automaton runs.
+// longest text is a bad choice if it occurs in many lines, as "export function " does. lead also decides whether a line
+// is checked for the other required texts before the automaton runs.
 type lead struct {
 	leading int
-	// learnt is the number of bytes that were examined to find the rarest text. places counts the occurrences of
-	// each required text in these bytes.
+	// The field "learnt" is the number of bytes that were examined to find the rarest text. The field "places" contains
+	// the number of occurrences of each required text in these bytes.
 	learnt int
 	places [mostRequired]int
-	// looked is the number of lines that were checked for the other texts. lacking is the number of lines that
-	// failed the check.
+	// The field "looked" is the number of lines that have the leading text and were checked for the other required
+	// texts. The field "lacking" is the number of these lines that lack at least one of the other texts.
 	looked, lacking int
 }
 
@@ -18,8 +18,8 @@ const (
 	// learnFrom is the number of bytes that a matcher examines to learn which text is the rarest. Bytes that are
 	// searched again after a match are counted again.
 	learnFrom = 32 << 10
-	// lookFirst is the number of lines that are always checked for the other texts. Later lines are checked only if
-	// at least one of lookLacking checked lines failed the check.
+	// lookFirst is the number of lines that are always checked for the other texts. Later lines are checked only if at
+	// least one in lookLacking of the lines checked so far failed the check.
 	lookFirst, lookLacking = 64, 8
 )
 

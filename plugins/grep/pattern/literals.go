@@ -45,14 +45,14 @@ func literalsOf(n *syntax.Node) Literals {
 
 type analysis struct{ special bool }
 
-// knowledge describes the texts that a node matches. If exact is not nil, each match equals one text of exact. Otherwise
-// each match contains at least one text of each set in sets.
+// knowledge describes the texts that a node matches. If the field "exact" is not nil, it lists texts, and each match
+// equals one of these texts. Otherwise each match contains at least one text of each set in the field "sets".
 type knowledge struct {
 	exact []string
 	sets  [][]string
 }
 
-// This method returns knowledge in which the exact texts are one more set.
+// This method converts exact texts to a set. The result has no exact texts.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k

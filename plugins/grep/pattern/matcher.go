@@ -10,7 +10,8 @@ import (
 )
 
 // Matcher searches for a pattern. It learns from the searched text and is not safe for concurrent use. Use one Matcher
-// per goroutine. A method returns an error only if the context of the search ends; the error is that of the context.
+// per goroutine. A method returns an error only if the context of the search ends. This error is the error of the
+// context.
 type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
@@ -19,7 +20,8 @@ type Matcher struct {
 	patience automaton.Patience
 }
 
-// wrongLine is the cost of a line that contains a text of the set but no match. The unit is one false candidate.
+// wrongLine is the cost of a line that contains a text of the set "either" but no match. A cost of 1 is the cost of one
+// false candidate.
 const wrongLine = 8
 
 // lineSteps is the number of bytes that a search for a text reads in the time of one step of the automaton.
@@ -148,7 +150,7 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	return at - from, nil
 }
 
-// Find returns the first match in text[from:]. Conditions of the pattern can test the text before from.
+// Find returns the first match in text[from:]. Conditions of the pattern can test the text before the offset "from".
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
 		i := m.p.required[0].next(text[from:])

@@ -73,9 +73,9 @@ func (r *requirement) same(text []byte) int {
 	return len(text)
 }
 
-// index returns the first position in buf at which the text occurs and the bytes around it are possible in a match,
-// or -1. It also returns the number of false candidates. If this number exceeds places, the returned position is
-// only a lower bound: no match begins before it.
+// index returns the first position in buf at which the text occurs and the bytes around it are possible in a match, or
+// -1. It also returns the number of false candidates. If this number exceeds the argument "places", the returned
+// position is only a lower bound: no match begins before it.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
 		i, missed, there := l.seek(buf[at:], places-wrong)
@@ -139,8 +139,8 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// bytesPerPlace sets the limit of false candidates: a search may find one in each bytesPerPlace bytes. A long comparison
-// counts as one false candidate for each bytesPerPlace bytes that it reads.
+// bytesPerPlace determines the limit of false candidates: about one for each bytesPerPlace bytes of the buffer. A long
+// comparison counts as one false candidate for each bytesPerPlace bytes that it reads.
 const bytesPerPlace = 16
 
 // This method returns the position of the text in buf, or -1. If there are too many false candidates, the returned
@@ -151,7 +151,8 @@ func (l *needle) next(buf []byte) int {
 }
 
 // seek returns the position of the text in buf, or -1, and the number of false candidates. If a folded text has more
-// false candidates than places, seek returns the next candidate unchecked, and the result "there" is false.
+// false candidates than the argument "places" allows, seek returns the next candidate unchecked, and the result "there"
+// is false.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0
@@ -183,8 +184,8 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	return -1, wrong, false
 }
 
-// candidate returns the first position in buf at which the two rarest bytes match, or -1. buf must be at least as long
-// as the text.
+// candidate returns the first position in buf at which the two rarest bytes match, or -1. The buffer must be at least
+// as long as the text.
 func (l *needle) candidate(buf []byte) int {
 	last := len(buf) - len(l.text)
 	if l.pair.Distance > 0 && (bytepair.Fast || l.folded) {

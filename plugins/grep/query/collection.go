@@ -32,7 +32,7 @@ type found struct {
 }
 
 // collection collects the results of files, which are added in any order. It keeps the lines of the first matches in
-// path order, up to the field limit.
+// path order. The field "limit" is the number of these matches.
 type collection struct {
 	limit int
 

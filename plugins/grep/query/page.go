@@ -15,8 +15,8 @@ const MaxText = 8 << 20
 // entryCost is the number of bytes that the format of a result adds to the text of the result.
 const entryCost = 128
 
-// This method adds up to limit matches with their lines to an answer. If limit is 0, it adds all matches whose lines
-// are kept.
+// This method adds matches with their lines to an answer, up to the number in the argument "limit". If the limit is 0,
+// it adds all matches whose lines are kept.
 func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	c.sort()
 	size := 0

@@ -182,7 +182,7 @@ func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Wind
 	return r.follow(o, only, links)
 }
 
-// walkOne searches the files of a tree. It does not follow symbolic links, but adds them to the argument links.
+// walkOne searches the files of a tree. It does not follow symbolic links, but adds the links to the argument "links".
 func (r *run) walkOne(start walk.Start, o walk.Options, only map[string]search.Window, links *links) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {
@@ -279,8 +279,8 @@ func (r *run) searcher(worker int) *search.Searcher {
 	return s
 }
 
-// window returns which matches of a file are requested, and of which matches the lines must be kept. If earlier
-// files have enough matches, it keeps no lines.
+// window returns the range of the requested matches of a file and the range of the matches whose lines must be kept. If
+// earlier files have enough matches, the second range is empty.
 func (r *run) window(at spot) (wanted, keep search.Window) {
 	wanted = r.windows(at.path)
 	if r.collected.beyond(at) {

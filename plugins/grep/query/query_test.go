@@ -133,7 +133,8 @@ func TestSingleFilePages(t *testing.T) {
 	}
 }
 
-// TestLinesAreDropped adds files in any order to an answer that has more matches than are kept.
+// TestLinesAreDropped adds files in random order to an answer with more matches than the limit. The answer must keep
+// only few lines, but the first ones, and it must count all matches.
 func TestLinesAreDropped(t *testing.T) {
 	c := &collection{limit: 10}
 	r := rand.New(rand.NewPCG(4, 4))

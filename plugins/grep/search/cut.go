@@ -16,7 +16,7 @@ func cut(text []byte, at, limit int) Line {
 		return Line{Text: valid(text)}
 	}
 	before := 0
-	if ahead := utf8.RuneCount(text[:at]); ahead > limit*3/4 { // move the cut text, because the match would otherwise be cut off
+	if ahead := utf8.RuneCount(text[:at]); ahead > limit*3/4 { // drop characters at the start to keep the match
 		before = min(ahead-limit/4, n-limit)
 	}
 	start := skip(text, before)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// finding is the state of the search in one file. Positions are offsets in the buffer. In a search line by line, the
-// buffer moves forward in the file.
+// finding is the state of the search in one file. Positions are offsets in the buffer. During a line-by-line search,
+// the buffer moves forward in the file.
 type finding struct {
 	s      *Searcher
 	binary binary
@@ -15,7 +15,7 @@ type finding struct {
 	result Result
 
 	base    int64 // offset of the buffer in the file
-	line    int   // line number at the offset counted
+	line    int   // line number at the offset in the field "counted"
 	counted int
 	visited int  // end of the last line in the result
 	pos     int  // offset at which the search continues
@@ -199,7 +199,7 @@ func (f *finding) beforeContext(buf []byte, upto int) bool {
 	return f.takeContext(buf, from, upto)
 }
 
-// afterContext adds the missing context lines of the last match. It stops at the offset upto.
+// afterContext adds the missing context lines of the last match. It stops at the offset "upto".
 func (f *finding) afterContext(buf []byte, upto int) bool {
 	for f.after > 0 && f.visited < upto {
 		if !f.takeContext(buf, f.visited, lineEnd(buf, f.visited)) {

@@ -9,11 +9,12 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// errLegacy ends a search line by line in a text that is not UTF-8. Its encoding must be detected before the search.
+// errLegacy ends a line-by-line search if the text is not UTF-8. The encoding of such a text must be detected before
+// the text can be searched.
 var errLegacy = errors.New("search: the text is not UTF-8")
 
-// legacy decodes a text that is certainly in another encoding than UTF-8 and UTF-16. The tools read and edit detect the same
-// encoding. If the encoding is not certain, ok is false, and the bytes are searched as they are.
+// legacy decodes a text if its encoding is certain and is neither UTF-8 nor UTF-16. The tools "read" and "edit" detect
+// the same encoding. If the encoding is not certain, ok is false, and the bytes are searched as they are.
 func legacy(content []byte) (decoded []byte, ok bool) {
 	if utf8.Valid(content) || len(content) > text.MaxDecoded || marked(content) {
 		return nil, false

@@ -75,7 +75,7 @@ type Line struct {
 	CutBefore, CutAfter int
 	// Match is true if the line belongs to a match.
 	Match bool
-	// Column is the start of the line's first match, in bytes from 1. It is 0 if no match starts in the line.
+	// Column is the start of the line's first match, in bytes, counted from 1. It is 0 if no match starts in the line.
 	Column int
 	// Parts contains the single matches if Options.Only is set. Empty matches are left out.
 	Parts []Match
@@ -84,8 +84,8 @@ type Line struct {
 // Match is a match within a line.
 type Match struct {
 	Text string
-	// Column is the start of the match in the line, in bytes from 1. Cut is the number of characters that were removed at
-	// the end of the text because of MaxLine.
+	// Column is the start of the match in the line, in bytes, counted from 1. Cut is the number of characters that were
+	// removed at the end of the text because of MaxLine.
 	Column, Cut int
 }
 

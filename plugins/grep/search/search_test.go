@@ -131,7 +131,8 @@ func naive(re *regexp.Regexp, text string, o Options) string {
 	return b.String()
 }
 
-// TestBufferBoundaries searches texts that fill many buffers, with lines of all lengths.
+// TestBufferBoundaries searches texts that fill many buffers, with lines of all lengths. The results must equal those
+// of a simple algorithm.
 func TestBufferBoundaries(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, expr := range []string{"needle", `ne+dle\w`, "^n", "e$", "^$"} {

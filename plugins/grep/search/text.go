@@ -5,9 +5,9 @@ import "bytes"
 // Part is a range of a text that consists of whole lines.
 type Part struct{ From, To int }
 
-// Text searches a text in memory. The text must not contain a byte order mark or a NUL byte. Every match must lie in one
-// of the parts. If parts is nil, the whole text is searched. The result is the same as that of [Searcher.Search] for a
-// file that has this text and Explicit false.
+// Text searches a text in memory. The text must not contain a byte order mark or a NUL byte. Every match must lie in
+// one of the parts. If parts is nil, the whole text is searched. The result is the same as the result of
+// [Searcher.Search] for a file with this text if the file's field Explicit is false.
 func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 	f := &finding{s: s, binary: quit, window: w, result: Result{Binary: -1}, line: 1}
 	if s.m.Crossing() {
@@ -48,8 +48,9 @@ func Decoded(content []byte) (text []byte, nul int, ok bool) {
 	return text, nul, nul < 0
 }
 
-// SureBinary reports whether no pattern can match in a file, because each search stops at the first NUL byte. The
-// argument "nul" is the offset of this byte. The result is valid only for files whose field Explicit is false.
+// SureBinary reports whether it is certain that no pattern matches in a file, because each search ends at a NUL byte
+// before any match. The argument "nul" is the offset of the first NUL byte. The result is valid only for files whose
+// field Explicit is false.
 func SureBinary(content []byte, nul int) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {

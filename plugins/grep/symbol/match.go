@@ -23,7 +23,7 @@ type Matcher struct {
 // Matcher returns a matcher that stops when ctx ends.
 func (q *Query) Matcher(ctx context.Context) *Matcher {
 	m := &Matcher{q: q, file: q.text}
-	if len(q.within) > 0 { // the dot of a file extension was parsed as a separator of containers
+	if len(q.within) > 0 { // the parser treats the dot of a file extension as a separator after a container
 		m.file = strings.Join(q.within, ".") + "." + q.text
 	}
 	m.path = strings.Contains(m.file, "/")
@@ -60,7 +60,7 @@ func (m *Matcher) MayHave(t *Table) bool {
 }
 
 // Table calls the function "found" for each matching symbol of a table, in the order of the text. The rank describes how
-// well the symbol matches. The container in a query also matches elements of the file's path. If the function parts
+// well the symbol matches. The container in a query also matches elements of the file's path. If the function "parts"
 // returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols are
 // checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {

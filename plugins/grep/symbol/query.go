@@ -31,7 +31,7 @@ func (r Rank) String() string { return rankNames[r] }
 type Query struct {
 	// text is the name in the query. It is empty if the query has wildcards.
 	text string
-	// needle is the field text in lower case.
+	// The field "needle" contains the field "text" in lower case.
 	needle []byte
 	marks  []uint32 // positions of the needle's trigrams in the signature of a table
 	// The field "within" contains the names of the containers, the innermost container last.
@@ -39,8 +39,8 @@ type Query struct {
 	most   Rank // worst rank that is returned
 	// pattern matches the names of symbols. A nil pattern matches all names.
 	pattern *pattern.Pattern
-	// files matches file names, or paths if slash is true. If files is nil, the field pattern matches the file
-	// names.
+	// The field "files" matches paths if the field "slash" is true, and otherwise file names. If "files" is nil, the
+	// field "pattern" matches the file names.
 	files *pattern.Pattern
 	slash bool
 	plain bool

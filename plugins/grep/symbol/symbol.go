@@ -113,8 +113,9 @@ type Table struct {
 	// Symbols contains the symbols, sorted by their position in the text.
 	Symbols []Symbol
 
-	// names contains all names, each followed by a line break. folded contains the names in lower case, whose
-	// lengths can differ. starts and folds contain the offset of each name in names and in folded.
+	// The field "names" contains all names, each followed by a line break. The field "folded" contains the same names
+	// in lower case, which can differ in length. The field "starts" contains the offset of each name in "names". The
+	// field "folds" contains the offset of each name in "folded".
 	names, folded []byte
 	starts, folds []uint32
 	// signature is a Bloom filter of the trigrams of the names in lower case.
@@ -152,7 +153,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	}
 	t := &Table{Parser: p, Symbols: slices.Clip(symbols), names: make([]byte, 0, size), folded: make([]byte, 0, size), starts: make([]uint32, len(symbols))}
 	for i := range symbols {
-		t.starts[i] = uint32(len(t.names)) // #nosec G115 -- less than a text is long
+		t.starts[i] = uint32(len(t.names)) // #nosec G115 -- less than the length of a text
 		t.names = append(append(t.names, symbols[i].Name...), '\n')
 	}
 	t.folds = t.starts
@@ -161,7 +162,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 		t.folds = make([]uint32, len(symbols))
 		at := 0
 		for i := range symbols {
-			t.folds[i] = uint32(at) // #nosec G115 -- less than twice as much
+			t.folds[i] = uint32(at) // #nosec G115 -- less than twice the length of a text
 			at += len(strings.ToLower(symbols[i].Name)) + 1
 		}
 	}
@@ -197,8 +198,8 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// This function returns the index of the symbol at the offset pos in a list of names. The argument "starts" contains the
-// start offsets of the names.
+// This function returns the index of the symbol at the offset "pos" in a list of names. The argument "starts" contains
+// the start offsets of the names.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
 	if !found {

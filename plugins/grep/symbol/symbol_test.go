@@ -18,8 +18,8 @@ func table(names ...string) *Table {
 		if !ok {
 			container, name = "", container
 		}
-		line := int32(i + 1)                                                                                                                     // #nosec G115 -- few
-		out = append(out, Symbol{Name: name, Container: container, Kind: Function, Line: line, Column: 1, EndLine: line, Offset: 10 * int32(i)}) // #nosec G115 -- few
+		line := int32(i + 1)                                                                                                                     // #nosec G115 -- a small number
+		out = append(out, Symbol{Name: name, Container: container, Kind: Function, Line: line, Column: 1, EndLine: line, Offset: 10 * int32(i)}) // #nosec G115 -- a small number
 	}
 	return NewTable(GoParser, out)
 }

@@ -1,7 +1,7 @@
 package syntax
 
 // effort limits how much work a parser does for character classes. Without the limit, a short pattern could contain
-// a class of a hundred thousand symbols thousands of times.
+// thousands of classes, each with a hundred thousand symbols.
 type effort struct{ spent int }
 
 // maxEffort limits the work to about half a second.

@@ -1,7 +1,7 @@
 package syntax
 
-// emoji contains the properties of emoji of Unicode 16, which Go's package unicode does not have. The names have the form
-// that the function loose returns. A test compares them with ripgrep.
+// emoji contains the emoji properties of Unicode 16, because Go's package unicode lacks these properties. The names
+// have the form that the function "loose" returns. A test compares the properties with those of ripgrep.
 var emoji = map[string]Class{
 	"emoji": runes(
 		0x23, 0x23, 0x2A, 0x2A, 0x30, 0x39, 0xA9, 0xA9, 0xAE, 0xAE, 0x203C, 0x203C, 0x2049, 0x2049, 0x2122, 0x2122, 0x2139, 0x2139, 0x2194, 0x2199, 0x21A9,

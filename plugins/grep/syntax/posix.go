@@ -83,7 +83,7 @@ func (p *posix) skipOperator() {
 }
 
 // alternation parses alternatives until the end of the pattern or of the group. The group was opened at the offset
-// open.
+// "open".
 func (p *posix) alternation(open int) *Node {
 	if p.depth++; p.depth > maxNest {
 		p.fail(open, open+1, "groups are nested too deeply; write a simpler pattern")

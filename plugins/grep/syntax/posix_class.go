@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// posixClasses contains the named classes [[:name:]]. Their members are those of the C library for UTF-8.
+// posixClasses contains the named classes [[:name:]]. The members of each class are the same as in the C library for
+// UTF-8.
 var posixClasses = map[string]func() Class{
 	"alpha":  posixAlpha,
 	"digit":  func() Class { return asciiClasses["digit"] },
@@ -42,7 +43,7 @@ func posixAlnum() Class { return posixAlpha().union(asciiClasses["digit"]) }
 
 func posixWord() Class { return posixAlnum().union(runes('_', '_')) }
 
-// bracket parses a "[...]" after its "[", which is at the offset at. Inside the brackets, a backslash is a literal
+// bracket parses a "[...]" after its "[", which is at the offset "at". Inside the brackets, a backslash is a literal
 // character.
 func (p *posix) bracket(at int) Class {
 	rest := p.src[p.pos:]

@@ -102,7 +102,7 @@ func (p *rust) enter(at int) {
 }
 
 // alternation parses alternatives until the end of the pattern or the ")" of the group. The group was opened at the
-// offset open.
+// offset "open".
 func (p *rust) alternation(open int) *Node {
 	var branches, items []*Node
 	repeatable := false // true if the last item can be repeated
@@ -169,7 +169,7 @@ func (p *rust) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, lazy)
 }
 
-// This method parses the counts of a repetition and the final "}". The "{" is at the offset at.
+// This method parses the counts of a repetition and the final "}". The "{" is at the offset "at".
 func (p *rust) counts(at int) (lo, hi int) {
 	p.space()
 	lo, okLo := p.decimal(at)

@@ -30,7 +30,7 @@ func (p *rust) set() Class {
 		p.nextSpace()
 		open()
 	}
-	var left, items Class // left is the left operand of op; items is the beginning of the right operand
+	var left, items Class // "left" is the left operand of "op"; "items" is the beginning of the right operand
 	op := ""
 	for p.peek() == '-' {
 		items = append(items, Range{'-', '-'})

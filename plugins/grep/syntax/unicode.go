@@ -30,7 +30,7 @@ func fromTables(tables ...*unicode.RangeTable) Class {
 	return normalize(c)
 }
 
-// The Unicode classes whose names have one letter.
+// These are the Unicode classes whose names have one letter.
 var (
 	unicodeDigit = sync.OnceValue(func() Class { return fromTables(unicode.Nd) })
 	unicodeSpace = sync.OnceValue(func() Class { return fromTables(unicode.White_Space) })

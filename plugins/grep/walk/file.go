@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// File is a regular file that is open for reading. Opening and reading a File needs two system calls less than an
-// os.File.
+// File is a regular file that is open for reading. Opening and reading a File takes two fewer system calls than opening
+// and reading an os.File.
 type File struct {
 	fd   int
 	read int64

@@ -19,19 +19,20 @@ type RuleReader struct {
 	// Read reads an ignore file outside of the listed directories: a file above the start of the walk, or a symbolic
 	// link. The path is absolute. If Read is nil, such files are ignored.
 	Read func(path string) ([]byte, error)
-	// Looked is called with every path outside of the listed directories that is looked up, even if the file does
-	// not exist. It can be nil.
+	// Looked is called with every path that is looked up outside of the listed directories, even if no file exists at
+	// the path. Looked can be nil.
 	Looked func(path string)
 }
 
-// RuleFiles contains the names of the entries that determine which files are excluded from their directory.
+// RuleFiles contains the names of the entries that can determine which files of a directory are excluded.
 var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj"}
 
 // IsRuleFile reports whether a name is in [RuleFiles].
 func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
-// Rules returns the ignore rules that apply in a directory. The argument "dir" is the open directory. The arguments path
-// and entries are its absolute path and its entries. The argument parent contains the rules of the directory above.
+// Rules returns the ignore rules that apply in a directory. The argument "dir" is the open directory. The arguments
+// "path" and "entries" are its absolute path and its entries. The argument "parent" contains the rules of the directory
+// above.
 func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
 	links := make(map[string]bool)

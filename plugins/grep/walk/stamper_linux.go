@@ -30,7 +30,7 @@ func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 		return freshness.Stamp{}, unix.ENAMETOOLONG
 	}
 	s.name[copy(s.name[:], name)] = 0
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&s.name)), unix.AT_SYMLINK_NOFOLLOW, mask, uintptr(unsafe.Pointer(&s.stat)), 0) // #nosec G103 G115 -- a descriptor, and both are the stamper's
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&s.name)), unix.AT_SYMLINK_NOFOLLOW, mask, uintptr(unsafe.Pointer(&s.stat)), 0) // #nosec G103 G115 -- dir is a file descriptor, and both pointers point into the stamper
 	switch {
 	case errno != 0:
 		return freshness.Stamp{}, errno

@@ -27,7 +27,7 @@ func TestStamper(t *testing.T) {
 	}
 	s := new(Stamper)
 	for in, names := range map[string][]string{dir: {long, "file", "same", "dir", "link", "fifo"}, "/dev": {"null", "."}, "/proc": {"version", "self"}} {
-		f, err := os.Open(in) // #nosec G304 -- the test's
+		f, err := os.Open(in) // #nosec G304 -- a path of the test
 		if err != nil {
 			t.Fatal(err)
 		}

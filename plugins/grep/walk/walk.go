@@ -26,8 +26,8 @@ type Start struct {
 	Dir *os.File
 	// Path is the absolute path of the directory, without symbolic links.
 	Path string
-	// Shown is the path of the directory in results. It is absolute or relative to the working directory, whose path is
-	// ".".
+	// Shown is the path of the directory in results. It is absolute, or relative to the working directory. For the
+	// working directory itself, it is ".".
 	Shown string
 	// Rel is the beginning of the paths that [Dir.Rel] returns. It is empty unless this walk is part of a larger
 	// walk.
@@ -50,7 +50,7 @@ type Options struct {
 	// Closed reports whether a directory is visited without its contents. A nil Closed means that the walk visits
 	// the contents of all directories.
 	Closed func(name string) bool
-	// Globs and Type select files. If one of them is nil, it selects all files.
+	// Globs and Type select files. A nil field selects all files.
 	Globs *ignore.Globs
 	Type  *filetype.Type
 	// Global contains the user's own ignore rules. They match the paths as displayed in results.
@@ -222,7 +222,7 @@ func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
 	return v == ignore.Include, v != ignore.None
 }
 
-// Wanted reports whether an entry must be visited. The argument v is the verdict of the ignore files. If Wanted
+// Wanted reports whether an entry must be visited. The argument "v" is the verdict of the ignore files. If Wanted
 // excludes the entry, it counts the reason. Hidden names are visited if they match Type or if a rule includes them.
 func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRepository bool, skipped *Skipped) bool {
 	switch {

@@ -16,27 +16,28 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of what a server may ask.
+// These constants limit the requests of a server to clients.
 const (
-	maxRounds   = 10       // how often one call may ask
-	maxRequests = 16       // how many requests one round may have
-	maxAsked    = 32       // how many requests one call may send
-	maxFields   = 32       // fields of a form
-	maxForm     = 64 << 10 // bytes of a form
-	maxState    = 64 << 10 // bytes of a requestState
+	maxRounds   = 10       // maximum number of rounds of requests in one call
+	maxRequests = 16       // maximum number of requests in one round
+	maxAsked    = 32       // maximum number of requests in one call
+	maxFields   = 32       // maximum number of fields in a form
+	maxForm     = 64 << 10 // maximum size of a form in bytes
+	maxState    = 64 << 10 // maximum size of a requestState in bytes
 )
 
-// round is one set of requests of a server, with what the server needs to continue. As JSON, it is the continuation with
-// which another process continues the call.
+// round is one set of requests of a server, with the state that the server needs to continue. The JSON form of a round
+// is the continuation with which another process can continue the call.
 type round struct {
 	Number   int                 `json:"number"`
-	Asked    int                 `json:"asked"` // the number of requests in the earlier rounds
+	Asked    int64               `json:"asked"` // the number of requests in the earlier rounds
 	Requests mcp.InputRequestMap `json:"requests"`
 	State    string              `json:"state"`
 }
 
-// rounds sends a request to the server until the server asks nothing more. The function next adds the answers to the
-// request. If the call began in another process, rounds begins with the answers to the questions there.
+// rounds repeats a request to the server until the server asks no more questions. The function "next" adds the answers
+// to the request. If the call began in another process, rounds begins with the answers to the questions that were asked
+// there.
 func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.InputRequestMap, string, error), next func(mcp.InputResponseMap, string)) (R, error) {
 	var none R
 	var now round
@@ -45,7 +46,7 @@ func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.
 		if err := json.Unmarshal(continuation, &now); err != nil {
 			return none, sdk.Errorf(tool.Internal, "The call cannot be continued: %w. Call again without requestState.", err)
 		}
-		a.asked = now.Asked
+		a.asked.Store(now.Asked)
 	}
 	for ; now.Number < maxRounds; now.Number++ {
 		if now.Requests == nil {
@@ -56,7 +57,7 @@ func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.
 			if len(state) > maxState {
 				return none, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent a requestState of %d bytes, so the call was ended. The limit is %d bytes.", len(state), maxState)
 			}
-			now.Asked, now.Requests, now.State = a.asked, requests, state
+			now.Asked, now.Requests, now.State = a.asked.Load(), requests, state
 			if continuation, err = json.Marshal(now); err != nil {
 				return none, err
 			}
@@ -71,11 +72,11 @@ func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.
 	return none, sdk.Errorf(tool.ExecutionFailed, "The MCP server asked more than %d times in one call, so the call was ended.", maxRounds)
 }
 
-// ask passes the server's requests on to the client that made a call, as far as they are allowed, and returns the answers.
-// All requests reach the client at the same time. If the call can continue in another process, continuation is what it
-// needs there.
+// ask passes the server's allowed requests on to the client that made a call, and returns the answers. All requests
+// reach the client at the same time. If the call can continue in another process, the argument "continuation" contains
+// the data that the call needs there.
 func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap, continuation []byte) (mcp.InputResponseMap, error) {
-	if a.asked += len(requests); len(requests) > maxRequests || a.asked > maxAsked {
+	if total := a.asked.Add(int64(len(requests))); len(requests) > maxRequests || total > maxAsked {
 		return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent more than %d requests to the client in one call, so the call was ended.", maxAsked)
 	}
 	answers := make(mcp.InputResponseMap, len(requests))
@@ -107,9 +108,9 @@ func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap,
 	if len(pass) == 0 {
 		return answers, nil
 	}
-	a.pause() // stop the timeout of the call while the user thinks
+	answered := a.silence.wait()
 	results, outcome, err := a.RequestsFrom(ctx, continuation, pass...)
-	a.alive()
+	answered()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,8 @@ func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap,
 	return answers, nil
 }
 
-// answerAlone answers a request that the client does not get, or returns a nil answer and the method of the request.
+// answerAlone answers a request without the client. If the client must answer the request, it returns the method of the
+// request and a nil answer.
 //
 //nolint:staticcheck // roots and sampling belong to the older protocol, which most servers speak
 func (c *conn) answerAlone(a *active, request mcp.InputRequest) (method string, answer mcp.InputResponse, err error) {
@@ -142,7 +144,7 @@ func (c *conn) answerAlone(a *active, request mcp.InputRequest) (method string, 
 	case *mcp.CreateMessageParams, *mcp.CreateMessageWithToolsParams:
 		if !cfg.allows(allowSampling) {
 			c.mount.declined(allowSampling)
-			return "", nil, sdk.Errorf(tool.PermissionDenied, "The MCP server asked for the client's model, which is not allowed. To allow it, add %q to allow in the mcp block.", allowSampling)
+			return "", nil, sdk.Errorf(tool.PermissionDenied, "The MCP server wanted to use the client's model (sampling), which is not allowed. To allow it, the operator adds %q to the list \"allow\" in the mcp block.", allowSampling)
 		}
 		return tool.MethodSampling, nil, nil
 	case *mcp.ListRootsParams:
@@ -185,7 +187,7 @@ func answerOf(r tool.ClientRequest, raw json.RawMessage, outcome tool.Outcome, f
 	case tool.MethodSampling:
 		res := new(mcp.CreateMessageWithToolsResult)
 		if outcome != tool.Accepted || json.Unmarshal(raw, res) != nil {
-			return nil, sdk.Errorf(tool.PermissionDenied, "The MCP server asked for the client's model, and the client did not answer (%s).", outcome)
+			return nil, sdk.Errorf(tool.PermissionDenied, "The MCP server wanted to use the client's model (sampling), and the client did not answer (%s).", outcome)
 		}
 		return res, nil
 	}
@@ -196,7 +198,7 @@ func answerOf(r tool.ClientRequest, raw json.RawMessage, outcome tool.Outcome, f
 	return res, nil
 }
 
-// formParams returns the parameters of a question with clean texts.
+// formParams returns the parameters of a question with cleaned texts.
 func formParams(p *mcp.ElicitParams, schema json.RawMessage) json.RawMessage {
 	q := *p
 	q.Meta = nil
@@ -211,8 +213,8 @@ func formParams(p *mcp.ElicitParams, schema json.RawMessage) json.RawMessage {
 	return sdk.Data(q)
 }
 
-// checkForm returns the schema of a question with clean texts. It returns an error for a question that no client needs to
-// show: MCP allows only flat forms. The schema of a URL is nil.
+// checkForm returns the schema of a question with cleaned texts. It returns an error for a question that
+// clients need not show. For example, MCP allows only flat forms. The schema of a question with a URL is nil.
 func checkForm(p *mcp.ElicitParams) (json.RawMessage, error) {
 	if p.Mode == "url" {
 		if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") || len(p.URL) > maxMessage {
@@ -291,8 +293,8 @@ func checkAnswer(form json.RawMessage, res *mcp.ElicitResult) error {
 	return nil
 }
 
-// requested handles the requests of a server of the older protocol. In this protocol, a request does not name the call to
-// which it belongs. It is answered only if all running calls belong to one session.
+// requested handles the requests of a server of the older protocol. In this protocol, a request does not name the call
+// to which it belongs. Such a request is answered only if all running calls belong to one session.
 //
 //nolint:staticcheck // see answerAlone
 func (c *conn) requested(next mcp.MethodHandler) mcp.MethodHandler {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -102,7 +104,7 @@ func TestCapabilities(t *testing.T) {
 func TestOtherSessions(t *testing.T) {
 	var r running
 	start := func(session string) string {
-		return r.add(newActive(t.Context(), &sdk.Call{Call: &tool.Call{SessionID: session}}, nil, nil))
+		return r.add(newActive(t.Context(), &sdk.Call{Call: &tool.Call{SessionID: session}}, nil))
 	}
 	if r.ofOneSession() != nil {
 		t.Error("no call runs")
@@ -193,4 +195,33 @@ func TestBlocks(t *testing.T) {
 	if got != `5 0 ; 0 1 {"annotations":{"priority":1}}; 22 0 {"type":"resource_link","uri":"file:///x","name":"x"}; 0 0 {}; 4 0 {"_meta":{"k":1}}; ` {
 		t.Error(got)
 	}
+}
+
+// TestSilence checks that a call does not end while a question is open, whatever else the server sends, and that it
+// ends when the server is silent after the last answer.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		s := newSilence(time.Minute, func() { ended.Store(true) })
+		expect := func(want bool, when string) {
+			t.Helper()
+			if synctest.Wait(); ended.Load() != want {
+				t.Fatalf("%s: the call ended: %v", when, !want)
+			}
+		}
+		first, second := s.wait(), s.wait()
+		s.heard()
+		time.Sleep(time.Hour)
+		expect(false, "two questions are open")
+		first()
+		time.Sleep(time.Hour)
+		expect(false, "one question is open")
+		second()
+		time.Sleep(59 * time.Second)
+		s.heard()
+		time.Sleep(59 * time.Second)
+		expect(false, "the server sent something")
+		time.Sleep(2 * time.Second)
+		expect(true, "silence")
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -28,20 +29,58 @@ type running struct {
 // active is one running call.
 type active struct {
 	*sdk.Call
-	// alive restarts the timeout of the call when the server is active. pause stops the timeout while the server
-	// waits for the user.
-	alive, pause func()
-	// canceled is closed when the call is canceled. told is closed when the server has been notified of the
-	// cancellation.
+	silence *silence
+	// canceled is closed when the call is canceled. The channel "told" is closed when the server has been notified of
+	// the cancellation.
 	canceled <-chan struct{}
 	told     chan struct{}
-	tell     func() // closes the channel "told"
-	asked    int    // the number of requests to the client
+	tell     func()       // closes the channel "told"
+	asked    atomic.Int64 // the number of requests to the client; a server can send several at once
 	events   events
 }
 
-// events is the queue of a call's notifications. A caller that takes its notifications slowly must not delay the calls of
-// others on the same connection.
+// silence is the timeout of a call. It ends the call if the server sends nothing for too long. It stands still while the
+// server waits for the user.
+type silence struct {
+	limit time.Duration
+
+	mu        sync.Mutex
+	timer     *time.Timer
+	questions int // the number of questions that the user has not answered yet
+}
+
+func newSilence(limit time.Duration, end func()) *silence {
+	return &silence{limit: limit, timer: time.AfterFunc(limit, end)}
+}
+
+// heard restarts the timeout, because the server sent something.
+func (s *silence) heard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.questions == 0 {
+		s.timer.Reset(s.limit)
+	}
+}
+
+// wait stops the timeout while the user thinks. The caller must call the function "answered" after the answer.
+func (s *silence) wait() (answered func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.questions++
+	s.timer.Stop()
+	return func() {
+		s.mu.Lock()
+		s.questions--
+		s.mu.Unlock()
+		s.heard()
+	}
+}
+
+// stop stops the timeout for good.
+func (s *silence) stop() { s.wait() }
+
+// events is the queue of a call's notifications. A caller that receives its notifications slowly must not delay the
+// calls of other callers on the same connection.
 type events struct {
 	mu      sync.Mutex
 	queue   chan func()
@@ -49,7 +88,7 @@ type events struct {
 	ended   bool
 }
 
-// maxEvents is the maximum number of queued notifications of a call. Further ones are dropped.
+// maxEvents is the maximum number of queued notifications of a call. Further notifications are dropped.
 const maxEvents = 256
 
 // post queues a notification.
@@ -91,14 +130,14 @@ func (e *events) end() {
 	}
 }
 
-func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active {
-	a := &active{Call: call, alive: alive, pause: pause, canceled: ctx.Done(), told: make(chan struct{})}
+func newActive(ctx context.Context, call *sdk.Call, silence *silence) *active {
+	a := &active{Call: call, silence: silence, canceled: ctx.Done(), told: make(chan struct{})}
 	a.tell = sync.OnceFunc(func() { close(a.told) })
 	return a
 }
 
 // canceledIn returns the canceled call to which a message with this context belongs. If the call is not canceled,
-// canceledIn returns nil. For a canceled call, the message notifies the server of the cancellation.
+// canceledIn returns nil. If the call is canceled, the message notifies the server of the cancellation.
 func canceledIn(ctx context.Context) *active {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -191,9 +230,8 @@ func during[R any](ctx context.Context, c *conn, call *sdk.Call, send func(ctx c
 	var none R
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(m.limits.Call, func() { cancel(errSilent) })
-	defer silence.Stop()
-	a := newActive(ctx, call, func() { silence.Reset(m.limits.Call) }, func() { silence.Stop() })
+	a := newActive(ctx, call, newSilence(m.limits.Call, func() { cancel(errSilent) }))
+	defer a.silence.stop()
 	token := c.calls.add(a)
 	defer func() {
 		c.calls.remove(token)
@@ -234,11 +272,11 @@ func during[R any](ctx context.Context, c *conn, call *sdk.Call, send func(ctx c
 	case cause != nil:
 		return none, cause
 	}
-	return none, failure(got.err)
+	return none, c.failure(got.err)
 }
 
-// meta returns the metadata of a request to the server: what the caller can be asked, as far as it is allowed, and which
-// log messages it wants.
+// meta returns the metadata of a request to the server. The metadata contains the kinds of requests that the server may
+// send to the caller, and the log level that the caller wants.
 func (m *mount) meta(call *sdk.Call) mcp.Meta {
 	meta := mcp.Meta{}
 	if call.Client == nil {
@@ -273,22 +311,23 @@ func (m *mount) meta(call *sdk.Call) mcp.Meta {
 	return meta
 }
 
-// codeRejected is the code of the SDK for requests that a remote server refused without an answer.
+// codeRejected is the SDK's error code for a request that a remote server refused without an answer.
 const codeRejected = -32005
 
 // failure converts the error of a request to the server to an error for the host.
-func failure(err error) error {
+func (c *conn) failure(err error) error {
 	var refused *tool.Error
 	if errors.As(err, &refused) {
 		return err
 	}
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
-		// The connection has ended. The method watch ends this process during the sleep.
-		time.Sleep(4 * endWait)
+		if c.key == "" { // the shared connection has ended, and the method "watch" ends this process during the sleep
+			time.Sleep(4 * endWait)
+		}
 		return sdk.Errorf(tool.Unavailable, "The connection to the MCP server ended during the call: %s", clean(err.Error(), maxMessage)).From(tool.SourcePlugin)
 	}
-	if e.Code == codeRejected { // the error is of this process, and its cause is in the text around it
+	if e.Code == codeRejected { // this process made the error, and the text around the message contains the cause
 		text := strings.TrimPrefix(err.Error()[strings.LastIndex(err.Error(), e.Message)+len(e.Message):], ": ")
 		return sdk.Errorf(tool.Unavailable, "The MCP server refused the request: %s", clean(text, maxMessage)).From(tool.SourcePlugin)
 	}
@@ -320,7 +359,7 @@ func (c *conn) progress(_ context.Context, r *mcp.ProgressNotificationClientRequ
 	if a == nil {
 		return
 	}
-	a.alive()
+	a.silence.heard()
 	title := clean(r.Params.Message, maxMessage)
 	if title == "" {
 		title = strconv.FormatFloat(r.Params.Progress, 'g', 4, 64)

@@ -49,7 +49,7 @@ func TestServerHearsOfCancel(t *testing.T) {
 		if m.shared.session, err = mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), w, nil); err != nil {
 			t.Fatal(err)
 		}
-		if i%2 == 0 { // its calls do not use the SDK
+		if i%2 == 0 { // with this field, the calls of the connection bypass the SDK
 			m.shared.server = &server{wire: w}
 		}
 		ctx, cancel := context.WithCancel(t.Context())

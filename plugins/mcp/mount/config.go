@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// The words of the attribute offer.
+// These are the possible words of the attribute "offer".
 const (
 	offerTools       = "tools"
 	offerPrompts     = "prompts"
@@ -19,7 +19,7 @@ const (
 	offerLogging     = "logging"
 )
 
-// The words of the attribute allow.
+// These are the possible words of the attribute "allow".
 const (
 	allowForm     = "elicitation"
 	allowURL      = "elicitation-url"
@@ -27,7 +27,7 @@ const (
 	allowRoots    = "roots"
 )
 
-// The words of the attribute sessions.
+// These are the possible words of the attribute "sessions".
 const (
 	sessionsShared = "shared"
 	sessionsClient = "client"
@@ -55,7 +55,7 @@ func (c *Config) checkWords() error {
 	return check("sessions", []string{c.Sessions}, sessionsShared, sessionsClient)
 }
 
-// offers reports whether a feature of the server is offered.
+// offers reports whether a feature of the server is offered to clients.
 func (c *Config) offers(word string) bool {
 	if c.Offer == nil {
 		return word == offerTools
@@ -63,7 +63,7 @@ func (c *Config) offers(word string) bool {
 	return slices.Contains(c.Offer, word)
 }
 
-// allows reports whether the server may ask something of clients.
+// allows reports whether the server may send a kind of request to clients.
 func (c *Config) allows(word string) bool {
 	if c.Allow == nil {
 		return word == allowForm
@@ -71,8 +71,8 @@ func (c *Config) allows(word string) bool {
 	return slices.Contains(c.Allow, word)
 }
 
-// separates reports whether each session has a connection of its own. On a shared connection, a request of an older
-// server belongs to no call, so it is unknown which client to ask.
+// separates reports whether each session has a separate connection. On a shared connection, a request of a server of
+// the older protocol does not name its call, so it is unknown which client must answer.
 func (c *Config) separates() bool {
 	if c.Sessions == "" {
 		return c.allows(allowSampling) || c.allows(allowRoots)

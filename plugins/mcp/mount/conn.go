@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// statelessVersion is the first protocol revision without sessions. A server of this revision asks in its results, so
-// each question belongs to a call.
+// statelessVersion is the first protocol revision without sessions. A server of this revision sends its questions in
+// results of calls, so each question belongs to a call.
 const statelessVersion = "2026-07-28"
 
 // conn is a connection to the server.
@@ -27,9 +27,11 @@ type conn struct {
 	session *mcp.ClientSession
 	server  *server // nil if the server is remote
 	schemas *schemas
-	calls   running
-	flood   flood // of log messages
-	updates flood // of notifications about changed resources
+	// announced contains the capabilities that the server announced. It is nil before the connection.
+	announced *announcement
+	calls     running
+	flood     flood // of log messages
+	updates   flood // of notifications about changed resources
 }
 
 func newConn(m *mount, key string) *conn {
@@ -67,14 +69,20 @@ func (c *conn) startError(ctx context.Context, err error) error {
 }
 
 // connect starts a local server or connects to a remote server. If version is empty, it first tries the newer protocol.
-// A server of the older protocol can react in two ways: if it ignores the first request, [wire] answers the request for
-// the server; if it exits, connect starts the server again with the older protocol.
+// A server of the older protocol can ignore the first request. In this case, [wire] answers the request for the server. If
+// the server exits, connect starts it again with the older protocol. It does the same for a server that starts so slowly
+// that its answer to the first request comes too late, and that then rejects the second one.
 func (c *conn) connect(ctx context.Context, version string) error {
 	if c.mount.cfg.URL != "" {
 		h := c.mount.headers()
+		c.announced = &h.announced
+		defer h.announced.established()
 		s, err := c.client().Connect(ctx, c.mount.remote(h), &mcp.ClientSessionOptions{ProtocolVersion: version})
 		if denied := h.denied.Load(); err != nil && denied != nil {
-			err = *denied // the SDK tries an older protocol then, and would return the error of that
+			err = *denied // report the denied request; err is from a later attempt of the SDK with an older protocol
+		}
+		if versions := h.versions.Load(); err != nil && versions != nil {
+			err = &versionsError{*versions}
 		}
 		c.session = s
 		return err
@@ -83,7 +91,7 @@ func (c *conn) connect(ctx context.Context, version string) error {
 	if err == nil || version != "" || ctx.Err() != nil || c.server == nil {
 		return err
 	}
-	if probed, heard := c.server.wire.probe(); !probed || heard {
+	if !c.server.wire.probeFailed() {
 		return err
 	}
 	return c.start(ctx, legacyVersion)
@@ -98,7 +106,7 @@ func (c *conn) start(ctx context.Context, version string) error {
 		c.server = nil
 		return err
 	}
-	c.server = s
+	c.server, c.announced = s, &s.wire.announced
 	c.session, err = c.client().Connect(ctx, s.wire, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		s.wire.fail(err, false)
@@ -150,8 +158,8 @@ func (m *mount) rootList() []*mcp.Root {
 	return out
 }
 
-// heard handles the notifications about a running call. The SDK would handle them beside the result that follows, so the
-// last ones could be lost.
+// heard handles the notifications about a running call. The SDK would handle them at the same time as the result that
+// follows them, so the last notifications could be lost.
 //
 //nolint:staticcheck // see client
 func (c *conn) heard(r *jsonrpc.Request) bool {
@@ -189,6 +197,9 @@ func (c *conn) wait() string {
 	}
 	return why
 }
+
+// ended reports whether a local server has ended the connection.
+func (c *conn) ended() bool { return c.server != nil && c.server.wire.ended() }
 
 // close ends the server, or the session with a remote server.
 func (c *conn) close(grace time.Duration) {

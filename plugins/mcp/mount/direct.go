@@ -13,8 +13,8 @@ import (
 
 const (
 	methodCallTool = "tools/call"
-	// firstDirect is the first request ID of the calls that the SDK does not send. The SDK counts from 1. Some servers keep
-	// IDs in 32 bits.
+	// firstDirect is less than the request ID of every call that bypasses the SDK. The IDs of the SDK count from 1.
+	// Some servers store IDs in 32 bits.
 	firstDirect = 1 << 30
 )
 
@@ -24,8 +24,8 @@ type reply struct {
 	err    error
 }
 
-// callTool calls a tool. Calls of a local server of the older protocol do not use the SDK, because it decodes each answer
-// several times.
+// callTool calls a tool. Calls of a local server of the older protocol do not use the SDK, because the SDK decodes each
+// answer several times.
 func (c *conn) callTool(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
 	if c.server == nil || c.stateless() || params.InputResponses != nil || params.RequestState != "" {
 		return c.session.CallTool(ctx, params)
@@ -40,7 +40,7 @@ func (c *conn) callTool(ctx context.Context, params *mcp.CallToolParams) (*mcp.C
 	return toolResult(raw)
 }
 
-// callTool sends a request to call a tool and waits for the answer. If ctx ends earlier, it tells the server.
+// callTool sends a request to call a tool and waits for the answer. If ctx ends earlier, callTool notifies the server.
 func (w *wire) callTool(ctx context.Context, params any) (json.RawMessage, error) {
 	body, err := json.Marshal(params)
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *wire) callTool(ctx context.Context, params any) (json.RawMessage, error
 			return r.result, r.err
 		case <-w.failed:
 			select {
-			case r := <-answer: // it came first
+			case r := <-answer: // the answer arrived before the connection failed
 				return r.result, r.err
 			default:
 			}
@@ -75,12 +75,12 @@ func (w *wire) callTool(ctx context.Context, params any) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	// Write marks the call as told.
+	// The method Write also calls the method "tell" of the call.
 	_ = w.Write(context.WithoutCancel(ctx), &jsonrpc.Request{Method: "notifications/cancelled", Params: notice}) // an error also ends the connection
 	return nil, ctx.Err()
 }
 
-// await makes the ID of a direct request. The server's answer arrives in the channel.
+// await makes the ID of a direct request. The channel receives the server's answer.
 func (w *wire) await() (jsonrpc.ID, <-chan reply) {
 	answer := make(chan reply, 1)
 	w.mu.Lock()
@@ -149,7 +149,7 @@ func (w *wire) result(line []byte) bool {
 	return version && n > firstDirect && result != nil && w.answer(directID(n), reply{result: result})
 }
 
-// toolResult decodes the result of a call. Structured data stays JSON.
+// toolResult decodes the result of a call. Structured data is not decoded.
 func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	if out := plainResult(raw); out != nil {
 		return out, nil
@@ -161,7 +161,7 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	return out, nil
 }
 
-// plainResult decodes a result that has only texts and structured data. It returns nil for another result.
+// plainResult decodes a result that contains only texts and structured data. For any other result, it returns nil.
 func plainResult(raw json.RawMessage) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{Content: []mcp.Content{}}
 	for key, value := range rawjson.Members(raw) {
@@ -195,7 +195,7 @@ func plainResult(raw json.RawMessage) *mcp.CallToolResult {
 	return out
 }
 
-// plainText decodes a block that has only a text. It returns nil for another block.
+// plainText decodes a block that contains only a text. For any other block, it returns nil.
 func plainText(block json.RawMessage) *mcp.TextContent {
 	out := new(mcp.TextContent)
 	var isText, hasText bool

@@ -131,14 +131,24 @@ func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, e
 
 // icons returns the icons of a tool as JSON. It omits icons whose source is not a web address or an image, and large lists.
 func icons(list []mcp.Icon) json.RawMessage {
-	list = slices.DeleteFunc(slices.Clone(list), func(i mcp.Icon) bool {
-		return !strings.HasPrefix(i.Source, "https://") && !strings.HasPrefix(i.Source, "data:image/")
-	})
+	list = usableIcons(list)
 	raw, err := json.Marshal(list)
-	if err != nil || len(list) == 0 || len(raw) > maxIcons {
+	if err != nil || len(list) == 0 {
 		return nil
 	}
 	return raw
+}
+
+// usableIcons returns the icons that a client can load without contacting the user's network. It returns nil if they are
+// too large.
+func usableIcons(list []mcp.Icon) []mcp.Icon {
+	list = slices.DeleteFunc(slices.Clone(list), func(i mcp.Icon) bool {
+		return !strings.HasPrefix(i.Source, "https://") && !strings.HasPrefix(i.Source, "data:image/")
+	})
+	if raw, err := json.Marshal(list); err != nil || len(list) == 0 || len(raw) > maxIcons {
+		return nil
+	}
+	return list
 }
 
 // schemas contains the input schemas in their received form. The order of properties determines the positional
@@ -195,7 +205,7 @@ func cleanSchema(schema any) (json.RawMessage, error) {
 	return out.Bytes(), err
 }
 
-// cleanInto cleans a schema and appends the result to out. If the last argument is true, raw is an object that maps
+// cleanInto cleans a schema and appends the result to out. If the argument "names" is true, raw is an object that maps
 // property names to schemas.
 func cleanInto(out *bytes.Buffer, raw json.RawMessage, names bool) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))

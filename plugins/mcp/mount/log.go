@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// stderr is the real standard error of the process, which the host reads. go-plugin replaces os.Stderr by a pipe
-// that loses the last output of a process.
+// stderr is the original standard error of the process. The host reads it. go-plugin replaces os.Stderr by a pipe that
+// loses the last output of a process.
 var stderr = os.Stderr
 
 // logf writes a log entry for the host.

@@ -22,7 +22,7 @@ import (
 // Version is the version of the plugin. It is also the client version sent to servers.
 const Version = "0.1.0"
 
-// legacyVersion is the last protocol revision in which a connection begins with the request initialize.
+// legacyVersion is the last protocol revision in which a connection begins with the request "initialize".
 const legacyVersion = "2025-11-25"
 
 // Limits contains the timeouts of the plugin.
@@ -61,11 +61,12 @@ type mount struct {
 	tools      []sdk.Tool // the last list of tools; nil before the first list
 	items      atomic.Pointer[[]tool.Item]
 	stale      atomic.Bool // true if the server has announced a new list
+	newestOnly atomic.Bool // true if the server refused the older protocol
 	news       news
 	subs       subscriptions
 	logged     sync.Map // the kinds of declined requests that were logged
 
-	closed chan struct{}
+	closed chan struct{} // closed when the plugin ends
 }
 
 // Plugin returns the plugin. If remote is true, the server has a URL and the plugin does not start it. The function
@@ -142,6 +143,13 @@ func commandAdvice(name string, err error) string {
 func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.Start)
 	defer cancel()
+	go func() { // close waits for the lock, so a server that is slow to answer must not hold it
+		select {
+		case <-m.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	m.connecting.Lock()
 	defer m.connecting.Unlock()
 	if m.shared == nil {

@@ -12,7 +12,8 @@ import (
 // news is a queue of notifications for the host.
 type news struct{ queue chan tool.Notification }
 
-// maxNews is the maximum number of queued notifications. If the host does not take them, further ones are dropped.
+// maxNews is the maximum number of queued notifications. If the host does not receive them, further notifications are
+// dropped.
 const maxNews = 256
 
 func newNews() news { return news{queue: make(chan tool.Notification, maxNews)} }
@@ -48,8 +49,8 @@ type flood struct {
 	session string // the session whose messages were dropped
 }
 
-// permit reports whether another message for a session may be passed on. The first result is the number of messages for
-// the session that were dropped before. It is returned only once.
+// permit reports whether another message for a session may be passed on. The result "dropped" is the number of earlier
+// messages for the session that were dropped. Each dropped message is counted in at most one result.
 func (f *flood) permit(session string) (dropped int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,16 +85,16 @@ func (f *flood) rest(session string) (dropped int) {
 // maxSubscriptions is the maximum number of subscriptions of all sessions.
 const maxSubscriptions = 1000
 
-// subscriptions contains which sessions subscribed to which resources. All of them use the shared connection, because a
-// notification only names the resource that changed.
+// subscriptions lists the sessions that subscribed to each resource. All subscriptions use the shared connection,
+// because a notification only names the resource that changed.
 type subscriptions struct {
 	mu sync.Mutex
 	by map[string]map[string]bool // sessions by URI
 	n  int
 }
 
-// add subscribes a session to a resource. The function subscribe is called for the first session. The result known is
-// true if the session already had this subscription.
+// add subscribes a session to a resource. The function "subscribe" is called only for the first session of a resource.
+// The result "known" is true if the session already had this subscription.
 func (s *subscriptions) add(session, uri string, subscribe func() error) (known bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,8 @@ func (s *subscriptions) add(session, uri string, subscribe func() error) (known 
 	return false, nil
 }
 
-// remove ends the subscription of a session. The function unsubscribe is called for the last session.
+// remove ends the subscription of a session. The function "unsubscribe" is called only for the last session of a
+// resource.
 func (s *subscriptions) remove(session, uri string, unsubscribe func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

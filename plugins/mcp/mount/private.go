@@ -2,10 +2,15 @@ package mount
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -14,7 +19,7 @@ import (
 const (
 	// maxPrivate is the maximum number of private connections of a mount.
 	maxPrivate = 8
-	// privateIdle is the time after its last use in which a private connection stays open.
+	// privateIdle is the time for which a private connection stays open after its last use.
 	privateIdle = 5 * time.Minute
 )
 
@@ -37,7 +42,7 @@ type privateConn struct {
 	idle  *time.Timer // ends the connection; nil while it is used
 }
 
-// connFor returns the connection for a call. The caller must call done at the end of the call.
+// connFor returns the connection for a call. The caller must call the function "done" at the end of the call.
 func (m *mount) connFor(ctx context.Context, call *sdk.Call) (c *conn, done func(), err error) {
 	m.connecting.Lock()
 	shared := m.shared
@@ -46,10 +51,24 @@ func (m *mount) connFor(ctx context.Context, call *sdk.Call) (c *conn, done func
 		return nil, nil, sdk.Errorf(tool.Unavailable, "The MCP server is not connected. Call again.")
 	}
 	subscription := strings.HasPrefix(call.Method, "resources/") && call.Method != "resources/read" // see subscriptions
-	if subscription || !m.cfg.separates() || call.Client == nil || shared.stateless() && call.Client.Protocol >= statelessVersion {
+	if subscription || !m.cfg.separates() || call.Client == nil || shared.stateless() && (call.Client.Protocol >= statelessVersion || m.newestOnly.Load()) {
 		return shared, func() {}, nil
 	}
-	return m.private.enter(ctx, call.SessionID)
+	c, done, err = m.private.enter(ctx, call.SessionID)
+	if err != nil && m.newestOnly.Load() {
+		return shared, func() {}, nil
+	}
+	return c, done, err
+}
+
+// ended reports whether the server has ended an open connection.
+func (c *privateConn) ended() bool {
+	select {
+	case <-c.ready:
+		return c.conn.ended()
+	default:
+		return false
+	}
 }
 
 // enter returns the connection of a session. It opens a connection if the session has none.
@@ -60,6 +79,11 @@ func (p *privateConns) enter(ctx context.Context, session string) (*conn, func()
 		return nil, nil, sdk.Errorf(tool.Unavailable, "The MCP server is being stopped. Call again.")
 	}
 	c := p.by[session]
+	if c != nil && c.ended() { // open has not noticed it yet
+		logf("warn", "the connection of a session to the server ended")
+		delete(p.by, session)
+		c = nil
+	}
 	if c == nil {
 		if len(p.by) >= maxPrivate && !p.evict() {
 			p.mu.Unlock()
@@ -97,6 +121,9 @@ func (p *privateConns) open(c *privateConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.mount.limits.Start)
 	err := c.conn.connect(ctx, legacyVersion)
 	if err != nil {
+		if p.mount.refusesLegacy(err) {
+			p.mount.newestOnly.Store(true)
+		}
 		c.err = c.conn.startError(ctx, err)
 		p.forget(c)
 	}
@@ -110,6 +137,23 @@ func (p *privateConns) open(c *privateConn) {
 	if p.forget(c) {
 		logf("warn", "the connection of a session to the server ended: %s", why)
 	}
+}
+
+// refusesLegacy reports whether an error of a private connection means that the server speaks only the newer protocol.
+// Such a server sends its questions in the results of calls. Therefore each question belongs to a call even on a shared
+// connection.
+func (m *mount) refusesLegacy(err error) bool {
+	m.connecting.Lock()
+	shared := m.shared
+	m.connecting.Unlock()
+	if shared == nil || !shared.stateless() {
+		return false
+	}
+	if versions := (*versionsError)(nil); errors.As(err, &versions) {
+		return true
+	}
+	e := (*jsonrpc.Error)(nil)
+	return errors.As(err, &e) && slices.Contains([]int64{mcp.CodeUnsupportedProtocolVersion, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidRequest, jsonrpc.CodeInvalidParams}, e.Code)
 }
 
 // forget removes a connection. It reports whether the connection was still in use.
@@ -144,8 +188,9 @@ func (p *privateConns) leave(session string, c *privateConn) {
 	})
 }
 
-// evict ends the connection that no call used for the longest time. A client that still exists gets a new connection at its
-// next call. evict returns false if all connections are in use. The caller must hold the lock.
+// evict ends the connection that was unused for the longest time. If the client of this connection still exists, it
+// gets a new connection at its next call. evict returns false if all connections are in use. The caller must hold the
+// lock.
 func (p *privateConns) evict() bool {
 	var oldest *privateConn
 	for _, c := range p.by {
@@ -162,7 +207,7 @@ func (p *privateConns) evict() bool {
 	return true
 }
 
-// close ends all connections. Further ones cannot be opened.
+// close ends all connections. After that, no connection can be opened.
 func (p *privateConns) close() {
 	p.mu.Lock()
 	all := p.by

@@ -72,7 +72,7 @@ func environment(own []string, extra map[string]string) []string {
 	return env
 }
 
-// stop closes the server's standard input, which asks the server to end. After the duration grace, it kills the
+// stop closes the server's standard input, which asks the server to end. After the duration "grace", it kills the
 // server and its child processes. It returns when the server has ended.
 func (s *server) stop(grace time.Duration) {
 	s.once.Do(func() {

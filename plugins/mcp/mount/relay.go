@@ -13,13 +13,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxItems is the maximum number of prompts, resources and templates, each.
+// maxItems is the maximum number of prompts. The same limit applies to resources, and to templates.
 const maxItems = 500
 
 // maxURI is the maximum length of a URI, in bytes.
 const maxURI = 2 << 10
 
-// listItems requests what the server offers besides tools, as far as the operator offers it to clients.
+// listItems requests lists of the server's features other than tools. It requests only features that the operator
+// offers to clients.
 func (c *conn) listItems(ctx context.Context) ([]tool.Item, error) {
 	cfg, caps := &c.mount.cfg, c.session.InitializeResult().Capabilities
 	var out []tool.Item
@@ -133,16 +134,20 @@ func item(kind tool.ItemKind, name string, definition any) []tool.Item {
 }
 
 func promptItem(p *mcp.Prompt) []tool.Item {
-	if p == nil || p.Name == "" || len(p.Name) > maxTitle {
+	if p == nil || !usableName(p.Name) {
 		logf("warn", "the server lists a prompt without a usable name; the prompt is not used")
 		return nil
 	}
 	q := *p
-	q.Meta = nil
+	q.Meta, q.Icons = nil, usableIcons(p.Icons)
 	q.Title, q.Description = clean(p.Title, maxTitle), clean(p.Description, maxDescription)
 	q.Arguments = nil
 	for _, a := range p.Arguments[:min(len(p.Arguments), maxFields)] {
 		if a != nil {
+			if !usableName(a.Name) {
+				logf("warn", "the server's prompt %q is not used: the name of an argument is empty, contains hidden characters or is too long", clean(p.Name, maxNameShown))
+				return nil
+			}
 			b := *a
 			b.Title, b.Description = clean(a.Title, maxTitle), clean(a.Description, maxDescription)
 			q.Arguments = append(q.Arguments, &b)
@@ -157,7 +162,7 @@ func resourceItem(r *mcp.Resource) []tool.Item {
 		return nil
 	}
 	q := *r
-	q.Meta = nil
+	q.Meta, q.Icons = nil, usableIcons(r.Icons)
 	q.Name, q.Title, q.Description = clean(r.Name, maxTitle), clean(r.Title, maxTitle), clean(r.Description, maxDescription)
 	return item(tool.ItemResource, r.URI, &q)
 }
@@ -168,9 +173,14 @@ func templateItem(t *mcp.ResourceTemplate) []tool.Item {
 		return nil
 	}
 	q := *t
-	q.Meta = nil
+	q.Meta, q.Icons = nil, usableIcons(t.Icons)
 	q.Name, q.Title, q.Description = clean(t.Name, maxTitle), clean(t.Title, maxTitle), clean(t.Description, maxDescription)
 	return item(tool.ItemTemplate, t.URITemplate, &q)
+}
+
+// usableName reports whether a text is one line without invisible characters.
+func usableName(s string) bool {
+	return s != "" && clean(s, maxTitle) == s && !strings.ContainsAny(s, "\n\t")
 }
 
 // usableURI reports whether a text is an absolute URI without invisible characters.
@@ -179,7 +189,7 @@ func usableURI(s string) bool {
 	return err == nil && u.Scheme != "" && len(s) <= maxURI && clean(s, maxURI) == s
 }
 
-// exchange carries out one request of a client besides calls of tools.
+// exchange carries out a client's request, except for calls of tools.
 func (m *mount) exchange(ctx context.Context, call *sdk.Call) (*sdk.Result, error) {
 	c, done, err := m.connFor(ctx, call)
 	if err != nil {
@@ -271,8 +281,9 @@ func (c *conn) readResource(ctx context.Context, a *active, token string) (*mcp.
 	}, func(answers mcp.InputResponseMap, state string) { p.InputResponses, p.RequestState = answers, state })
 }
 
-// setLevel sets the level of log messages on a private connection. On a shared connection, the server sends all messages
-// from the level debug, because other sessions can want them, and the host drops what a client does not want.
+// setLevel sets the level of log messages on a private connection. On a shared connection, the server sends all
+// messages from the level "debug" upwards, because other sessions can want them. The host drops messages that a client
+// does not want.
 //
 //nolint:staticcheck // logging belongs to the older protocol, which most servers speak
 func (c *conn) setLevel(ctx context.Context, a *active) error {
@@ -289,8 +300,8 @@ func (c *conn) setLevel(ctx context.Context, a *active) error {
 	return c.session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: p.Level})
 }
 
-// log passes a log message on to the client whose call runs. It is dropped if calls of several sessions run, because it
-// does not name its call.
+// log passes a log message on to the client whose call runs. A log message does not name its call, so log drops the
+// message if calls of several sessions run.
 func (c *conn) log(_ context.Context, r *mcp.LoggingMessageRequest) {
 	if !c.mount.cfg.offers(offerLogging) {
 		return
@@ -324,7 +335,7 @@ func (c *conn) reportDropped(a *active, dropped int) {
 // maxLog is the maximum size of a log message, in bytes.
 const maxLog = 16 << 10
 
-// updated passes on the notification that a resource changed.
+// updated passes on the notification that a resource has changed.
 func (c *conn) updated(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
 	if !c.mount.cfg.offers(offerResources) || !usableURI(r.Params.URI) {
 		return

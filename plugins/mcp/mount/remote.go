@@ -1,8 +1,10 @@
 package mount
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +24,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// remote returns the HTTP transport to a remote server. Its requests are sent by h.
+// remote returns the HTTP transport to a remote server. The argument "h" sends the requests of the transport.
 func (m *mount) remote(h *headers) mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
@@ -40,12 +42,48 @@ func (m *mount) remote(h *headers) mcp.Transport {
 type headers struct {
 	set  map[string]string
 	base http.RoundTripper
-	// state is the plugin's state directory. Its name is the name of the field.
+	// state is the plugin's state directory. The last element of its path is the name of the field.
 	state string
 	// token is the file to which the host writes the access token of the operator's login. The name depends on the URL.
 	token string
-	// denied is the last error about a request that the server refused because of its token.
+	// denied is the error about the last request that the server refused because of its token.
 	denied atomic.Pointer[error]
+	// versions lists the revisions of the protocol that the server speaks. It is set when the server refuses a
+	// revision.
+	versions atomic.Pointer[[]string]
+	// announced contains the capabilities that the server announced.
+	announced announcement
+}
+
+// versionsError means that the server refused the requested revision of the protocol. The field "spoken" lists the
+// revisions that the server speaks.
+type versionsError struct{ spoken []string }
+
+func (e *versionsError) Error() string {
+	return fmt.Sprintf("the server speaks only the revisions %s of MCP, and toolhost speaks %s and older ones; use a server or a toolhost with a common revision", strings.Join(e.spoken, ", "), statelessVersion)
+}
+
+// keepVersions stores the revisions that a server names when it refuses the revision of a request. The SDK drops these
+// names if the answer has no ID.
+func (h *headers) keepVersions(res *http.Response) {
+	if res.StatusCode != http.StatusBadRequest {
+		return
+	}
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorData)) // ignore the error: the SDK gets it, too
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), res.Body), res.Body}
+	var m struct {
+		Error struct {
+			Code int64                              `json:"code"`
+			Data mcp.UnsupportedProtocolVersionData `json:"data"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &m) == nil && m.Error.Code == mcp.CodeUnsupportedProtocolVersion && len(m.Error.Data.Supported) > 0 {
+		spoken := m.Error.Data.Supported[:min(len(m.Error.Data.Supported), maxScopes)]
+		h.versions.Store(&spoken)
+	}
 }
 
 func (m *mount) headers() *headers {
@@ -68,13 +106,14 @@ func (h *headers) login(r *http.Request) {
 		return
 	}
 	token, err := os.ReadFile(h.token)
-	if err != nil || !httpguts.ValidHeaderFieldValue(string(token)) { // without a login, the server answers if it needs one
+	// Without a login, send the request unchanged. If the server requires a login, it refuses the request.
+	if err != nil || !httpguts.ValidHeaderFieldValue(string(token)) {
 		return
 	}
 	r.Header.Set("Authorization", "Bearer "+string(token))
 }
 
-// refused returns an error with a remedy if the server refuses a request because of its token. The argument own reports
+// refused returns an error with a remedy if the server refuses a request because of its token. The argument "own" reports
 // whether the token is from the configuration.
 func (h *headers) refused(res *http.Response, own bool) error {
 	field := filepath.Base(h.state) // the host names the directory after the field
@@ -89,13 +128,14 @@ func (h *headers) refused(res *http.Response, own bool) error {
 	return nil
 }
 
-// plainScope matches scopes that a person can paste into a shell. A server names them, so they could be anything.
+// plainScope matches scopes that a person can paste into a shell. Servers choose the names of scopes, so a name can
+// contain any text.
 var plainScope = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:._/-]{0,99}$`)
 
-// maxScopes is the maximum number of scopes in a message.
+// maxScopes is the maximum number of scopes, or of revisions, in a message.
 const maxScopes = 10
 
-// missingScopes returns the options of a login that requests the scopes that a server misses.
+// missingScopes returns command-line options for a login that requests the scopes named in a server's response.
 func missingScopes(h http.Header) (options string) {
 	challenges, err := oauthex.ParseWWWAuthenticate(h.Values("WWW-Authenticate"))
 	if err != nil {
@@ -132,12 +172,14 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if canceled != nil {
 		canceled.tell()
 	}
+	h.keepVersions(res)
 	if res.Header.Get("Content-Type") != "text/event-stream" { // an event stream has no limit as a whole; each of its events is limited instead
 		if res.ContentLength > maxFrame {
 			return nil, errors.Join(fmt.Errorf("the server's answer has %d bytes, and the limit is %d MiB", res.ContentLength, maxFrame>>20), res.Body.Close())
 		}
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
+	res.Body = h.announced.from(res.Body)
 	return res, nil
 }
 

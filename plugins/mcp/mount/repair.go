@@ -13,9 +13,9 @@ import (
 // maxProbes limits how many keywords of an invalid schema are tested one by one.
 const maxProbes = 2000
 
-// repair returns a schema that the host accepts, and the keywords that it left out or changed. Servers list schemas that
-// their own clients never check: a default null beside the type string, or keywords of older drafts. A tool with such a
-// schema still works. A schema whose type is not object stays as it is.
+// repair returns a schema that the host accepts, and the keywords that it left out or changed. Some servers list
+// schemas that their own clients never check. Examples are the default null for the type string, and keywords of older
+// drafts. A tool with such a schema still works. A schema whose type is not "object" stays unchanged.
 func repair(raw json.RawMessage) (json.RawMessage, []string) {
 	if _, err := tool.ParseSchema(raw); err == nil {
 		return raw, nil
@@ -47,12 +47,12 @@ func repair(raw json.RawMessage) (json.RawMessage, []string) {
 
 // repairer repairs one schema.
 type repairer struct {
-	defs    object // a schema with the definitions of the root, in which keywords are tested
+	defs    object // a schema for testing keywords; it contains the definitions of the root
 	dropped []string
 	left    int
 }
 
-// schema repairs a schema and the schemas in it. If top is true, it is the root.
+// schema repairs a schema and the schemas in it. If top is true, the schema is the root.
 func (r *repairer) schema(raw json.RawMessage, at string, top bool) json.RawMessage {
 	in, err := parseObject(raw)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *repairer) schema(raw json.RawMessage, at string, top bool) json.RawMess
 		switch {
 		case top && m.key == "required":
 			value = definedOnly(value, in.get("properties"))
-		case m.key == "default": // tested below, beside the other keywords
+		case m.key == "default": // tested below, together with the other keywords
 		case value == nil || !r.fits(object{{m.key, value}}):
 			r.dropped = append(r.dropped, within)
 			continue
@@ -122,7 +122,8 @@ func (r *repairer) children(raw json.RawMessage, key string, defs bool) json.Raw
 	return raw
 }
 
-// definition repairs a definition of the root. Its references stay, because the definitions are not complete yet.
+// definition repairs a definition of the root. Its references stay unchanged, because the definitions are not complete
+// yet.
 func (r *repairer) definition(raw json.RawMessage) json.RawMessage {
 	r.defs = nil
 	return r.schema(raw, "", false)
@@ -163,7 +164,7 @@ func (r *repairer) fits(keywords object) bool {
 	return err == nil
 }
 
-// definedOnly removes the names from a list of required properties that the schema does not define. It returns an empty
+// definedOnly removes from a list of required properties the names that the schema does not define. It returns an empty
 // list for an invalid value.
 func definedOnly(required, properties json.RawMessage) json.RawMessage {
 	var names []string
@@ -177,7 +178,7 @@ func definedOnly(required, properties json.RawMessage) json.RawMessage {
 	return out
 }
 
-// widen returns a schema with the same parameters that accepts any values.
+// widen returns a schema that has the same parameters and accepts any values.
 func widen(raw json.RawMessage) (json.RawMessage, bool) {
 	root, err := parseObject(raw)
 	if err != nil || string(root.get("type")) != `"object"` {

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// result converts the server's result of a call to a result for the host. Its text and attachments are for callers that
-// know no blocks. Its contents keep the blocks in their order.
+// result converts the server's result of a call to a result for the host. The text and the attachments of the result
+// are for callers that do not understand blocks. The contents of the result contain the blocks in their original order.
 func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	b := new(blocks)
 	for _, c := range r.Content {
@@ -50,8 +50,8 @@ func structured(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// asEncoded reports whether valid JSON escapes no more than an encoder needs to. Other JSON is encoded again, because an
-// escape such as \u0061 would hide a text from the host, which removes secrets.
+// asEncoded reports whether valid JSON contains only the escapes that an encoder needs. Other JSON is encoded again,
+// because an escape such as \u0061 could hide a secret from the host, which removes secrets.
 func asEncoded(raw json.RawMessage) bool {
 	return !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte(`\/`)) && utf8.Valid(raw)
 }
@@ -118,7 +118,7 @@ func block(c mcp.Content) json.RawMessage {
 	return raw
 }
 
-// extras returns the additional members of a block, or nil.
+// extras returns the additional members of a block as JSON. If the block has none, it returns nil.
 func extras(annotations *mcp.Annotations, meta mcp.Meta) json.RawMessage {
 	if annotations == nil && len(meta) == 0 {
 		return nil

@@ -3,7 +3,6 @@ package mount
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,41 +17,45 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/sdk/lines"
+	"toolhost.dev/sdk/rawjson"
 )
 
 const (
 	// maxFrame is the maximum size of a message from the server, in bytes.
 	maxFrame = 16 << 20
-	// edge is the number of bytes at each end of an oversized message in which the request ID is searched.
+	// edge is how many bytes at each end of an oversized message are searched for the request ID.
 	edge = 512
-	// probeTimeout is how long a server can take to answer a request that it possibly does not know.
-	probeTimeout = 2 * time.Second
-	// writeTimeout is how long a server can take to read a message.
+	// probeTimeout is the time that a server has to answer a request that it possibly does not know.
+	probeTimeout = 5 * time.Second
+	// writeTimeout is the time that a server has to read a message.
 	writeTimeout = 30 * time.Second
 	// maxNoise is the maximum number of lines that are logged although they are not messages.
 	maxNoise = 20
 
-	methodDiscover  = "server/discover"
-	methodListTools = "tools/list"
+	methodDiscover   = "server/discover"
+	methodInitialize = "initialize"
+	methodListTools  = "tools/list"
 )
 
-// wire is a connection over a server's standard input and output. No output of the server ends the connection. A
-// line that is not a message is dropped. If an answer is too large, only the call of that answer fails. If the
-// server does not answer the probe for the newer protocol, the wire answers the probe.
+// wire is a connection over a server's standard input and output. The connection continues after any output of the
+// server. A line that is not a message is dropped. If an answer is too large, only the call of that answer fails. If
+// the server does not answer the probe for the newer protocol, the wire answers the probe.
 type wire struct {
 	in      *lines.Reader
 	out     *os.File
 	stop    func()
 	schemas *schemas
-	// heard handles a notification of the server in the order of the messages, before a result that follows. It returns
-	// false for a notification that the SDK must handle. It can be nil.
+	// heard is called for each notification of the server, in the order in which messages arrive. It returns before a later
+	// result is delivered. It returns false for a notification that the SDK must handle. It can be nil.
 	heard func(*jsonrpc.Request) bool
+
+	announced announcement // the capabilities that the server announced
 
 	incoming chan jsonrpc.Message
 	turn     chan struct{} // contains a value while a line is written
 	failed   chan struct{} // closed after reading or writing has failed
 	fails    sync.Once
-	err      error // the error, and whether the server closed the connection; set before the channel "failed" is closed
+	err      error // the error, and whether the server closed the connection; set before "failed" is closed
 	theirs   bool
 	closeOut sync.Once
 
@@ -61,6 +64,7 @@ type wire struct {
 	direct     map[jsonrpc.ID]chan reply // contains the unanswered requests that the SDK did not send
 	lastDirect int64
 	probed     bool
+	impatient  bool // true if the wire answered the probe for the server
 	spoke      bool // true if the server has sent at least one message
 	noise      int
 }
@@ -82,7 +86,7 @@ func (w *wire) Connect(context.Context) (mcp.Connection, error) { return w, nil 
 // SessionID implements mcp.Connection.
 func (w *wire) SessionID() string { return "" }
 
-// Close implements mcp.Connection. It also ends the server.
+// Close implements mcp.Connection. Close also ends the server.
 func (w *wire) Close() error {
 	w.fail(io.EOF, false)
 	w.stop()
@@ -108,11 +112,11 @@ func (w *wire) ended() bool {
 
 func (w *wire) closeInput() { w.closeOut.Do(func() { _ = w.out.Close() }) }
 
-// probe reports whether a probe for the newer protocol was sent, and whether the server has sent any message.
-func (w *wire) probe() (probed, heard bool) {
+// probeFailed reports whether a probe for the newer protocol was sent, and the server did not answer it in time.
+func (w *wire) probeFailed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.probed, w.spoke
+	return w.probed && (w.impatient || !w.spoke)
 }
 
 // Read implements mcp.Connection.
@@ -153,8 +157,8 @@ func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 	return w.send(ctx, append(line, '\n'))
 }
 
-// send writes a line. If the server has room for the line, no other goroutine is needed. Otherwise the line is written
-// completely, even if the caller no longer waits for it.
+// send writes a line. If the server's pipe has room for the line, send writes it at once. Otherwise a goroutine writes
+// the complete line, even if the caller stops waiting.
 func (w *wire) send(ctx context.Context, line []byte) error {
 	select {
 	case w.turn <- struct{}{}:
@@ -182,14 +186,14 @@ func (w *wire) send(ctx context.Context, line []byte) error {
 	}
 }
 
-// writeNow writes as much of a line as the server has room for. It returns the rest.
+// writeNow writes as much of a line as the server's pipe has room for. It returns the rest of the line.
 func (w *wire) writeNow(line []byte) (rest []byte) {
 	pipe, err := w.out.SyscallConn()
 	if err != nil {
 		return line
 	}
 	n := 0
-	// Errors are ignored, because writing the rest has them too.
+	// Ignore the error, because writing the rest fails with the same error.
 	_ = pipe.Write(func(fd uintptr) bool {
 		n, _ = syscall.Write(int(fd), line)
 		return true
@@ -197,7 +201,7 @@ func (w *wire) writeNow(line []byte) (rest []byte) {
 	return line[max(n, 0):]
 }
 
-// writeRest writes the rest of a line and waits until the server has room for it.
+// writeRest writes the rest of a line and waits until the server's pipe has room for it.
 func (w *wire) writeRest(line []byte) error {
 	_ = w.out.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := w.out.Write(line)
@@ -217,6 +221,9 @@ func (w *wire) expect(id jsonrpc.ID) {
 	w.probed = true
 	w.mu.Unlock()
 	time.AfterFunc(probeTimeout, func() {
+		w.mu.Lock()
+		_, w.impatient = w.pending[id]
+		w.mu.Unlock()
 		w.refuse(id, jsonrpc.CodeMethodNotFound, "no answer")
 	})
 }
@@ -263,34 +270,41 @@ func (w *wire) hear(line []byte) {
 	if w.result(line) {
 		return
 	}
-	var batch []json.RawMessage
-	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
-		batch = []json.RawMessage{line}
+	if line[0] != '[' || !rawjson.Valid(line) {
+		w.hearOne(line)
+		return
 	}
-	for _, raw := range batch {
-		m, err := jsonrpc.DecodeMessage(raw)
-		if err != nil {
-			w.drop(raw)
-			continue
-		}
-		r, isResponse := m.(*jsonrpc.Response)
-		if isResponse && w.answer(r.ID, reply{r.Result, r.Error}) {
-			continue
-		}
-		w.mu.Lock()
-		w.spoke = true
-		if isResponse {
-			if w.pending[r.ID] == methodListTools {
-				w.schemas.keep(r.Result)
-			}
-			delete(w.pending, r.ID)
-		}
-		w.mu.Unlock()
-		if r, ok := m.(*jsonrpc.Request); ok && !r.ID.IsValid() && w.heard != nil && w.heard(r) {
-			continue
-		}
-		w.deliver(m)
+	for raw := range rawjson.Elements(line) { // a list of all elements could need many times the memory of the line
+		w.hearOne(raw)
 	}
+}
+
+func (w *wire) hearOne(raw []byte) {
+	m, err := jsonrpc.DecodeMessage(raw)
+	if err != nil {
+		w.drop(raw)
+		return
+	}
+	r, isResponse := m.(*jsonrpc.Response)
+	if isResponse && w.answer(r.ID, reply{r.Result, r.Error}) {
+		return
+	}
+	w.mu.Lock()
+	w.spoke = true
+	if isResponse {
+		if w.pending[r.ID] == methodListTools {
+			w.schemas.keep(r.Result)
+		}
+		if begins := w.pending[r.ID]; begins == methodDiscover || begins == methodInitialize {
+			w.announced.keep(r.Result)
+		}
+		delete(w.pending, r.ID)
+	}
+	w.mu.Unlock()
+	if r, ok := m.(*jsonrpc.Request); ok && !r.ID.IsValid() && w.heard != nil && w.heard(r) {
+		return
+	}
+	w.deliver(m)
 }
 
 func (w *wire) drop(raw []byte) {

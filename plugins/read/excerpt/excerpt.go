@@ -66,7 +66,8 @@ func Of(content []byte, w Window) Excerpt {
 		return Excerpt{Total: total, Counted: true}
 	}
 	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
-		// This case is fast, because most calls read a whole file without changes to its text.
+		// Most calls read a whole file whose lines need no change. In this case, return the text without a loop over
+		// its lines.
 		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}
 	}
 	r := region{data: content, first: w.Start}
@@ -78,8 +79,8 @@ func Of(content []byte, w Window) Excerpt {
 	return e
 }
 
-// short reports whether every line has at most MaxLineChars bytes. From each position, short jumps to the last line
-// ending within that distance. Therefore it examines only a few line endings.
+// short reports whether every line has at most MaxLineChars bytes. From the start of a line, it jumps to the last line
+// ending in the next MaxLineChars bytes. Therefore it examines only a few line endings.
 func short(content []byte) bool {
 	for len(content) > MaxLineChars {
 		i := bytes.LastIndexByte(content[:MaxLineChars+1], '\n')

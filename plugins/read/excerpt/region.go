@@ -11,7 +11,8 @@ import (
 type region struct {
 	data  []byte
 	first int // number of the first line of the region
-	// This map contains the number of missing bytes of each line whose end is not in data. The key is the line number.
+	// This map contains the number of missing bytes of each line whose end is not in data. The key is the number of the
+	// line.
 	hidden map[int]int64
 }
 
@@ -61,7 +62,7 @@ func (r *region) render(w Window, last int) Excerpt {
 		e.Text = r.format(&e, w.Numbers, toEnd)
 		return e
 	}
-	// In most cases, the excerpt contains the lines unchanged. The lines can then be copied together.
+	// In most cases, the excerpt contains every line unchanged. Then one copy of the whole text is enough.
 	text := r.data[:size]
 	if !toEnd {
 		text = bytes.TrimSuffix(text, []byte{'\n'})

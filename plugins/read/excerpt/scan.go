@@ -15,8 +15,8 @@ const (
 )
 
 // Scan returns the excerpt that w selects from a text. It reads the text in chunks with constant memory. After the
-// window it reads at most countAhead more bytes to count the lines. Excerpt.Counted reports whether Scan reached the
-// end of the text. If convert is not nil, Scan applies it to the selected lines.
+// window, it reads at most countAhead more bytes to count the remaining lines. Excerpt.Counted reports whether Scan
+// reached the end of the text. If convert is not nil, Scan applies it to the selected lines.
 func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, convert func([]byte) ([]byte, error)) (Excerpt, error) {
 	s := scanner{region: region{first: max(w.Start, 1), hidden: make(map[int]int64)}, line: 1}
 	s.until = s.region.first + MaxLines
@@ -49,8 +49,8 @@ type scanner struct {
 	until   int  // number of the first line after the window
 	line    int  // number of the current line
 	inLine  int  // number of stored bytes of the current line
-	started bool // true if the current line is not empty; an empty last line does not count
-	least   int  // minimum size in bytes of the stored lines in the excerpt
+	started bool // true if the current line has at least one byte; an empty last line does not count as a line
+	least   int  // lower limit for the size in bytes that the stored lines have in the excerpt
 }
 
 func (s *scanner) done() bool { return s.least > MaxBytes || s.line >= s.until }
@@ -74,7 +74,8 @@ func (s *scanner) take(chunk []byte) {
 	}
 }
 
-// skip counts lines until the window begins or the chunk ends. It returns the rest of the chunk.
+// skip counts those lines of a chunk that are before or after the window. If the window begins in the chunk, skip
+// returns the part of the chunk from the beginning of the window.
 func (s *scanner) skip(chunk []byte) []byte {
 	for !s.done() && s.line < s.region.first {
 		i := bytes.IndexByte(chunk, '\n')

@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// limitOf returns the maximum size of a file of a kind. Images can be larger than an attachment if they are scaled down.
+// limitOf returns the maximum size of a file that is attached. For image formats that can be scaled down, it is higher
+// than the maximum size of an attached image.
 func limitOf(kind media.Kind) int64 {
 	switch {
 	case slices.Contains([]string{"image/png", "image/jpeg", "image/gif"}, kind.MediaType):

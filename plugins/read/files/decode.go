@@ -17,7 +17,8 @@ type decoded struct {
 	guessed  bool
 	// detected is true if the encoding was detected from the content.
 	detected bool
-	// flaw is the reason why the text cannot be edited, because its encoding is not uniform. It is empty for most files.
+	// If the encoding of the text is not uniform, flaw describes the problem. Such a text cannot be edited. For most
+	// files, flaw is empty.
 	flaw   string
 	ending text.LineEnding
 	cells  *int   // number of cells of a notebook; nil for any other file

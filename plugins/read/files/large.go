@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// countAhead is the maximum number of bytes that are read only to count the lines of a file. For an editable file,
-	// this limit does not apply, because the hash of the whole file is needed.
+	// countAhead is the maximum number of bytes that are read after the window only to count the lines of a file. It
+	// does not apply to a file that is small enough to be edited. Such a file is read to its end, because the tool
+	// records the hash of the whole file.
 	countAhead = 64 << 20
 	// sniffed is the number of bytes that are read to determine the kind of a file.
 	sniffed = 8 << 10
@@ -68,7 +69,7 @@ func (r *request) large() (*sdk.Result, error) {
 }
 
 // whole returns the result for a file that must be read into memory completely. If the file has more than limit bytes,
-// whole returns the error tooLarge.
+// whole returns the argument "tooLarge".
 func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	snap, err := r.ws.ReadFile(r.path, limit)
 	if errors.Is(err, workspace.ErrTooLarge) {
@@ -121,11 +122,11 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	return r.show(e, d, after.Size(), effect)
 }
 
-// errDecodeWhole means that the file must be read into memory again. The encoding can be detected only from the whole
-// file, as in the tools edit and grep.
+// errDecodeWhole means that a file that was read in chunks must be read again into memory. Its encoding can be detected
+// only from the whole file. The tools edit and grep also detect it from the whole file.
 var errDecodeWhole = errors.New("the file is not UTF-8 and small enough to be decoded as a whole")
 
-// convert converts the returned lines to UTF-8. All other lines of the file are not checked.
+// convert converts the returned lines to UTF-8. It does not check the encoding of the other lines of the file.
 func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	switch {
 	case r.in.Encoding == "ascii":

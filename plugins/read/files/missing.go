@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxNames limits the directory entries that are compared with the name of the missing file.
+	// maxNames is the maximum number of directory entries whose names are compared with the name of the missing file.
 	maxNames = 10_000
-	// maxLooked limits the directories that are searched for a file with the same name.
+	// maxLooked is the maximum number of directories that are searched for a file with the same name.
 	maxLooked = 300
 )
 
@@ -47,7 +47,7 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest directory of the path that exists. The result "wanted" is the next element of the
+// nearestDirectory returns the deepest existing directory of the path. The result "wanted" is the next element of the
 // path, which does not exist.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path

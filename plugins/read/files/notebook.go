@@ -15,8 +15,8 @@ func (r *request) isNotebook() bool {
 	return r.in.Encoding == "auto" && strings.EqualFold(filepath.Ext(r.path.String()), ".ipynb")
 }
 
-// toCells replaces the JSON of a notebook by a text with the cells. If this text omits a part of the notebook, toCells
-// returns false. A file that is not a notebook stays unchanged.
+// toCells replaces the JSON of a notebook by a text with its cells. The result "complete" is false if the text omits a
+// part of the notebook. If the file is not a notebook, toCells changes nothing.
 func (d *decoded) toCells() (complete bool) {
 	shown, cells, complete, err := notebook.Format(d.content)
 	switch {

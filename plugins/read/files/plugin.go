@@ -1,5 +1,5 @@
-// Package files implements the tool read: its arguments, results and messages. Package excerpt selects lines, package
-// listing lists directories, and package media recognizes media files.
+// Package files implements the arguments, results and messages of the tool "read". Package excerpt selects lines,
+// package listing lists directories, and package media recognizes media files.
 package files
 
 import (
@@ -21,7 +21,7 @@ type config struct {
 // plugin is the state that all calls share. It must not change after the first call.
 type plugin struct{ maxFile int64 }
 
-// Plugin returns the plugin that serves the tool read.
+// Plugin returns the plugin that serves the tool "read".
 func Plugin() sdk.Plugin {
 	p := &plugin{}
 	return sdk.Plugin{

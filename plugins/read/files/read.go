@@ -64,7 +64,7 @@ type readData struct {
 	Truncated      bool   `json:"truncated"`
 	RecommendRange bool   `json:"recommend_range"`
 	IsDirectory    bool   `json:"is_directory"`
-	// Cells is the number of cells of a notebook that is shown as cells.
+	// Cells is the number of cells of a notebook. It is nil unless the result shows the file as cells.
 	Cells *int `json:"cells,omitempty"`
 	// Unchanged is true if the text is omitted. The text is omitted if the argument if_changed is set and the
 	// session already knows the text.
@@ -229,7 +229,7 @@ func (r *request) pastEnd(total int) error {
 	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
 }
 
-// notes returns facts about the file that the text does not show to the model.
+// notes returns facts about the file that the model cannot see in the text.
 func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) []string {
 	var notes []string
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }

@@ -121,7 +121,7 @@ func TestReadCaps(t *testing.T) {
 	if output, _, _ := tooltest.Do[readData](h, "read", args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
 		t.Errorf("%q", output[2000:])
 	}
-	// Follow the notes with further calls. Together, the calls must return the whole file.
+	// Each note contains the offset of the next part. Read all parts. Together, they must contain the whole file.
 	var got strings.Builder
 	for offset := 1; offset != 0; {
 		output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "bytes", "offset": offset})
@@ -215,7 +215,7 @@ func TestReadEffects(t *testing.T) {
 	}
 }
 
-// TestReadIfChanged makes calls with if_changed. If the session knows the whole text, the call must not return the
+// TestReadIfChanged checks that a call with if_changed does not return the text if the session already knows the whole
 // text.
 func TestReadIfChanged(t *testing.T) {
 	h := newHost(t, "f=a\nb\n")

@@ -69,7 +69,7 @@ func (r *request) checkSize() error {
 	}
 	info, err := r.ws.Stat(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // ignore the error, because the later read returns a better error, which suggests other files
+		return nil // return no error here: the later read returns a better error, which suggests other files
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func unpack(t *testing.T, res *tool.Result, data any) {
 	}
 }
 
-// TestSeveralFiles reads several files in one call (F1).
+// TestSeveralFiles checks a call that reads several files, of which some are missing or too long (F1).
 func TestSeveralFiles(t *testing.T) {
 	h := newHost(t)
 	write(t, h, "a.txt", "one\n")
@@ -51,7 +51,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestTail reads the end of files (U12, F1).
+// TestTail checks calls that read the end of a file (U12, F1).
 func TestTail(t *testing.T) {
 	h := newHost(t)
 	write(t, h, "a.txt", "1\n2\n3\n4")

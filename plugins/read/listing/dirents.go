@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cheap returns a duplicate of an open directory. If a directory was opened through an os.Root, reading it also reads
-// the metadata of each entry. Reading the duplicate only returns the names and types, which the directory itself
-// contains. The caller must not call Info on the duplicate's entries, because Info uses their paths.
+// cheap returns a duplicate of an open directory. Names and types can be read fast from the duplicate. If dir was
+// opened through an os.Root, reading dir also reads the metadata of each entry. Reading the duplicate reads only what
+// the directory itself contains. The caller must not call Info on the duplicate's entries, because Info looks up their
+// paths.
 func cheap(dir *os.File) (*os.File, error) {
 	raw, err := dir.SyscallConn()
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Plugin returns a plugin with the tools of one plugin on a tape. A call is answered with the result that was recorded for
-// the same arguments. If the tape has several such calls, they are answered in the order of the tape, and then with the
-// last one. Nothing runs, so nothing changes.
+// Plugin returns a plugin with the tools of one recorded plugin. The returned plugin answers a call with the result
+// that the tape contains for the same arguments. If the tape contains several such calls, the plugin returns their
+// results in the order of the tape. After the last of them, it returns the last result again. No tool runs, so nothing
+// changes.
 func Plugin(t *tape.Tape, name string) sdk.Plugin {
 	p := &player{tape: t, next: make(map[string]int), calls: make(map[string][]*tape.Call)}
 	for i := range t.Calls {
@@ -48,13 +49,13 @@ func Plugin(t *tape.Tape, name string) sdk.Plugin {
 // player answers calls. It is safe for concurrent use.
 type player struct {
 	tape  *tape.Tape
-	calls map[string][]*tape.Call // by tool and arguments
+	calls map[string][]*tape.Call // the key contains the tool and the arguments
 
 	mu   sync.Mutex
-	next map[string]int // by session, tool and arguments
+	next map[string]int // index of the next call to answer with; the key contains the session, the tool and the arguments
 }
 
-// canonical returns the text of a JSON object, so that equal objects have equal texts.
+// canonical returns the text of a JSON object in a normal form. Equal objects have equal texts.
 func canonical(raw json.RawMessage) string {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -105,7 +106,8 @@ func (p *player) answer(name string, call *sdk.Call) (*sdk.Result, error) {
 		}
 	}
 	res := out.Result.Result()
-	// The directory of the session changes only to one that exists, because later calls would be refused in another one.
+	// The recorded directory possibly does not exist on this machine. In that case, keep the session's directory,
+	// because the host would refuse later calls in a missing directory.
 	if st, err := os.Stat(out.Result.Cwd); err == nil && st.IsDir() {
 		res.Cwd = out.Result.Cwd
 	}
@@ -117,7 +119,8 @@ func (p *player) answer(name string, call *sdk.Call) (*sdk.Result, error) {
 	return res, nil
 }
 
-// take returns the next recorded call for a session, or nil.
+// take returns the recorded call with which the next call of a session is answered. It returns nil if the tape has no
+// such call.
 func (p *player) take(session, key string) *tape.Call {
 	all := p.calls[key]
 	if len(all) == 0 {
@@ -131,7 +134,7 @@ func (p *player) take(session, key string) *tape.Call {
 	return all[i]
 }
 
-// unknown returns the error for a call that is not on the tape. It names the recorded call that resembles it most.
+// unknown returns the error for a call that is not on the tape. The message contains the most similar recorded call.
 func (p *player) unknown(name, args string) error {
 	best, most := "", -1
 	for i := range p.tape.Calls {

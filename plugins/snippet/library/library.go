@@ -26,7 +26,7 @@ type Snippet struct {
 // Change contains the data that Save stores under a name.
 type Change struct {
 	Name, Code string
-	// If one of the following fields is nil, its previous value is kept.
+	// If one of the following fields is nil, the field keeps its previous value.
 	Description, Language *string
 	Tags                  []string
 }

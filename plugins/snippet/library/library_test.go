@@ -132,7 +132,7 @@ func TestDamaged(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			// The remedy in the message must work while the plugin continues to run.
+			// The message recommends moving the file. This must work while the plugin continues to run.
 			if err := os.Rename(path, path+".old"); err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestRemoved saves snippets after the database file was removed. Another process must find the saved snippets.
+// TestRemoved saves snippets after the directory of the database was removed. Another process must find the saved
+// snippets.
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, library.Limits{})

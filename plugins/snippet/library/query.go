@@ -43,8 +43,8 @@ func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kep
 	return s, kept, nil
 }
 
-// List returns the snippets that a filter selects, without their code. The result "total" is the number of selected
-// snippets without limit and offset.
+// List returns the snippets that a filter selects, without their code. The result "total" is the number of snippets
+// that the filter would select without its limit and offset.
 func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total int, err error) {
 	tags, err := json.Marshal(append([]string{}, f.Tags...))
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total i
 		if err != nil {
 			return err
 		}
-		defer rows.Close() //nolint:errcheck // rows.Err tells
+		defer rows.Close() //nolint:errcheck // rows.Err returns the error
 		for rows.Next() {
 			s, err := scan(rows)
 			if err != nil {
@@ -137,7 +137,7 @@ func versions(ctx context.Context, tx *sql.Tx, s *Snippet) ([]*Snippet, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error
 	var out []*Snippet
 	for rows.Next() {
 		v, err := scan(rows)
@@ -154,7 +154,7 @@ func texts(ctx context.Context, tx *sql.Tx, query string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error
 	var out []string
 	for rows.Next() {
 		var text string

@@ -75,8 +75,8 @@ func (l *Library) close() error {
 	return db.Close()
 }
 
-// transact runs f in a transaction. During a read-only transaction, the data does not change. Any other transaction
-// excludes all other writers, even in other processes.
+// transact runs f in a transaction. A read-only transaction does not see changes that others make meanwhile. A
+// transaction that is not read-only excludes all other writers, even in other processes.
 func (l *Library) transact(ctx context.Context, readOnly bool, f func(*sql.Tx) error) error {
 	db, err := l.open(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 		if l.path == "" {
 			return l.db, nil
 		}
-		// If the database file was removed, open a new file. Snippets that are saved to the removed file would be
-		// lost.
+		// If another process removed the database file, open a new file. Otherwise snippets would be saved to the
+		// removed file and lost.
 		if now, err := os.Stat(l.path); err == nil && os.SameFile(now, l.file) {
 			return l.db, nil
 		}

@@ -5,8 +5,7 @@ import (
 	"unicode"
 )
 
-// Words returns the words of a query that can be found by a search. Such a word contains at least one letter or
-// digit.
+// Words returns the words of a query that a search can find. A word without letters and digits cannot be found.
 func Words(query string) []string {
 	var out []string
 	for _, w := range strings.Fields(strings.ReplaceAll(query, "\x00", " ")) {

@@ -71,7 +71,7 @@ func checkWord(what, word string) (string, error) {
 	return word, nil
 }
 
-// checkTags checks a list of tags. One string can contain several tags that are separated by commas. The result is
+// checkTags checks a list of tags. One string of the list can contain several tags, separated by commas. The result is
 // nil only if given is nil.
 func checkTags(given []string) ([]string, error) {
 	if given == nil {

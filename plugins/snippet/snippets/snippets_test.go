@@ -137,7 +137,7 @@ func TestFull(t *testing.T) {
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
-	// If the library drops an old version, the new version can use the space.
+	// With this version, all versions together have exactly the maximum size.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
 	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "The snippet was not saved")
 }

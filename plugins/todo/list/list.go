@@ -15,8 +15,8 @@ const (
 	// MaxContent is the maximum length of a task in characters. MaxID is the maximum length of an id in characters.
 	MaxContent = 2000
 	MaxID      = 100
-	// MaxBytes limits the contents and ids of a list together. With this limit, the encoded list fits into a session's
-	// state.
+	// MaxBytes is the maximum size in bytes of all contents and ids of a list together. A list of this size fits into a
+	// session's state when it is encoded.
 	MaxBytes = 128 << 10
 )
 

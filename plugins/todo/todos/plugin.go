@@ -1,5 +1,5 @@
-// Package todos implements the tool todo, which stores a list of tasks for each session. Package list checks and formats
-// the list. The list is part of the session's state, therefore the plugin itself stores nothing.
+// Package todos implements the tool todo, which stores a list of tasks for each session. Package list checks and
+// formats the list. The list is part of the session's state, so the plugin itself stores nothing.
 package todos
 
 import (

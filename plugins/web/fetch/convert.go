@@ -66,17 +66,20 @@ func render(root *html.Node, address, format string) (string, error) {
 }
 
 const (
-	// maxNodes limits the nodes of a page that is converted to Markdown. The converter needs about a kilobyte for each.
+	// maxNodes is the maximum number of nodes in a page that is converted to Markdown. The converter needs about a
+	// kilobyte for each node.
 	maxNodes = 200_000
-	// maxQuotes limits nested quotations and lists, because the converter repeats a mark for each on every line.
+	// maxQuotes is the maximum depth of nested quotations and lists. For each level, the converter repeats a mark on
+	// every line.
 	maxQuotes = 24
-	// maxEscaped and maxBrackets limit the text that is escaped. For each bracket, the converter searches the rest of the
+	// maxEscaped is the maximum length in bytes of a text in which the converter escapes special characters.
+	// maxBrackets is the maximum number of "[" in such a text. For each "[", the converter searches the rest of the
 	// text.
 	maxEscaped  = 1 << 20
 	maxBrackets = 4000
 )
 
-// convertible reports whether the converter can handle a page with little time and memory.
+// convertible reports whether the converter can convert a page without much time and memory.
 func convertible(root *html.Node) bool {
 	nodes := 0
 	var walk func(n *html.Node, quotes int) bool
@@ -112,11 +115,11 @@ func escapable(root *html.Node) bool {
 // This list contains the HTML elements without text for a reader.
 var omitted = []string{"nav", "svg", "canvas", "noscript", "template", "button", "select", "script", "style", "head", "iframe"}
 
-// maxCells limits the cells of all tables of a page, including cells that the converter adds for spans and short rows.
-// Without the limit, a small page could become gigabytes of text.
+// maxCells is the maximum number of cells in all tables of a page. It includes cells that the converter adds for spans
+// and for rows shorter than the widest row. Without the limit, a small page could become gigabytes of text.
 const maxCells = 50_000
 
-// smallTables reports whether the tables of a page have at most maxCells cells.
+// smallTables reports whether all tables of a page together have at most maxCells cells.
 func smallTables(root *html.Node) bool {
 	rows, widest, cells, inRow := 0, 0, 0, 0
 	span := func(n *html.Node, name string) int {

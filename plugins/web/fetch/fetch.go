@@ -48,7 +48,8 @@ type page struct {
 type fetcher struct {
 	client *http.Client // nil if the host provides no proxy
 	kept   pages
-	// converting limits the pages that are converted at the same time, because each can need hundreds of megabytes.
+	// converting limits how many pages are converted at the same time. Converting one page can need hundreds of
+	// megabytes.
 	converting *semaphore.Weighted
 }
 
@@ -64,8 +65,8 @@ type deniedError struct{}
 
 func (e *deniedError) Error() string { return "the proxy refused the connection" }
 
-// denial returns the error for a refused connection. The host adds the reason and the remedy, which only the host's
-// proxy knows.
+// denial returns the error for a refused connection. The host adds the reason and the remedy to this error, because
+// only the host's proxy knows them.
 func denial(target *url.URL) error {
 	return sdk.Errorf(tool.PermissionDenied, "The operator's list of hosts does not permit %s.", target.Host)
 }
@@ -85,8 +86,8 @@ func newFetcher(proxy string) *fetcher {
 		MaxIdleConns:           8,
 		IdleConnTimeout:        30 * time.Second,
 		ForceAttemptHTTP2:      true,
-		// The proxy sends the reason for a refusal in the body. Without this function, the transport would discard the
-		// body.
+		// If the proxy refuses a connection, the body of its response contains the reason. By default, the transport
+		// discards this body. Therefore this function reads it.
 		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
 			if r.StatusCode == http.StatusOK {
 				return nil
@@ -112,8 +113,8 @@ func (f *fetcher) ready() error {
 		`In the sandbox block of plugin "web", the operator replaces it by network = ["*"], which permits every public host, or by a list such as ["go.dev", "*.python.org"].`)
 }
 
-// checkRedirect permits redirects within a host, including redirects from http to https. A redirect to another host
-// needs a new call, because the policy must check the new address.
+// checkRedirect permits redirects within a host, including redirects from http to https. It refuses a redirect to
+// another host. The model must call the tool again with the new address, because the policy must check that address.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch {
@@ -125,8 +126,8 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// hostRE matches the host names that the policy and the proxy interpret in the same manner. Names with other characters
-// have several spellings.
+// hostRE matches only host names that the policy and the proxy interpret in the same way. A name with other characters
+// has several spellings, so the two could interpret it differently.
 var hostRE = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?\.?$`)
 
 // parse parses and checks the address of a page.
@@ -204,8 +205,8 @@ func refusal(r *http.Response) error {
 	return errors.New(reason(r))
 }
 
-// rejected returns the error for a response with a status of at least 400. For http, the response can come from the
-// proxy. The proxy's responses begin with the name of the program.
+// rejected returns the error for a response with a status of at least 400. For an http URL, the response can come from
+// the proxy instead of the server. A response from the proxy begins with the program name "toolhost".
 func rejected(target *url.URL, r *http.Response) error {
 	text := reason(r)
 	if target.Scheme == "http" && strings.HasPrefix(text, "toolhost: ") {

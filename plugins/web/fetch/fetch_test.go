@@ -102,7 +102,7 @@ page</title><style>p{}</style></head><body><nav>menu</nav><main><h1>Hi <b>you</b
 	}
 }
 
-// TestTypes checks the treatment of pages by their media type.
+// TestTypes checks how the tool shows pages of each media type.
 func TestTypes(t *testing.T) {
 	var kind, body string
 	h, _ := newHost(t, func(w http.ResponseWriter, r *http.Request) { serve(kind, body)(w, r) })
@@ -165,7 +165,7 @@ func TestOffset(t *testing.T) {
 	if n.requests.Load() != 2 {
 		t.Errorf("%d requests after a second fetch", n.requests.Load())
 	}
-	for i := range maxKept { // fetch so many other pages that the first page is removed
+	for i := range maxKept { // fetch other pages until the first page is no longer stored
 		h.Call("web_fetch", object{"url": fmt.Sprintf("http://a.example/%d", i)})
 	}
 	before := n.requests.Load()
@@ -174,7 +174,7 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// TestMaxBody checks that the page is cut if a small response expands to a large page.
+// TestMaxBody checks a small compressed response that expands to a page above the maximum size. The page must be cut.
 func TestMaxBody(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -271,7 +271,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestOnlyProxy checks that the plugin refuses to connect without the host's proxy.
+// TestOnlyProxy checks that the plugin makes no connections if the host's proxy is not configured.
 func TestOnlyProxy(t *testing.T) {
 	s := httptest.NewServer(serve("text/plain", "reached"))
 	defer s.Close()
@@ -289,8 +289,8 @@ func TestOnlyProxy(t *testing.T) {
 	}
 }
 
-// TestHostilePages checks pages for which the converter would be slow or produce a huge text. The tool must return them
-// in a simpler form. Without the limits, the first page needs gigabytes, and the second page needs hours.
+// TestHostilePages checks pages that the converter would convert slowly or to a huge text. The tool must return these
+// pages in a simpler form. Without the limits, the page "spans" needs gigabytes, and the page "brackets" needs hours.
 func TestHostilePages(t *testing.T) {
 	for name, page := range map[string]string{
 		"spans":    "<table><tr><td colspan=1000000 rowspan=1000000>cell</table>",

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pages holds the pages that were fetched last. A call with an offset reads the page from here. It is safe for
-// concurrent use. The zero value is empty.
+// pages is a cache of the pages that were fetched last. A call with an offset reads its page from the cache. It is safe
+// for concurrent use. The zero value is empty.
 type pages struct {
 	mu  sync.Mutex
 	all []keptPage // newest page first

@@ -1,5 +1,5 @@
 // Package fetch implements the tool web_fetch, which returns a web page as text. The plugin connects only through the
-// host's proxy. Therefore the operator's list of hosts applies to each connection.
+// host's proxy. Therefore the proxy can apply the operator's list of hosts to every connection.
 package fetch
 
 import (

@@ -23,7 +23,7 @@ type Context struct {
 }
 
 // New returns a context with the given parent. If watch is not nil, it is called once, when a goroutine first waits
-// for the end of the context. The function watch must then call Cancel at the end of the call. A deadline that is
+// for the end of the context. The function "watch" must then call Cancel at the end of the call. A deadline that is
 // not zero is reported but not enforced.
 func New(parent context.Context, deadline time.Time, watch func()) *Context {
 	return &Context{parent: parent, deadline: deadline, watch: watch}

@@ -73,9 +73,7 @@ func checkSocket(ctx context.Context, s *suite, v *verdict) {
 }
 
 func checkByHand(ctx context.Context, s *suite, v *verdict) {
-	quick := *s
-	quick.opts.Patience = min(s.opts.Patience, cancelLimit)
-	p, err := quick.launch(ctx, false)
+	p, err := s.launch(ctx, false)
 	if err != nil {
 		v.failf("%v", err)
 		return
@@ -275,7 +273,7 @@ func (s *suite) completeConfig(v *verdict) bool {
 	schema, err := tool.ParseSchema(s.desc.ConfigSchema)
 	var values map[string]json.RawMessage
 	if err != nil || json.Unmarshal(s.opts.Cases.Config, &values) != nil {
-		return true // checkDefinitions reports a wrong schema, and the plugin a wrong configuration
+		return true // checkDefinitions reports a wrong schema, and the plugin reports a wrong configuration
 	}
 	filled, bad := schema.Check(values)
 	var missing []string

@@ -340,14 +340,14 @@ func checkLarge(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		start := s.startOf(s.probe())
 		start.Trace = map[string]string{"tracestate": strings.Repeat("x", largeMessage)}
-		if err := s.say(ctx, p, start, talk{}).failure(p); err != nil {
+		if err := s.say(ctx, p, start, talk{large: true}).failure(p); err != nil {
 			v.failf("a call in a message of 16 MiB: %v", err)
 		}
 	})
 }
 
-// responsive checks that the plugin answers Health while calls run. If it does not, hosts take it for hung, and cancels do
-// not reach its tools.
+// responsive checks that the plugin answers Health while calls run. If a plugin does not answer, hosts assume that it hangs.
+// Such a plugin also does not receive cancels for its tools.
 func (s *suite) responsive(ctx context.Context, v *verdict, p *process, when string) {
 	time.Sleep(100 * time.Millisecond) // until the calls run
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)

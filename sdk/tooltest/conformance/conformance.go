@@ -144,8 +144,8 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// errLimit is the cause of the end of all checks at their time limit. ending is the time that is left then, to end the
-// processes.
+// errLimit is the cause of the end of all checks at their time limit. The constant "ending" is the part of the time limit
+// that is reserved for ending the processes.
 var errLimit = errors.New("the time limit of all checks was reached")
 
 const ending = 2 * time.Second
@@ -223,10 +223,10 @@ type suite struct {
 	slow *atomic.Bool
 }
 
-// impatience is the time of a call after another one had no result in time.
+// impatience is the time limit of a call after an earlier call had no result in time.
 const impatience = 3 * time.Second
 
-// patience returns the time that a call has.
+// patience returns the time limit of the next call.
 func (s *suite) patience() time.Duration {
 	if s.slow.Load() {
 		return min(s.opts.Patience, impatience)
@@ -234,7 +234,7 @@ func (s *suite) patience() time.Duration {
 	return s.opts.Patience
 }
 
-// madeUp is the beginning of the values of secrets that the plugin requires.
+// madeUp is the prefix of the values that the checks generate for required secrets.
 const madeUp = "conformance-secret-"
 
 // learnSecrets determines the values of the plugin's secrets. If Options.Env has no value for a required secret, the
@@ -263,7 +263,7 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	v := &verdict{}
 	switch {
 	case ctx.Err() != nil:
-		v.failf("not checked, because the checks before took %s; correct those first, or raise the limit (--limit)", s.opts.Limit)
+		v.failf("not checked, because earlier checks took %s; correct their problems first, or raise the limit (--limit)", s.opts.Limit)
 	case !c.begins && !s.ready:
 		v.skip("the plugin never becomes ready for calls; the failed checks above have the cause")
 	default:

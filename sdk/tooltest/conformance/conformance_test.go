@@ -28,7 +28,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	broken = filepath.Join(dir, "broken")
-	if out, err := exec.Command("go", "build", "-o", broken, "./internal/broken").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", broken, "./internal/broken")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	flag.Parse()
@@ -60,7 +62,7 @@ func run(t *testing.T, mode string) *conformance.Report {
 	return r
 }
 
-// TestFaults runs the checks on each fault of the broken plugin. Exactly one check must find each fault.
+// TestFaults runs the checks on a plugin with one fault at a time. Exactly one check must find each fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	caught := map[string]string{
@@ -127,7 +129,8 @@ func bind(_ tool.Definition, example string) (map[string]json.RawMessage, bool, 
 	return map[string]json.RawMessage{"text": text}, true, nil
 }
 
-// TestLimit checks a plugin that answers no call, not even a canceled one. The checks end at their limit and name the cause.
+// TestLimit checks a plugin that never answers a call, not even after a cancel. The checks must end at their time limit
+// and report the cause.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	c, err := conformance.ReadCases(strings.NewReader(cases))
@@ -139,7 +142,7 @@ func TestLimit(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	last := r.Checks[len(r.Checks)-1]
-	if last.Status != conformance.Failed || !strings.Contains(strings.Join(last.Problems, " "), "not checked, because the checks before took 12s") {
+	if last.Status != conformance.Failed || !strings.Contains(strings.Join(last.Problems, " "), "not checked, because earlier checks took 12s") {
 		t.Errorf("%+v", last)
 	}
 }

@@ -28,6 +28,9 @@ type talk struct {
 	// reset is the time from the start of the call to a reset of the stream. Zero means that the host does not reset
 	// the stream.
 	reset time.Duration
+	// large means that the message is large. A slow machine needs time for such a message. The call therefore has the
+	// full time limit of Options.Patience, even if an earlier call had no result in time.
+	large bool
 	// started is closed at the first event or at the end of the call. It can be nil.
 	started chan struct{}
 }
@@ -41,7 +44,8 @@ type spoken struct {
 	late bool
 	// rules lists the rules of the protocol that the plugin violated.
 	rules []string
-	// shown lists what a user interface shows while the call runs: the titles and metadata of its progress.
+	// shown lists the texts that a user interface shows while the call runs: the titles and metadata of progress
+	// reports.
 	shown []string
 	// took is the time from the Cancel message to the result. If no Cancel was sent, it is the time from the start
 	// of the call.
@@ -73,8 +77,11 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 	x := &spoken{}
 	began := time.Now()
 	limit := s.patience()
-	if t.cancel > 0 {
+	switch {
+	case t.cancel > 0:
 		limit = t.cancel + cancelLimit
+	case t.large:
+		limit = s.opts.Patience
 	}
 	timer := time.AfterFunc(limit, cut)
 	defer timer.Stop()

@@ -126,12 +126,12 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 		}
 		for range 4 { // hosts keep several streams open
 			if _, err := p.rpc.Calls(ctx); err != nil {
-				v.failf("beside it: %v", s.rpcError("Calls", err, p))
+				v.failf("beside the shared stream: %v", s.rpcError("Calls", err, p))
 				return
 			}
 		}
 		if err := s.say(ctx, p, s.startOf(c), talk{}).failure(p); err != nil {
-			v.failf("beside five such streams, a call of its own: %v", err)
+			v.failf("a call on a stream of its own, beside five shared streams: %v", err)
 		}
 	})
 }

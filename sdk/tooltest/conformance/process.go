@@ -110,7 +110,7 @@ const (
 	maxBefore = 7
 )
 
-// readLines sends the lines of r to the channel out and then closes out. It shortens lines to maxLine. If the last
+// readLines sends the lines of r to the channel "out" and then closes out. It shortens lines to maxLine. If the last
 // line has no line ending, readLines omits it.
 func readLines(r io.Reader, out chan<- string) {
 	defer close(out)

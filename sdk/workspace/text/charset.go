@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// charset is an encoding that is detected by its content, because it has no byte order mark.
+// charset is an encoding without a byte order mark. It is detected from the content of a text.
 type charset struct {
 	name  Encoding
 	codec encoding.Encoding
@@ -113,7 +113,7 @@ func (c *charset) variants(data []byte) (forms map[rune]string, flaw string) {
 			return nil, fmt.Sprintf("line %d has a sequence of characters in %s that is not supported", line, c.name)
 		}
 		if other, known := forms[r]; known && other != char {
-			return nil, fmt.Sprintf("it represents the character %q by several byte sequences of %s, the second in line %d", r, c.name, line)
+			return nil, fmt.Sprintf("it writes the character %q with several byte sequences of %s (line %d has the second one), so a change could not keep them", r, c.name, line)
 		}
 		forms[r] = char
 	}

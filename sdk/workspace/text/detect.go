@@ -122,8 +122,8 @@ func frequentHan(content []byte) bool {
 	return frequent*4 >= all*3
 }
 
-// leastHangul is the number of Hangul syllables at which a text in Hangul alone cannot be Chinese. The same bytes can be
-// frequent Chinese characters, but a Chinese sentence also contains other characters.
+// leastHangul is a number of Hangul syllables. A text that consists only of Hangul and has at least this number cannot be
+// Chinese. The same bytes can be frequent Chinese characters, but a Chinese sentence also contains other characters.
 const leastHangul = 12
 
 // chineseOrKorean removes GBK, or both GBK and EUC-KR, from the charsets if the sample consists of Hangul in EUC-KR.
@@ -219,7 +219,7 @@ func (c *charset) plausible(sample []byte) bool {
 		case r < utf8.RuneSelf:
 		case unicode.In(r, c.scripts...):
 			if !c.wide && last >= utf8.RuneSelf && !unicode.In(last, c.scripts...) && !isTypography(last) && !isBox(last) {
-				return false // a sign within a word is a letter in another charset
+				return false // a symbol inside a word shows that the charset is wrong: in another charset, the same byte is a letter
 			}
 			letters++
 			if !unicode.IsLetter(last) {

@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// samples contains prose in each encoding. The field "certain" is the number of characters from which on the encoding must
-// be detected.
+// samples contains prose in each encoding. If a text has at least as many characters as the field "certain", its
+// encoding must be detected.
 var samples = []struct {
 	language string
 	encoding text.Encoding
@@ -42,8 +42,8 @@ func encoded(t testing.TB, codec encoding.Encoding, s string) []byte {
 	return b
 }
 
-// TestDetect checks each beginning of the prose (U9). If an encoding is detected, the text must be correct, even for a
-// very short beginning.
+// TestDetect decodes each beginning of the prose (U9). If an encoding is detected, the decoded text must be correct,
+// even for a very short beginning.
 func TestDetect(t *testing.T) {
 	for _, s := range samples {
 		t.Run(s.language+" "+string(s.encoding), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestDetectInside checks that any part of the prose, between two characters, is not shown in a wrong encoding.
+// TestDetectInside decodes random parts of the prose. No part may be decoded in a wrong encoding.
 func TestDetectInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, s := range samples {
@@ -89,8 +89,8 @@ func TestDetectInside(t *testing.T) {
 	}
 }
 
-// TestLongText checks that the detection does not depend on the size of the text, and that it uses characters far from
-// the beginning.
+// TestLongText checks that an encoding is detected in a very long text, also if its first characters that are not ASCII
+// are far from the beginning.
 func TestLongText(t *testing.T) {
 	for _, s := range samples {
 		long := strings.Repeat("ascii only\n", 20_000) + strings.Repeat(prose[s.language], 300)
@@ -129,7 +129,7 @@ func TestEditKeepsOtherBytes(t *testing.T) {
 	}
 }
 
-// TestEncodeRefusesForeignCharacters checks that the encodings refuse characters that they do not have.
+// TestEncodeRefusesForeignCharacters checks that each encoding refuses a character that it cannot represent.
 func TestEncodeRefusesForeignCharacters(t *testing.T) {
 	for _, s := range samples {
 		decoded, err := text.Decode(encoded(t, s.codec, prose[s.language]))
@@ -141,7 +141,7 @@ func TestEncodeRefusesForeignCharacters(t *testing.T) {
 	}
 }
 
-// TestGB18030 checks that a text keeps its characters of four bytes.
+// TestGB18030 checks that a text with characters of four bytes is decoded and encoded unchanged.
 func TestGB18030(t *testing.T) {
 	content := prose["zh-hans"] + "㐀🙂\n"
 	data := encoded(t, simplifiedchinese.GB18030, content)
@@ -187,7 +187,7 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// TestNotDetected checks texts in which no encoding is certain. They are shown as Windows-1252, as a guess.
+// TestNotDetected checks texts whose encoding is not certain. They must be shown as Windows-1252, marked as a guess.
 func TestNotDetected(t *testing.T) {
 	for _, data := range []string{"caf\xe9", "\xc4\xe3", "x\xffy\n", "\xffneedle\xc3\nneedle \xe2\x82 x\n", "na\xefve caf\xe9 needle", "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89", "a\xa7b\xa7c\xa7d"} {
 		got, err := text.Decode([]byte(data))

@@ -69,7 +69,7 @@ func fits(content string, alphabets []string) bool {
 		case !isTypography(r):
 			return false
 		case isSign(r) && unicode.IsLetter(last):
-			return false // a sign in a word is a letter in another charset
+			return false // a sign inside a word is wrong: in another charset, its byte is a letter
 		}
 		last = r
 	}

@@ -42,7 +42,7 @@ func mixed(data []byte) *mixture {
 			m.line = n
 		}
 	}
-	// With this number of bits, one line of 16 million is valid UTF-8 by chance.
+	// With this number of bits, one line in 16 million is valid UTF-8 by chance.
 	const enough = 24
 	if m.lines == 0 || evidence < enough {
 		return nil

@@ -53,7 +53,7 @@ type Text struct {
 	Encoding Encoding
 
 	charset *charset        // the detected encoding; nil for UTF-8, UTF-16, a guess and a mixture
-	forms   map[rune]string // characters that the file represents by other bytes than the encoder of charset
+	forms   map[rune]string // characters whose bytes in the file differ from those of charset's encoder
 	flaw    string          // the reason why the text cannot be encoded; empty for most files
 	high    *[128]bool      // the non-ASCII bytes of the file; nil unless the encoding is a guess
 	unsure  bool            // true if a part of a mixture is a guess
@@ -109,8 +109,9 @@ func decodeDetected(data []byte) *Text {
 	return t
 }
 
-// Guessed reports whether the encoding, or that of some lines of a mixture, is a guess. In this case, Encode rejects
-// non-ASCII characters that the file does not already contain, because the real encoding can represent them by other bytes.
+// Guessed reports whether the encoding of the text, or of some lines of a mixture, is a guess. In this case, Encode
+// rejects non-ASCII characters that the file does not already contain, because the real encoding can represent them by
+// other bytes.
 func (t *Text) Guessed() bool { return t.high != nil || t.unsure }
 
 // Detected reports whether the encoding is certain and was detected from the characters of the text.

@@ -13,8 +13,12 @@ import (
 
 // Document is a parsed settings file. A path names nested keys.
 type Document interface {
-	// Get returns the value at a path, in the types of encoding/json.
+	// Get returns the value at a path. The types of values are those of encoding/json.
 	Get(path ...string) (value any, ok bool)
+	// Line returns the line number of a key in the document as it was parsed. It returns 0 if the key does not exist.
+	Line(path ...string) int
+	// Repeated returns the keys that occur more than once in an object. For such a key, the last value applies.
+	Repeated(path ...string) []string
 	// Set sets a value and creates missing parent objects. If a parent exists but is not an object, Set returns an
 	// error.
 	Set(value any, path ...string) error
@@ -43,7 +47,7 @@ func Same(a, b any) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// normal converts a value to the types of encoding/json.
+// normal converts a value to the types that encoding/json decodes to.
 func normal(v any) (out any, err error) {
 	b, err := json.Marshal(v)
 	if err == nil {

@@ -112,7 +112,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// TestForms checks that an unsupported form causes an error and remains unchanged.
+// TestForms checks that an edit of a document in an unsupported form returns an error and does not change the document.
 func TestForms(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"c.toml", "features = { web = true }\n", "c.toml: features.shell_tool cannot be added to the form in which it is written; write it by hand: shell_tool = false"},

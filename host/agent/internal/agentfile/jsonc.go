@@ -54,8 +54,8 @@ func lastLine(extra hujson.Extra) string {
 	return string(extra[i+1:])
 }
 
-// member returns the index of the last member with a name, because the last member applies. It returns -1 if no member
-// has the name.
+// member returns the index of the last member with a name, or -1 if no member has the name. If a name occurs several times,
+// the last member applies.
 func member(o *hujson.Object, name string) int {
 	for i, m := range slices.Backward(o.Members) {
 		if l, ok := m.Name.Value.(hujson.Literal); ok && l.String() == name {
@@ -92,6 +92,48 @@ func (d *jsonDocument) Get(path ...string) (any, bool) {
 	var out any
 	err := json.Unmarshal(v.Pack(), &out)
 	return out, err == nil
+}
+
+// object returns the object at a path, or nil.
+func (d *jsonDocument) object(path []string) *hujson.Object {
+	at := d.find(path)
+	if at == nil {
+		return nil
+	}
+	o, _ := at.Value.(*hujson.Object)
+	return o
+}
+
+func (d *jsonDocument) Line(path ...string) int {
+	if len(path) == 0 {
+		return 0
+	}
+	last := len(path) - 1
+	o := d.object(path[:last])
+	if o == nil {
+		return 0
+	}
+	i := member(o, path[last])
+	if i < 0 {
+		return 0
+	}
+	return bytes.Count(d.root.Pack()[:o.Members[i].Name.StartOffset], []byte("\n")) + 1
+}
+
+func (d *jsonDocument) Repeated(path ...string) (out []string) {
+	o := d.object(path)
+	if o == nil {
+		return nil
+	}
+	seen := make(map[string]int)
+	for _, m := range o.Members {
+		if l, ok := m.Name.Value.(hujson.Literal); ok {
+			if seen[l.String()]++; seen[l.String()] == 2 {
+				out = append(out, l.String())
+			}
+		}
+	}
+	return out
 }
 
 func (d *jsonDocument) Set(value any, path ...string) error {
@@ -131,9 +173,9 @@ func (d *jsonDocument) value(value any, depth int) (hujson.ValueTrimmed, error) 
 	return v.Value, err
 }
 
-// place returns the white space and comments around a new last element. The result "before" precedes the new element.
-// The result "rest" follows the new element up to the closing bracket. A comment after the previous last element stays
-// after that element.
+// place returns the white space and the comments around a new last element. The result "before" precedes the new element.
+// The result "rest" is the text between the new element and the closing bracket. A comment that follows the previous last
+// element keeps its position after that element.
 func (d *jsonDocument) place(depth int, empty bool, after hujson.Extra) (before, rest hujson.Extra) {
 	if d.step == "" {
 		if empty {

@@ -12,9 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlDocument is a document in TOML. Edits change the text directly. They support only the common form, which has a
-// header for each table and one key per line. Each edit parses the document again. An edit of any other form returns an
-// error.
+// tomlDocument is a document in TOML. Edits change the text directly. They support only the common form, which has a header
+// for each table and one key per line. For any other form, they return an error. Each edit parses the document again.
 type tomlDocument struct {
 	name string
 	text []byte
@@ -60,6 +59,18 @@ func (d *tomlDocument) Get(path ...string) (any, bool) {
 	return v, err == nil
 }
 
+func (d *tomlDocument) Line(path ...string) int {
+	for _, s := range d.spans() {
+		if len(s.path) >= len(path) && slices.Equal(s.path[:len(path)], path) {
+			return bytes.Count(d.text[:s.start], []byte("\n")) + 1
+		}
+	}
+	return 0
+}
+
+// Repeated returns nil, because TOML permits no key twice.
+func (d *tomlDocument) Repeated(...string) []string { return nil }
+
 // span is the position of a table header, or of a key with its value, in the text.
 type span struct {
 	path       []string // names of the tables and of the key
@@ -67,7 +78,8 @@ type span struct {
 	start, end int // offsets of whole lines
 }
 
-// spans returns the headers and keys of the text. A key with its value ends where its text is valid TOML on its own.
+// spans returns the headers and keys of the text. A value can have several lines. The span of a key ends at the first line
+// at which the lines of the key are valid TOML.
 func (d *tomlDocument) spans() (out []span) {
 	var p unstable.Parser
 	p.Reset(d.text)
@@ -186,7 +198,7 @@ func (d *tomlDocument) insertLine(at int, line string) {
 func (d *tomlDocument) Delete(path ...string) error {
 	for {
 		all := d.spans()
-		i := len(all) - 1 // backwards, because keys without their header would belong to the table above
+		i := len(all) - 1 // delete backwards: keys without their header would belong to the table above
 		for i >= 0 && (len(all[i].path) < len(path) || !slices.Equal(all[i].path[:len(path)], path)) {
 			i--
 		}

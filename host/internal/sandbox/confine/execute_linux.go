@@ -19,7 +19,7 @@ func restrictExecution(p *Policy) error {
 	for _, path := range p.Execute {
 		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {
-			continue // the sandbox does not contain this path
+			continue // skip a path that the sandbox does not contain
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

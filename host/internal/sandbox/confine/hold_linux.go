@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdAt is where the holder attaches the overlay. Before Linux 6.15, only an attached mount can be cloned.
+// holdAt is the path at which the holder attaches the overlay. It must attach the overlay because, before Linux 6.15,
+// only an attached mount can be cloned.
 const holdAt = base + "/branch"
 
 // hold runs a holder. It returns the exit status.
@@ -38,7 +39,7 @@ func hold(text string) int {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil || n != 1:
-			return 0 // the host closed the socket
+			return 0 // the host has closed the socket
 		case b[0] == HoldClone:
 			err = h.pass()
 		case b[0] == HoldRefresh:
@@ -63,7 +64,7 @@ func (h *Hold) mount() error {
 	if err != nil {
 		return fmt.Errorf("the kernel has no overlay file system: %w", err)
 	}
-	// The descriptors name the layers, so that no path needs quotes and tools cannot see where the layers are.
+	// Name the layers by descriptors. Thus no path must be quoted, and tools cannot see the paths of the layers.
 	var lower []string
 	for _, fd := range append([]*int{&h.Upper, &h.Work}, pointers(h.Lower)...) {
 		if *fd, err = here(*fd); err != nil {
@@ -111,8 +112,8 @@ func pointers(list []int) (out []*int) {
 	return out
 }
 
-// here opens a directory again in the mount namespace of this process, because the kernel only makes overlays of
-// directories in it.
+// here opens a directory again in the mount namespace of this process. The kernel makes overlays only of directories in
+// this namespace.
 func here(fd int) (int, error) {
 	path, err := os.Readlink(descriptorPath(fd))
 	if err != nil {
@@ -134,7 +135,8 @@ func here(fd int) (int, error) {
 
 func descriptorPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// kernelSays returns the kernel's own messages about a failed mount. The error number alone is only "invalid argument".
+// kernelSays returns the kernel's messages about a failed mount. They contain the reason, while the error number is
+// only "invalid argument".
 func kernelSays(fs int) string {
 	var out []string
 	for buf := make([]byte, 512); len(out) < 8; {
@@ -144,7 +146,7 @@ func kernelSays(fs int) string {
 		}
 		text := strings.TrimSpace(string(buf[:n]))
 		if _, rest, ok := strings.Cut(text, " "); ok {
-			text = rest // without the letter of its level
+			text = rest // remove the letter of the message's level
 		}
 		out = append(out, text)
 	}
@@ -164,7 +166,8 @@ func (h *Hold) pass() error {
 }
 
 // refresh makes the kernel forget all unused names of the overlay. Otherwise the overlay would show the old content of
-// files that were replaced in the lower layers. A reconfiguration that changes nothing has this effect.
+// files that were replaced in the lower layers. A reconfiguration of the mount has this effect, even if it changes no
+// setting.
 func refresh() error {
 	fs, err := unix.Fspick(unix.AT_FDCWD, holdAt, unix.FSPICK_CLOEXEC)
 	if err != nil {
@@ -177,7 +180,7 @@ func refresh() error {
 	return nil
 }
 
-// cover attaches the branches of a policy. All later steps then open files of the branches.
+// cover mounts the branches of a policy over their paths. All later steps then open the files of the branches.
 func cover(branches []Branch) error {
 	for _, b := range branches {
 		if err := unix.MoveMount(b.FD, "", unix.AT_FDCWD, b.Path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {

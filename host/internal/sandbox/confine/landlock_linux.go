@@ -105,8 +105,8 @@ type rule struct {
 	rights uint64
 }
 
-// allow adds a rule for a path and everything below it. It skips a missing or inaccessible path, because Landlock denies
-// access without a rule.
+// allow adds a rule for a path and everything below it. It skips a missing or inaccessible path, because Landlock
+// denies access without a rule.
 func allow(ruleset int, path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) {

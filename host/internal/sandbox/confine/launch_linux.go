@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/sandbox/confine/seccomp"
 )
 
 // exitStatus is the exit status of a launcher that failed to start the plugin.
@@ -65,11 +67,11 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := readLists(p); err != nil {
 		return "lists", err
 	}
-	// Set the signal again, because a change of credentials can have cleared it.
+	// Set the parent-death signal again, because a change of credentials can have cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return "parent-death signal", err
 	}
-	// Move only this thread. The other threads of the launcher end when this thread executes the plugin.
+	// Move only this thread. The other threads of the launcher end anyway when this thread executes the plugin.
 	for _, tasks := range p.Join {
 		if err := os.WriteFile(tasks, []byte("0"), 0); err != nil {
 			return "cgroup", err
@@ -94,12 +96,13 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := landlock(p); err != nil {
 		return "landlock", err
 	}
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // ignore the error: it only makes the plugin slower
+	// Ignore the error: without the setting, the plugin is only slower.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
 	return execute(p, args)
 }
 
-// execute applies the last restrictions and executes the plugin. It must not allocate much memory or open files, because it
-// sets the limits.
+// execute applies the last restrictions and executes the plugin. It sets the limits, so it must not allocate much
+// memory or open files afterwards.
 func execute(p *Policy, args []string) (step string, err error) {
 	argv := append([]string{p.Exec}, args...)
 	env := os.Environ()
@@ -112,7 +115,10 @@ func execute(p *Policy, args []string) (step string, err error) {
 			return "probe", err
 		}
 	}
-	listener, err := seccomp(p)
+	listener, err := seccomp.Install(seccomp.Rules{
+		StartProcesses: p.StartProcesses, ListedPrograms: p.Execute != nil, Gate: p.Gate, FixedMetadata: p.FixedMetadata,
+		Namespaces: p.Namespaces, Internet: p.Network || p.OwnNetwork(),
+	})
 	switch {
 	case err != nil && p.Gate:
 		return StepGate, err
@@ -128,11 +134,22 @@ func execute(p *Policy, args []string) (step string, err error) {
 	return StepExec, unix.Exec(p.Exec, argv, env)
 }
 
-// probe exits if the policy has no gate. With a gate, it executes the launcher once more, so that the host judges an
-// execution. The host does not judge the first execution, because that one starts a plugin.
+// probe exits if the policy has no gate. With a gate, it executes the launcher a second time, so that the host judges
+// an execution. The host does not judge the first execution, because it starts the plugin.
 func probe(p *Policy, argv, env []string) (step string, err error) {
 	if !p.Gate {
 		os.Exit(0)
 	}
 	return StepExec, unix.Exec(argv[1], []string{argv[1], ProbedArg}, env)
+}
+
+// passGate sends the filter's listener to the host. Afterwards, the host judges every program that is executed.
+func passGate(p *Policy, listener int) error {
+	if listener < 0 {
+		return nil
+	}
+	if err := unix.Sendmsg(p.StatusFD, []byte(" "), unix.UnixRights(listener), nil, 0); err != nil {
+		return err
+	}
+	return unix.Close(listener)
 }

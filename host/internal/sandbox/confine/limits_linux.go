@@ -49,8 +49,9 @@ func setLimits(p *Policy) error {
 }
 
 // processes returns the process limit for the kernel. In a separate user namespace, the kernel counts only the plugin's
-// processes. Otherwise it also counts the user's other processes. The number of all tasks of the machine is an upper
-// bound for these. A container cannot see them, but can read the number.
+// processes. Otherwise, the kernel also counts the other processes of the user. In this case, the method adds the
+// number of all tasks on the machine to the limit. This number is an upper bound for the number of the other processes.
+// Unlike these processes, the number is visible in a container.
 func (l *Limits) processes(namespace bool) uint64 {
 	if namespace || l.Processes == 0 {
 		return l.Processes
@@ -68,8 +69,8 @@ func (l *Limits) processes(namespace bool) uint64 {
 // files. The other layers restrict this access.
 const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 
-// dropCapabilities permanently drops all capabilities that are not in the set kept. Executing a program as root does not
-// restore them.
+// dropCapabilities permanently drops all capabilities that are not in the constant "kept". Executing a program as root
+// does not restore them.
 func dropCapabilities() error {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	for c := uintptr(0); c < 64; c++ {

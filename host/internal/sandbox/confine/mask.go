@@ -16,14 +16,14 @@ const (
 	MaskDirectory = "directory"
 )
 
-// Mask is a mount that restricts access to a path. Its path must contain no symbolic links.
+// Mask is a mount that restricts access to a path. The path must not contain symbolic links.
 type Mask struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
 }
 
 // WardenName as the first word of the command line makes the launcher run as a warden. The program's entry point
-// compares the first four bytes.
+// compares only the first four bytes of the word.
 const WardenName = "warden"
 
 // WardenRequest is the standard input of a warden, as JSON.

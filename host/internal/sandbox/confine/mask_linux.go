@@ -35,10 +35,11 @@ func applyMasks(dir string, masks []Mask) error {
 	return nil
 }
 
-// apply mounts one mask. It opens the target only once and follows no link, because tools can change the tree meanwhile.
+// apply mounts one mask. It opens the target only once and follows no links, because tools can change the tree at the
+// same time.
 func (m Mask) apply(dir string) error {
 	target, err := unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || m.Kind != Hide && errors.Is(err, unix.EACCES) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) || m.Kind != Hide && errors.Is(err, unix.EACCES) {
 		return nil // the path was removed or replaced, and the host checks again; links and hidden directories need no mask
 	}
 	if err != nil {

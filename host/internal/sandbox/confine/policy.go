@@ -28,7 +28,7 @@ type Policy struct {
 	// cannot write, including everything below them. Both fields require Namespaces.
 	Fixed     []string `json:"fixed,omitempty"`
 	Protected []string `json:"protected,omitempty"`
-	// ListsFD is a descriptor from which the launcher reads Lists, as JSON. Zero means that there are no lists.
+	// ListsFD is a descriptor from which the launcher reads Lists, as JSON. Zero means that the lists are empty.
 	Lists   `json:"-"`
 	ListsFD int `json:"lists_fd,omitempty"`
 	// MaskDir contains the objects that replace hidden files and directories. It requires Namespaces.
@@ -39,9 +39,9 @@ type Policy struct {
 	// Namespaces. SharedReadOnly forbids writing to it.
 	Shared         string `json:"shared,omitempty"`
 	SharedReadOnly bool   `json:"shared_read_only,omitempty"`
-	// Branches lists overlays, which cover their paths before anything else is opened. They require Namespaces.
+	// Branches lists overlays. They are mounted over their paths before any other path is opened. They require Namespaces.
 	Branches []Branch `json:"branches,omitempty"`
-	// Mounts contains the open files of Branches in the host, in the same order. Starting the launcher closes them.
+	// Mounts contains the host's open files for Branches, in the same order. They are closed when the launcher is started.
 	Mounts []*os.File `json:"-"`
 	// Devices lists device files that the plugin can read, write and control.
 	Devices []string `json:"devices,omitempty"`
@@ -96,8 +96,8 @@ func (p *Policy) OwnNetwork() bool {
 type Limits struct {
 	// Memory limits the data of a process, in bytes.
 	Memory uint64 `json:"memory,omitempty"`
-	// Processes limits the number of processes and threads. The kernel does not apply this limit to root of the machine.
-	// For root, Policy.Join or the process namespace limits the number.
+	// Processes limits the number of processes and threads. The kernel does not apply this limit to the machine's root
+	// user. For root, Policy.Join or the process namespace limits the number.
 	Processes uint64 `json:"processes,omitempty"`
 	// Files limits the number of files that a process can have open.
 	Files uint64 `json:"files,omitempty"`
@@ -126,14 +126,16 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// The host handles these failed steps specially: executing the plugin, and installing the exec gate.
+// These are values of Step that the host handles specially. They mean that executing the plugin or installing the exec
+// gate failed.
 const (
 	StepExec = "exec"
 	StepGate = "exec gate"
 )
 
-// ProbedArg is a first argument that makes the launcher exit with status 0.
+// ProbedArg as the first argument of the launcher makes it exit with status 0.
 const ProbedArg = "probed"
 
-// ProbeArg replaces the path of a binary. The launcher then confines itself and exits with status 0.
+// ProbeArg is a value of Policy.Exec in place of the path of a binary. The launcher then only confines itself and exits
+// with status 0.
 const ProbeArg = "probe"

@@ -27,6 +27,6 @@ func passListener(p *Policy) error {
 	if err := unix.Listen(fd, backlog); err != nil {
 		return err
 	}
-	// The space accompanies the descriptor and is not part of a failure report.
+	// The space is sent only because a descriptor must accompany data. It is not part of a failure report.
 	return unix.Sendmsg(p.StatusFD, []byte(" "), unix.UnixRights(fd), nil, 0)
 }

@@ -21,15 +21,17 @@ const base = "/tmp"
 type place struct {
 	path  string
 	write bool
-	// If scratch is true, the entry is an empty directory in memory. If link is set, the entry is a symbolic link.
-	// Otherwise fd is a detached copy of the mount at path, or at source if source is set.
+	// If the field "scratch" is true, the entry is an empty directory in memory. If the field "link" is set, the entry
+	// is a symbolic link. Otherwise, the field "fd" is a detached copy of a mount. It is the mount at the path "source"
+	// if this field is set, or at the path of the entry.
 	scratch bool
 	source  string
 	link    string
 	fd      int
 	dir     bool
 	device  bool
-	// The field "own" forces a separate mount even if another entry already contains the path with enough rights.
+	// If the field "own" is true, the entry gets a separate mount even if another entry already contains its path with
+	// enough rights.
 	own bool
 }
 
@@ -220,7 +222,7 @@ func covered(there []place, pl place) bool {
 	return false
 }
 
-// within reports whether the innermost entry that contains path is writable.
+// The function "within" reports whether the innermost entry that contains path is writable.
 func within(there []place, path string) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == path || strings.HasPrefix(path, t.path+"/") {
@@ -271,7 +273,7 @@ func mountMemory(at string, size uint64) error {
 	return unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", size))
 }
 
-// restrict removes rights from the mount of the entry, and closes its descriptor.
+// restrict removes rights from the mount of the entry, and closes the entry's descriptor.
 func (pl *place) restrict() error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
 	if !pl.device {

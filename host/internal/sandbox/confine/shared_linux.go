@@ -15,12 +15,12 @@ import (
 const SharedAt = "/tmp"
 
 // The type "shared" creates the mount points below [SharedAt] in the shared directory. Other processes can change this
-// directory at any time, so all names are resolved step by step and without symbolic links. A nil shared means that the
-// directory is in memory.
+// directory at any time, so all names are resolved step by step and without symbolic links. A nil value means that the
+// plugin has a directory in memory instead.
 type shared struct {
 	root int
-	// fixed maps the directories above mount points to their own mounts. Without these mounts, a process could rename a
-	// directory above a mount, and the path of the mount would lead to other files.
+	// fixed maps each directory above a mount point to a separate mount of this directory. Without these mounts, a process
+	// could rename the directory, and the path of the mount point would lead to other files.
 	fixed   map[string]int
 	mounted map[string]bool // other entries of the root that are mounted below SharedAt
 }
@@ -79,7 +79,8 @@ func (s *shared) put(pl *place, size uint64) error {
 	return pl.restrict()
 }
 
-// directory opens a directory below the shared directory, and creates missing ones. The caller must call done.
+// directory opens a directory below the shared directory, and creates missing directories. The caller must call the
+// function "done".
 func (s *shared) directory(path string) (fd int, done func(), err error) {
 	none := func() {}
 	if path == SharedAt {
@@ -122,7 +123,7 @@ func openStep(dir int, name string, flags uint64) (int, error) {
 	return unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
-// finish closes the descriptors. If write is false, it makes the shared directory read-only.
+// finish closes the descriptors. If the argument "write" is false, the method makes the shared directory read-only.
 func (s *shared) finish(write bool) error {
 	if s == nil {
 		return nil

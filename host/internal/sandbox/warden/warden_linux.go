@@ -31,8 +31,8 @@ type Inside struct {
 	process *os.File
 }
 
-// Enter opens the root file system of a running plugin. The plugin must be a child of this process, and nobody must have
-// waited for it. If the plugin has ended, the error is [ErrEnded].
+// Enter opens the root file system of a running plugin. The plugin must be a child of this process that was not reaped. If
+// the plugin has ended, the error is [ErrEnded].
 func Enter(pid int) (*Inside, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -62,7 +62,8 @@ type Object struct {
 func (in *Inside) Stat(path string) (o Object, mounted bool, err error) {
 	var st unix.Statx_t
 	if err := unix.Statx(in.root, strings.TrimPrefix(path, "/"), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a directory in the path was replaced
+		// A directory in the path was replaced. In a branch that changed a directory, its new name is stale.
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			err = fs.ErrNotExist
 		}
 		return o, false, err
@@ -104,7 +105,7 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	return err
 }
 
-// exitTime is the maximum time between the loss of its root directory and the end of a process.
+// exitTime is the maximum time that a process needs to end after it has lost its root directory.
 const exitTime = 500 * time.Millisecond
 
 // ended reports whether the plugin has ended or is about to end. It also recognizes a zombie.

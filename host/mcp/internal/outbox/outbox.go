@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxQueued is the size of collected messages in bytes from which further messages wait, because a client may read
-	// slower than its calls end.
+	// maxQueued is a size in bytes. If the collected messages reach it, further messages wait, because a client may
+	// read more slowly than its calls end.
 	maxQueued = 1 << 20
 	// maxKept is the size in bytes of the largest buffer that is reused.
 	maxKept = 256 << 10

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/mcp/internal/outbox"
 )
 
-// pipe is a stream that only writes when the test permits it.
+// pipe is a stream whose writes block until the test permits them.
 type pipe struct {
 	permits chan error
 	mu      sync.Mutex
@@ -29,16 +29,18 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestCollected checks that messages that come during a write are written together, in their order, and that Write waits.
+// TestCollected checks that messages that arrive during a write are written together and in order afterwards, and that
+// Write waits until its message is written.
 func TestCollected(t *testing.T) {
 	p := &pipe{permits: make(chan error)}
 	o := outbox.New(p)
 	var all sync.WaitGroup
 	p.mu.Lock()
 	all.Go(func() { o.Post([]byte("first\n")) })
-	p.permits <- nil // the first write began, and cannot end yet
+	// The first write has begun, and cannot end yet.
+	p.permits <- nil
 	for i := range 3 {
-		o.Post(fmt.Appendf(nil, "%d\n", i)) // returns at once
+		o.Post(fmt.Appendf(nil, "%d\n", i)) // must return at once
 	}
 	written := make(chan struct{})
 	go func() {
@@ -62,7 +64,7 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// TestFullOutbox checks that a client that reads slowly does not make the host keep more and more messages.
+// TestFullOutbox checks that the host keeps only a limited number of messages for a client that reads slowly.
 func TestFullOutbox(t *testing.T) {
 	p := &pipe{permits: make(chan error)}
 	o := outbox.New(p)
@@ -91,7 +93,7 @@ func TestFullOutbox(t *testing.T) {
 	}
 }
 
-// TestBrokenStream checks that a failed write reaches the callers of Write, and that nobody waits for ever.
+// TestBrokenStream checks that a failed write is reported to the callers of Write, and that no caller waits forever.
 func TestBrokenStream(t *testing.T) {
 	broken := errors.New("broken")
 	p := &pipe{permits: make(chan error, 1)}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -49,17 +49,22 @@ func Fd(t testing.TB) string {
 	return debian(t, "fd")
 }
 
-// Ctags returns the path of universal-ctags and the environment variables that it needs. If universal-ctags is missing,
-// the test is skipped.
-func Ctags(t testing.TB) (path string, env []string) {
+// Ctags returns the path of universal-ctags. If universal-ctags is missing, the test is skipped.
+func Ctags(t testing.TB) string {
 	t.Helper()
-	path = debian(t, "ctags")
-	libs, err := filepath.Glob(filepath.Join(Installed(), "debian/usr/lib/*-linux-gnu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
+	return debian(t, "ctags")
 }
+
+// GoSources returns the directory with the sources of Go's own packages. It returns "" if there is no go command.
+func GoSources() string { return goSources() }
+
+var goSources = sync.OnceValue(func() string {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(strings.TrimSpace(string(root)), "src")
+})
 
 // Installed returns the directory in which the peer programs are installed: the value of TOOLHOST_PEERS, or
 // bench/peers in this repository.
@@ -67,8 +72,14 @@ func Installed() string {
 	if dir := os.Getenv("TOOLHOST_PEERS"); dir != "" {
 		return dir
 	}
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../../../bench/peers")
+	dir, _ := os.Getwd() // the error is ignored, because the peers are then reported as missing
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Join(dir, "bench/peers")
 }
 
 // debian returns the path of a program that `make peers-debian` has unpacked. If the program is missing, the test is
@@ -86,7 +97,7 @@ func debian(t testing.TB, name string) string {
 // exit status.
 func Run(t testing.TB, dir, program string, args ...string) (stdout string, status int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 G702 -- what the test names
+	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 G702 -- the test chooses the program
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "RIPGREP_CONFIG_PATH=", "GREP_OPTIONS=")
 	var out bytes.Buffer

@@ -1,4 +1,4 @@
-// Package branchcmd implements the command branch, with which an operator reviews, applies and discards branches.
+// Package branchcmd implements the command "toolhost branch", which lists, reviews, applies and discards branches.
 package branchcmd
 
 import (
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -19,10 +20,10 @@ import (
 func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "branch",
-		Short: "Review, apply and discard what was done in branches",
-		Long: `A branch is a layer over the workspace. All that tools and commands do in it goes into the layer,
-and the workspace stays as it is until the branch is applied. toolhost run --branch NAME makes
-a branch if it does not exist.`,
+		Short: "Review, apply and discard the changes of branches",
+		Long: `A branch is a layer over the workspace. All file changes of tools and commands in a branch go into the
+layer, and the workspace stays unchanged until the branch is applied. toolhost run --branch NAME creates
+the branch if it does not exist.`,
 		Example: `  toolhost run --branch fix1 'npm install && npm test'
   toolhost branch list
   toolhost branch diff fix1
@@ -34,7 +35,7 @@ a branch if it does not exist.`,
 	return c
 }
 
-// with runs a function with the branches of the workspace.
+// The function "with" opens the branches of the workspace, passes them to the function "do", and closes them.
 func with(s *cli.Settings, do func(*admin.Branches) error) error {
 	b, err := admin.OpenBranches(s.Options())
 	if err != nil {
@@ -60,7 +61,7 @@ func newList(s *cli.Settings) *cobra.Command {
 				}
 				orphans, err := b.Orphans()
 				for _, dir := range orphans {
-					fmt.Fprintf(os.Stderr, "toolhost: %s has files but is not a complete branch, so it is kept. Save what you need, and remove it.\n", cli.Printable(dir))
+					fmt.Fprintf(os.Stderr, "toolhost: %s contains files but is not a complete branch, so it is kept. Save the files that you need, and remove the directory.\n", cli.Printable(dir))
 				}
 				return errors.Join(err, printList(list))
 			})
@@ -77,11 +78,13 @@ func printList(list []admin.BranchInfo) error {
 		return t.Flush()
 	}
 	fmt.Fprintln(t, "BRANCH\tAGE\tPATHS\tSIZE\tSESSIONS\tSTATE\tWORKSPACE")
+	var problems []string
 	for _, b := range list {
-		state := "ready to apply"
+		state, paths := "ready to apply", strconv.Itoa(b.Files)
 		switch {
 		case b.Problem != "":
-			state = b.Problem
+			state, paths = "cannot be used", "?"
+			problems = append(problems, b.Name+": "+b.Problem)
 		case b.Conflicts > 0:
 			state = cli.Count(b.Conflicts, "conflict") + " with the workspace"
 		case b.Files == 0 && b.Applied > 0:
@@ -89,7 +92,10 @@ func printList(list []admin.BranchInfo) error {
 		case b.Files == 0:
 			state = "no changes"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), b.Files, cli.Size(b.Bytes), len(b.Sessions), cli.Printable(state), cli.Printable(b.Base))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), paths, cli.Size(b.Bytes), len(b.Sessions), state, cli.Printable(b.Base))
+	}
+	for _, p := range problems {
+		fmt.Fprintln(t, cli.Printable(p)+".")
 	}
 	return t.Flush()
 }
@@ -98,9 +104,9 @@ func newDiff(s *cli.Settings) *cobra.Command {
 	var stat bool
 	c := &cobra.Command{
 		Use:   "diff NAME [PATH…]",
-		Short: "Show what a branch changes",
-		Long: `Show what a branch changes, as a unified diff. What is not text has one line, which begins with "#".
-Every deleted and every replaced path is shown.`,
+		Short: "Show the changes of a branch",
+		Long: `Show the changes of a branch as a unified diff. Changes that are not text have one line each,
+which begins with "#". Every deleted and every replaced path is shown.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {
@@ -150,12 +156,12 @@ func newApply(s *cli.Settings) *cobra.Command {
 	var opts admin.ApplyOptions
 	c := &cobra.Command{
 		Use:   "apply NAME [PATH…]",
-		Short: "Make the changes of a branch in the workspace",
-		Long: `Make the changes of a branch in the workspace: all of them, or none if the workspace changed the same files
-meanwhile. Text files are merged if both changed other lines. Commits of the branch move the refs of the
+		Short: "Apply the changes of a branch to the workspace",
+		Long: `Apply the changes of a branch to the workspace: all of them, or none if the workspace changed the same files
+meanwhile. Text files are merged if both changed different lines. Commits of the branch move the refs of the
 workspace, or are saved below refs/toolhost for git merge if the workspace has new commits, too. With paths,
-only these changes are made, and the others stay in the branch. The files that were there before are kept,
-so that toolhost branch revert can take the apply back.`,
+only the changes of these paths are applied, and the others stay in the branch. The earlier versions of the
+files are kept, so that toolhost branch revert can undo the apply.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {
@@ -170,7 +176,7 @@ so that toolhost branch revert can take the apply back.`,
 	}
 	c.Flags().StringArrayVar(&opts.Ours, "ours", nil, "`path` with a conflict that gets the content of the branch")
 	c.Flags().BoolVar(&opts.StopJobs, "stop-jobs", false, "end the background jobs that run in the branch")
-	c.Flags().StringArrayVar(&opts.Theirs, "theirs", nil, "`path` that keeps the content of the workspace")
+	c.Flags().StringArrayVar(&opts.Theirs, "theirs", nil, "`path` with a conflict that keeps the content of the workspace")
 	return c
 }
 
@@ -179,10 +185,18 @@ func printOutcome(s *cli.Settings, out *admin.BranchOutcome, verb, name string) 
 		return cli.PrintJSON(os.Stdout, out)
 	}
 	printChanges(os.Stdout, out.Changes)
-	if len(out.Changes) == 0 {
+	if len(out.Changes)+len(out.GivenUp) == 0 {
 		fmt.Printf("The branch %s has nothing to apply.\n", name)
 	} else {
 		fmt.Printf("%s %s of the branch %s.\n", verb, cli.Count(len(out.Changes), "change"), name)
+	}
+	if len(out.GivenUp) > 0 {
+		what := "The workspace is kept at these paths, and the branch no longer changes them:"
+		if verb != "Applied" {
+			what = "The branch changes these paths again, and the workspace is as before:"
+		}
+		fmt.Println(what)
+		printChanges(os.Stdout, out.GivenUp)
 	}
 	if len(out.Left) > 0 {
 		fmt.Printf("Left in the branch (%s):\n", cli.Count(len(out.Left), "change"))
@@ -191,7 +205,7 @@ func printOutcome(s *cli.Settings, out *admin.BranchOutcome, verb, name string) 
 	for _, n := range out.Notes {
 		fmt.Println(cli.Printable(n))
 	}
-	if verb == "Applied" && len(out.Changes) > 0 {
+	if verb == "Applied" && len(out.Changes)+len(out.GivenUp) > 0 {
 		fmt.Printf("To take it back: toolhost branch revert %s\n", name)
 	}
 	return nil
@@ -200,7 +214,7 @@ func printOutcome(s *cli.Settings, out *admin.BranchOutcome, verb, name string) 
 func newRevert(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revert NAME",
-		Short: "Take back the last apply of a branch",
+		Short: "Undo the last apply of a branch",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {
@@ -218,8 +232,8 @@ func newDiscard(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "discard NAME",
 		Short: "Remove a branch with all its changes",
-		Long: `Remove a branch with all its changes. The workspace stays as it is. What was applied stays applied, but
-cannot be reverted any more.`,
+		Long: `Remove a branch with all its changes. The workspace stays unchanged. Changes that were applied stay in the
+workspace, but can no longer be reverted.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {

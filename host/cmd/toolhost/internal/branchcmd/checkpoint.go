@@ -1,9 +1,13 @@
 package branchcmd
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -11,13 +15,14 @@ import (
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 )
 
 func newCheckpoint(s *cli.Settings) *cobra.Command {
 	var message string
 	c := &cobra.Command{
 		Use:   "checkpoint NAME",
-		Short: "Copy the changes of a branch, to go back to them later",
+		Short: "Save the changes of a branch as a checkpoint",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {
@@ -29,6 +34,9 @@ func newCheckpoint(s *cli.Settings) *cobra.Command {
 					return cli.PrintJSON(os.Stdout, made)
 				}
 				fmt.Printf("Checkpoint %d of the branch %s has %s (%s). To go back to it: toolhost branch restore %[2]s %[1]d\n", made.Number, args[0], cli.Count(made.Files, "file"), cli.Size(made.Bytes))
+				if made.Ignored > 0 {
+					fmt.Printf("It leaves out %s that git ignores, because they are large.\n", cli.Count(made.Ignored, "path"))
+				}
 				return nil
 			})
 		},
@@ -64,12 +72,52 @@ func newCheckpoints(s *cli.Settings) *cobra.Command {
 	}
 }
 
+// maxRestored is the number of changes that are listed before a restore.
+const maxRestored = 50
+
+// confirmRestore shows what a restore changes in a branch. At a terminal, it asks whether to restore. It returns the number
+// of the checkpoint.
+func confirmRestore(b *admin.Branches, name string, number int, yes bool) (int, error) {
+	to, changes, err := b.RestoreChanges(name, number)
+	if err != nil {
+		return 0, err
+	}
+	w := cli.Screen(os.Stderr)
+	message := to.Message
+	if message != "" {
+		message = " (" + message + ")"
+	}
+	fmt.Fprintf(w, "Checkpoint %d%s of the branch %s was made %s ago. To go back to it changes %s of the branch:\n", to.Number, cli.Printable(message), name, time.Since(to.At).Round(time.Second), cli.Count(len(changes), "path"))
+	for i := range changes {
+		if i == maxRestored {
+			fmt.Fprintf(w, "  and %d more\n", len(changes)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %s\n", admin.Describe(changes[i]))
+	}
+	if yes || !terminal.IsTerminal() {
+		return to.Number, nil
+	}
+	fmt.Fprint(os.Stderr, "Restore the branch? [y/N] ")
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		fmt.Fprintln(os.Stderr, "Nothing was restored.")
+		return 0, cli.ExitError(cli.ExitFailure)
+	}
+	return to.Number, nil
+}
+
 func newRestore(s *cli.Settings) *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	c := &cobra.Command{
 		Use:   "restore NAME [CHECKPOINT]",
-		Short: "Make a branch what it was at a checkpoint",
-		Long: `Make a branch what it was at a checkpoint, which is the last one by default. The branch as it is now
-becomes a checkpoint, too, so a restore can be taken back.`,
+		Short: "Restore a branch to a checkpoint",
+		Long: `Restore a branch to a checkpoint, which is the last one by default. The current state of the branch is saved
+as a checkpoint, too, so a restore can be undone. Jobs in the branch keep running. The command shows the checkpoint and
+what changes in the branch. At a terminal, it asks before it changes anything.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			number := 0
@@ -80,16 +128,33 @@ becomes a checkpoint, too, so a restore can be taken back.`,
 				}
 			}
 			return with(s, func(b *admin.Branches) error {
-				restored, saved, err := b.Restore(c.Context(), args[0], number)
+				if !s.JSON {
+					var err error
+					if number, err = confirmRestore(b, args[0], number, yes); err != nil {
+						return err
+					}
+				}
+				done, err := b.Restore(c.Context(), args[0], number)
 				if err != nil {
 					return err
 				}
 				if s.JSON {
-					return cli.PrintJSON(os.Stdout, map[string]*admin.BranchCheckpoint{"restored": restored, "saved": saved})
+					return cli.PrintJSON(os.Stdout, done)
 				}
-				fmt.Printf("The branch %s is as it was at checkpoint %d. To take that back: toolhost branch restore %[1]s %[3]d\n", args[0], restored.Number, saved.Number)
+				fmt.Printf("The branch %s is as it was at checkpoint %d. To take that back: toolhost branch restore %[1]s %[3]d\n", args[0], done.To.Number, done.Saved.Number)
+				if done.Ended != "" {
+					fmt.Printf("The programs that still ran in the branch were ended, because the files could not be restored while they ran: %s\n", done.Ended)
+				}
+				for _, note := range done.Notes() {
+					fmt.Println(cli.Printable(note))
+				}
+				for _, job := range done.Jobs {
+					fmt.Printf("Still runs, with the files that it has open: %s\n", cli.Printable(job))
+				}
 				return nil
 			})
 		},
 	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
 }

@@ -16,5 +16,5 @@ func Preview(res *host.Result) string {
 	if token == "" {
 		return "[Preview: the command changes no files of the workspace.]"
 	}
-	return fmt.Sprintf("[Preview: nothing was changed yet. To make exactly these changes: toolhost branch apply %[1]s. To drop them: toolhost branch discard %[1]s. Only files are held back: what the command did in the network or to other processes is done.]\n%[2]s", token, shown["diff"])
+	return fmt.Sprintf("[Preview: nothing was changed yet. To make exactly these changes: toolhost branch apply %[1]s. To drop them: toolhost branch discard %[1]s. Only changes of files are held back: effects on the network or on other processes have already happened.]\n%[2]s", token, shown["diff"])
 }

@@ -19,8 +19,9 @@ func newShell(s *cli.Settings) *cobra.Command {
 		Use:   "shell NAME",
 		Short: "Run commands in a branch, in its sandbox",
 		Long: `Run commands in a branch, from a prompt or one with -c. Each line is a call of bash in the same sandbox, with
-the same rules and the same audit log as the calls of an agent. The directory and the variables last. The exit
-status of -c is that of the command. Programs that need a terminal of their own, such as editors, do not work.`,
+the same rules and the same audit log as the calls of an agent. The directory and the variables are kept
+between lines. The exit status of -c is the status of the command. Programs that need their own terminal, such
+as editors, do not work.`,
 		Example: `  toolhost branch shell fix1
   toolhost branch shell fix1 -c 'make test'`,
 		Args: cobra.ExactArgs(1),
@@ -40,7 +41,7 @@ status of -c is that of the command. Programs that need a terminal of their own,
 			if c.Flags().Changed("command") {
 				return errors.Join(runOne(c, s, h, req, command), h.Close())
 			}
-			fmt.Fprintf(os.Stderr, "toolhost: this shell works in the branch %s. What it changes stays there until toolhost branch apply %[1]s. Ctrl-D ends it.\n", args[0])
+			fmt.Fprintf(os.Stderr, "toolhost: this shell works in the branch %s. Its changes stay in the branch until toolhost branch apply %[1]s. Ctrl-D ends it.\n", args[0])
 			p := terminal.Prompt{Host: h, Request: req, JSON: s.JSON, Shell: true}
 			return errors.Join(p.Run(c.Context()), h.Close())
 		},

@@ -59,8 +59,8 @@ func WithInterrupt(ctx context.Context) context.Context {
 	return withSignal(ctx, os.Interrupt, &interrupted)
 }
 
-// withSignal returns a context and sets handler to the function that cancels it. Each signal calls the handler that is
-// set when it arrives.
+// withSignal returns a context and stores in handler the function that cancels the context. When a signal arrives, the
+// function that is then stored in handler is called.
 func withSignal(ctx context.Context, s os.Signal, handler *atomic.Pointer[func()]) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	f := func() { cancel() }
@@ -79,14 +79,15 @@ func withSignal(ctx context.Context, s os.Signal, handler *atomic.Pointer[func()
 var terminated atomic.Pointer[chan struct{}]
 
 // Terminated returns a channel that the next SIGTERM closes. A second SIGTERM cancels the context of the command. If
-// Terminated was not called, the first SIGTERM cancels the context.
+// Terminated is not called, the first SIGTERM cancels this context.
 func Terminated() <-chan struct{} {
 	c := make(chan struct{})
 	terminated.Store(&c)
 	return c
 }
 
-// WithTermination returns a context that SIGTERM cancels; see [Terminated].
+// WithTermination returns a context that SIGTERM cancels. If [Terminated] was called, only the second SIGTERM cancels
+// the context.
 func WithTermination(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)

@@ -27,7 +27,7 @@ func WhenUnread(file *os.File, f func()) {
 		return
 	}
 	for {
-		// If no events are requested, poll reports only errors and the end of the other side.
+		// If no events are requested, poll reports only errors and that the other side was closed.
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(file.Fd())}}, -1)
 		if errors.Is(err, unix.EINTR) {
 			continue
@@ -79,8 +79,8 @@ func (s *Writer) Flush() error {
 	return err
 }
 
-// shown returns a text for the terminal, without control characters. If end is false, more bytes can follow. Then rest
-// contains the last bytes, because their meaning depends on the following bytes.
+// shown returns a text for the terminal, without control characters. If end is false, more bytes can follow. In this
+// case, rest contains the last bytes if their meaning depends on the following bytes.
 func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -113,8 +113,8 @@ func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 	return b.String(), nil
 }
 
-// color returns the length of the color sequence (SGR) at the start of the text. Without a color sequence, the length is
-// 0. If the result depends on bytes that follow later, complete is false.
+// color returns the length of the color sequence (SGR) at the start of the text. If the text starts with no color
+// sequence, color returns zero. If the result depends on bytes that follow later, complete is false.
 func color(text []byte) (n int, complete bool) {
 	if text[0] != 0x1b {
 		return 0, true

@@ -35,8 +35,8 @@ var sequences = map[string]string{
 	"\x1b":                                   "␛", "\x1b[": "␛[", "\x1b[3": "␛[3", "\r": "␍", "\xe2\x80": `\xe2\x80`,
 }
 
-// TestSequences writes each text as a whole, byte by byte, and in two parts. The two parts are split at every possible
-// position.
+// TestSequences checks the output for each text. The text is written as a whole, byte by byte, and in two parts for
+// every position of the split.
 func TestSequences(t *testing.T) {
 	for text, want := range sequences {
 		parts := [][]string{{text}, strings.Split(text, "")[:0]}

@@ -33,11 +33,13 @@ type Settings struct {
 	State    string
 	OnAsk    string
 	LogLevel string
-	// LogFormat is the format of log lines: "text" or "json". LogTime adds the time to text lines. JSON always has it.
+	// LogFormat is the format of log lines: "text" or "json". LogTime adds the time to lines in the format "text".
+	// Lines in the format "json" always contain the time.
 	LogFormat string
 	LogTime   bool
 	JSON      bool
-	// FromTape is a tape from which all calls are answered. Empty means that calls run.
+	// FromTape is the path of a tape with recorded results, which are returned for all calls. Empty means that calls
+	// run.
 	FromTape string
 	// Edit changes the text of a problem before it is printed. It can be nil.
 	Edit func(problem string) string
@@ -138,7 +140,7 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 		}
 		fmt.Fprintln(os.Stderr, "toolhost:", Clean(p))
 	}
-	if len(h.Tools()) == 0 {
+	if !hasTools(h) {
 		err := errors.New("no tool is available")
 		if len(h.Problems()) == 0 {
 			err = fmt.Errorf("%w: %s", err, noPlugins())
@@ -146,6 +148,13 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+func hasTools(h *host.Host) bool {
+	for range h.AllTools() {
+		return true
+	}
+	return false
 }
 
 // noPlugins explains why a host has no plugins although it reports no problems. The text contains a remedy.
@@ -175,8 +184,8 @@ func (s *Settings) TapeFlag(c *cobra.Command) {
 	}
 }
 
-// OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate reload. At a
-// terminal, SIGHUP keeps its usual meaning, because there it means that the terminal was closed.
+// OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate reload. If
+// standard input is a terminal, SIGHUP still ends the program, because it then means that the terminal was closed.
 func (s *Settings) OpenLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	opts.Live = true
 	h, err := s.OpenWith(c, opts)

@@ -85,7 +85,7 @@ func WriteText(f *os.File, s string) {
 func PrintJSON(w io.Writer, v any) error {
 	if f, ok := w.(*os.File); ok {
 		screen := Screen(f)
-		defer screen.Flush() //nolint:errcheck // a line of JSON leaves nothing
+		defer screen.Flush() //nolint:errcheck // a line of JSON leaves no incomplete character
 		w = screen
 	}
 	enc := json.NewEncoder(w)

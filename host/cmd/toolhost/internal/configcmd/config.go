@@ -25,12 +25,13 @@ type validation struct {
 	Valid   bool   `json:"valid"`
 	Config  string `json:"config"`
 	Plugins int    `json:"plugins"`
-	// Untrusted is the reason why the file does not apply yet.
+	// Untrusted is the reason why the file has no effect yet. It is empty if the file is trusted.
 	Untrusted string `json:"untrusted,omitempty"`
 	// Error contains all problems as one text. Problems contains each problem separately.
 	Error    *string         `json:"error"`
 	Problems []admin.Problem `json:"problems"`
-	// Launched lists the problems of plugins that were started. Nil means that no plugin was started.
+	// Launched lists the problems of the plugins that were started for the validation. Nil means that no plugin was
+	// started.
 	Launched []string `json:"launch_problems"`
 }
 
@@ -39,12 +40,11 @@ func newConfigValidate(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the configuration",
-		Long: `Check the configuration: syntax, names, values, and that every plugin binary and every program of a
-hook is there. Everything wrong is shown at once, with file and line. Names of tools are checked if all
-plugins are known from an earlier start, and the config and mcp blocks of each plugin whose binary is.
-With --launch, the plugins are started, too, and what they say of their configuration blocks is shown at
-the lines of these. Programs of hooks get the event "trial".
-
+		Long: `Check the configuration: syntax, names, values, and whether every plugin binary and every program of a hook
+exists. All problems are shown at once, with file and line. Names of tools are checked if all plugins are
+known from an earlier start. The config and mcp blocks of a plugin are checked if its binary is known.
+With --launch, the plugins are also started. Problems that they report about their configuration blocks are
+shown with the lines of these blocks. Programs of hooks get the event "trial".
 Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -68,7 +68,7 @@ Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it doe
 			return errors.Join(v.text(), v.status())
 		},
 	}
-	c.Flags().BoolVar(&launch, "launch", false, "start the plugins, to hear what they say of their configuration")
+	c.Flags().BoolVar(&launch, "launch", false, "start the plugins, and show the problems that they report about their configuration")
 	return c
 }
 
@@ -101,6 +101,6 @@ func (v *validation) text() error {
 	if v.Untrusted != "" {
 		fmt.Fprintln(os.Stderr, "warning:", cli.Clean(v.Untrusted))
 	}
-	_, err := fmt.Printf("%s is valid: %d plugins.\n", cli.Printable(v.Config), v.Plugins)
+	_, err := fmt.Printf("%s is valid: %s.\n", cli.Printable(v.Config), cli.Count(v.Plugins, "plugin"))
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -15,6 +14,7 @@ import (
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/sdk/durable"
 )
 
 // maxFormatted is the maximum size of a formatted file, in bytes.
@@ -26,11 +26,11 @@ func newConfigFormat(s *cli.Settings) *cobra.Command {
 	var f formatFlags
 	c := &cobra.Command{
 		Use:   "fmt [FILE]...",
-		Short: "Write the configuration in the usual form",
-		Long: `Write files of the configuration in the usual form, and print the names of those that changed.
-Without names, all files of the configuration in HCL's native syntax. "-" reads standard
-input and writes standard output. Exit status 2 when a file is not HCL; the others are
-formatted all the same.`,
+		Short: "Format the files of the configuration",
+		Long: `Format files of the configuration, and print the names of the files that changed. Without
+names, format all files of the configuration in HCL's native syntax. "-" reads standard
+input and writes standard output. The exit status is 2 if a file is not HCL; the other files
+are still formatted.`,
 		RunE: func(_ *cobra.Command, names []string) error {
 			if len(names) == 0 {
 				var err error
@@ -41,8 +41,8 @@ formatted all the same.`,
 			return f.run(names)
 		},
 	}
-	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit status 1 when a file is not in the usual form")
-	c.Flags().BoolVar(&f.diff, "diff", false, "write nothing but what would change to standard output; with standard input, too")
+	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit status 1 if a file is not formatted")
+	c.Flags().BoolVar(&f.diff, "diff", false, "write no file, and print the changes to standard output; also for standard input")
 	return c
 }
 
@@ -93,7 +93,7 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	case !changed:
 		return false, nil
 	case !f.check:
-		if err := replaceFile(name, out); err != nil {
+		if err := durable.Update(name, out); err != nil {
 			return true, fmt.Errorf("%s cannot be written, so it is unchanged: %w", name, err)
 		}
 	}
@@ -133,28 +133,4 @@ func readFormatted(r io.Reader) ([]byte, error) {
 		err = fmt.Errorf("it is larger than %d MiB", maxFormatted>>20)
 	}
 	return src, err
-}
-
-// replaceFile replaces the content of a file atomically, because a running host can watch the file. If the path is a
-// symbolic link, it replaces the target of the link.
-func replaceFile(name string, content []byte) error {
-	name, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return err
-	}
-	st, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".toolhost-fmt-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has been renamed
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(st.Mode().Perm()), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }

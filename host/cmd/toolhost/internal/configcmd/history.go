@@ -64,7 +64,7 @@ func listServed(s *cli.Settings, r *admin.Records) error {
 		}
 	}
 	if !marked {
-		_, err = fmt.Fprintln(out, "What is on disk now was not used by a host. To go back: toolhost config rollback")
+		_, err = fmt.Fprintln(out, "No host has used the configuration that is on disk now. To go back: toolhost config rollback")
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func showServed(s *cli.Settings, r *admin.Records, text string) error {
 		}
 	}
 	if same {
-		fmt.Println("The files are the same as then.")
+		fmt.Println("The files have not changed since then.")
 	}
 	return nil
 }
@@ -112,10 +112,10 @@ func newConfigRollback(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback [ID]",
 		Short: "Go back to the last configuration that a host used",
-		Long: `Restore the files of the configuration that a host used last and that differs from the files now, or
-the one with an id of toolhost config history, and apply it in the running hosts. A host used it before,
-so it needs no approval of its privileges. New files of a directory get the suffix .rolled-back, with
-which they do not apply. Exit status 1 if a host refuses a part of it.`,
+		Long: `Restore the last configuration that a host used and that differs from the current files, or the one with an
+id of toolhost config history, and apply it in the running hosts. It needs no approval of its privileges,
+because a host used it before. Files that were added to a configuration directory get the suffix
+.rolled-back, so that they no longer apply. Exit status 1 if a host refuses a part of it.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var id int64
@@ -150,7 +150,7 @@ func rollBack(c *cobra.Command, s *cli.Settings, id int64) error {
 			failed = errors.Join(failed, fmt.Errorf("host %d: %w", h.PID, err))
 			continue
 		}
-		id = out.To.ID // the other hosts must go to the same one
+		id = out.To.ID // the other hosts must return to the same configuration
 		all = append(all, out)
 	}
 	refused := false
@@ -171,7 +171,7 @@ func rollBack(c *cobra.Command, s *cli.Settings, id int64) error {
 func rolledBackText(all []*host.RolledBack) {
 	for i, out := range all {
 		if i == 0 {
-			fmt.Printf("Went back to %d of %s.\n", out.To.ID, out.To.At.Local().Format(time.DateTime))
+			fmt.Printf("Went back to version %d, which was made at %s.\n", out.To.ID, out.To.At.Local().Format(time.DateTime))
 			for _, name := range out.Changed {
 				fmt.Println("  restored", cli.Printable(name))
 			}

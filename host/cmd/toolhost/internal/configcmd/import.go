@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host/admin"
+	"toolhost.dev/host/admin/agents"
 	"toolhost.dev/host/agent"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/review"
@@ -17,20 +17,19 @@ func newConfigImport(s *cli.Settings) *cobra.Command {
 		Use:   "import FILE",
 		Short: "Add the MCP servers of an agent's settings",
 		Long: `Add the MCP servers in the settings of an agent to the configuration, as field blocks. FILE is
-such as .mcp.json, ~/.claude.json, .cursor/mcp.json, .vscode/mcp.json, opencode.json or the
-config.toml of Codex.
-
+a settings file such as .mcp.json, ~/.claude.json, .cursor/mcp.json, .vscode/mcp.json,
+opencode.json or the config.toml of Codex.
 The blocks are shown as a diff before they are appended: to the configuration that applies, or to a
-new one of the user. Secrets are not copied. A call of env stands for each, so that the value comes
-from the environment of toolhost. Servers whose name is taken are left out, and so is toolhost.
-
-The servers run confined: without a network, and with access to the roots alone. Only those that
+new one of the user. Secrets are not copied. Each secret is replaced by a call of env, so that the
+value comes from the environment of toolhost. Servers whose name is already used are left out, and so
+is toolhost. Settings without a counterpart are listed with their line and with a replacement.
+The servers run confined: without a network, and with access only to the roots. Only servers that
 download themselves get the network.`,
 		Example: `  toolhost config import .mcp.json
   toolhost config import ~/.claude.json --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			im, err := admin.ImportServers(s.Options(), args[0])
+			im, err := agents.ImportServers(s.Options(), args[0])
 			if err != nil {
 				return err
 			}

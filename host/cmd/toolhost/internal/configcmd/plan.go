@@ -17,7 +17,7 @@ import (
 // exitChanges is the exit status if the plan contains changes.
 const exitChanges = 2
 
-// planned is the plan of one host. PID 0 means that this process created the plan.
+// planned is the plan of one host. A zero PID means that this process created the plan.
 type planned struct {
 	PID int `json:"pid,omitempty"`
 	*host.Plan
@@ -28,13 +28,12 @@ func newConfigPlan(s *cli.Settings) *cobra.Command {
 	var against string
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Show what a reload would change, and what tools could do then that they cannot now",
+		Short: "Show what a reload would change",
 		Long: `Show what a reload would change in the running hosts of this user that share the state directory:
-plugins and their tools, settings, and, marked PRIVILEGE INCREASE, what tools could do that they cannot do
-now. Where no host runs, it is compared with what a host used last, else with what is pinned, and
-without either it is what a host that is started would load. Nothing is changed; versions of
-plugins that are not known yet are started to be looked at, and stopped again.
-
+plugins and their tools, settings, and, marked PRIVILEGE INCREASE, what tools could then do that they
+cannot do now. If no host runs, the configuration is compared with the one that a host used last, or else
+with the pins. Without either, the plan is what a new host would load. Nothing is changed. Versions of
+plugins that are not known yet are started to read their tools, and stopped again.
 Exit status 0: no changes. 2: changes. 1: something would be refused, or there is no plan.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -160,7 +159,7 @@ func planPluginText(say func(string, ...any), p *host.PluginPlan) {
 		}
 		version := v.Version
 		if version == "" {
-			version = "of a version that is not known"
+			version = "of an unknown version"
 		}
 		text += " " + version
 		if v.SHA256 != "" {
@@ -174,7 +173,7 @@ func planPluginText(say func(string, ...any), p *host.PluginPlan) {
 	for _, c := range p.Changes {
 		breaks := ""
 		if c.Breaks {
-			breaks = ", which breaks who uses it"
+			breaks = ", which breaks callers"
 		}
 		say("      %s%s", cli.Printable(c.String()), breaks)
 	}

@@ -21,13 +21,12 @@ import (
 func NewQuarantine(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quarantine",
-		Short: "Review and restore what was taken out of workspaces",
-		Long: `Review what hosts took out of git repositories and workspaces. A command of a tool can make a repository
-whose hooks or settings run a program. A git outside of the sandbox would run it without the sandbox. Editors
-and agents load their settings in the same way. The host therefore moves such hooks and settings to the
-quarantine, in the state directory.
-
-Restore what you know, such as the settings of git-lfs or husky. The same content then stays there.`,
+		Short: "Review and restore files that were quarantined",
+		Long: `Review the files that hosts moved out of git repositories and workspaces. A command of a tool can create a
+repository whose hooks or settings run a program. Git outside of the sandbox would run this program without
+the sandbox. Editors and agents load their settings in the same way. The host therefore moves such hooks and
+settings to the quarantine, in the state directory.
+Restore the files that you know, such as the settings of git-lfs or husky. Restored content is not moved again.`,
 		Example: `  toolhost quarantine list
   toolhost quarantine show 3f9a01c2d4e5
   toolhost quarantine restore 3f9a01c2d4e5`,
@@ -39,7 +38,7 @@ Restore what you know, such as the settings of git-lfs or husky. The same conten
 func newQuarantineList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List what was taken out of workspaces",
+		Short: "List the files in the quarantine",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all, err := admin.Quarantine(s.Options())
@@ -105,9 +104,10 @@ func newQuarantineRestore(s *cli.Settings) *cobra.Command {
 	var accept string
 	c := &cobra.Command{
 		Use:   "restore ID",
-		Short: "Put an entry back after a review",
-		Long: `Show an entry, ask, and put it back. A git, editor or agent that you run there can then run the program,
-outside of the sandbox. Without a terminal nothing is asked: pass the digest that show prints with --accept.`,
+		Short: "Restore an entry after a review",
+		Long: `Show an entry, ask for confirmation, and restore it. Git, editors and agents that you run there can then run
+the program, outside of the sandbox. Without a terminal, no question is asked: pass the digest that show
+prints with --accept.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			digest := accept

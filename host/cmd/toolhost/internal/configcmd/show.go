@@ -14,10 +14,11 @@ func newConfigShow(s *cli.Settings) *cobra.Command {
 	var effective bool
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Show the configuration with its expressions evaluated, and where each value comes from",
+		Short: "Show the evaluated configuration and the source of each value",
 		Long: `Show the configuration as it is loaded: all its files, expressions evaluated, paths absolute, and
-where each value comes from as a comment. It is a configuration itself and means the same, but that
-secrets are masked: values of sensitive variables, and what is one by its name or its form.`,
+the source of each value as a comment. The output is itself a configuration with the same meaning, except
+that secrets are masked: values of sensitive variables, and values that look like secrets by their names or
+their form.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			tree, err := admin.Show(s.Options(), effective)
@@ -31,6 +32,6 @@ secrets are masked: values of sensitive variables, and what is one by its name o
 			return err
 		},
 	}
-	c.Flags().BoolVar(&effective, "effective", false, "with defaults filled in")
+	c.Flags().BoolVar(&effective, "effective", false, "fill in the defaults")
 	return c
 }

@@ -27,13 +27,11 @@ func NewTrust(s *cli.Settings) *cobra.Command {
 		Use:   "trust",
 		Short: "Review a project file and trust its content",
 		Long: `Show what the project file would run and permit, and ask whether to trust it. A project file is a
-configuration in the workspace, where tools and whoever wrote the repository can change it.
-
+configuration in the workspace, where tools and the authors of the repository can change it.
 Until its content is trusted, only its restrictions apply: deny and ask rules, disabled tools, read-only
 paths, lower limits. A change of the file, of its variables, of its lock file or of a program in the
-workspace needs a new decision. Trust holds for the content in this directory only.
-
-Without a terminal nothing is asked: pass the digest that was reviewed with --accept, or trust it for
+workspace needs a new decision. Trust applies only to this content in this directory.
+Without a terminal, no question is asked: pass the reviewed digest with --accept, or trust the content for
 one run with the global flag --trust.`,
 		Example: `  toolhost trust
   toolhost trust --accept sha256:5f1c…
@@ -115,7 +113,7 @@ func reviewText(w io.Writer, r *admin.ContentReview) error {
 			r.Trusted.Local().Format(time.DateTime), cli.Printable(strings.Join(r.Changed, ", ")))
 	}
 	if len(r.Items) == 0 {
-		fmt.Fprintln(w, "It starts no program and permits nothing more than the configuration without it.")
+		fmt.Fprintln(w, "It starts no program, and everything that it permits is also permitted without it.")
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, i := range r.Items {
@@ -206,7 +204,7 @@ func orAbsent(sum string) string {
 func newTrustRevoke(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke PATH",
-		Short: "Trust the project files in a directory no longer",
+		Short: "Revoke the trust in project files",
 		Long:  "Remove the decision about a project file, or about all project files in a directory and below. Running hosts keep what they use until they reload.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -77,12 +77,12 @@ func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) err
 	return nil
 }
 
-// Login logs in at the remote server of a field as the command does, with the configuration of the field. The scopes added are
-// requested besides those of the login so far. Login calls show with the page on which the user logs in. It returns when the
-// login is saved.
+// Login logs in at the remote server of a field, like the command "toolhost mcp login". It requests the scopes of the
+// current login and the scopes in added. It calls show with the address of the login page, and returns when the login
+// is saved.
 func Login(ctx context.Context, s *cli.Settings, field string, added []string, show func(page string)) error {
 	_, err := (&loginFlags{added: added}).login(ctx, s, field, show)
-	if errors.Is(err, authorize.ErrNotNeeded) { // somebody else has logged in meanwhile
+	if errors.Is(err, authorize.ErrNotNeeded) { // somebody has logged in meanwhile
 		return nil
 	}
 	return err
@@ -120,8 +120,8 @@ func (f *loginFlags) login(ctx context.Context, s *cli.Settings, field string, s
 	return l, admin.SaveLogin(s.Options(), l)
 }
 
-// client adds the scopes and the client of the configuration where the flags do not set them. It returns the secret of the
-// client.
+// client sets the scopes and the client id from the configuration if the flags do not set them. It returns the secret
+// of the client.
 func (f *loginFlags) client(server *admin.RemoteServer) (secret string, err error) {
 	o := server.OAuth
 	if f.scopes == nil {
@@ -144,8 +144,9 @@ func (f *loginFlags) client(server *admin.RemoteServer) (secret string, err erro
 	return secret, nil
 }
 
-// extend adds the scopes of the login so far to the scopes to add. It returns an error if the login has all of them, so that
-// a server that never accepts a login does not ask for one again and again.
+// extend adds the scopes of the current login to the requested scopes. It returns an error if the current login already
+// has all requested scopes. Without this error, a server that accepts no login could request a new login again and
+// again.
 func (f *loginFlags) extend(server *admin.RemoteServer) error {
 	if len(f.added) == 0 || server.Login == nil {
 		return nil
@@ -171,7 +172,8 @@ func (f *loginFlags) show(page string) {
 	_ = exec.Command(program, page).Start() //nolint:gosec // the page is an http URL; the error is ignored, because the user sees the address
 }
 
-// shown returns the text of an error that can contain an answer of a server. It is short and does not control the terminal.
+// shown returns the text of an error for printing. It shortens the text and replaces control characters, because the
+// text can contain an answer of a server.
 func shown(err error) string {
 	const most = 500
 	text := []rune(cli.Clean(err.Error()))

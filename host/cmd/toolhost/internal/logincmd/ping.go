@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,12 +19,12 @@ func newPing(s *cli.Settings) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "ping [FIELD…]",
-		Short: "Connect to mounted MCP servers and show what they are",
-		Long: `Connect to the mounted MCP servers of the named fields, or of all fields, in a host of its own.
+		Short: "Connect to mounted MCP servers and describe them",
+		Long: `Connect to the mounted MCP servers of the named fields, or of all fields, in a separate host.
 For each server it prints the revision of MCP, the name and the version of the server, how many
-tools, prompts, resources and templates the server has, and the time of one request. The numbers
-include what the field does not offer to clients.
-
+tools, prompts, resources and templates the server has, the time of one request, and the
+capabilities that the server announces. They include features that the field does not offer to
+clients.
 For a server that cannot be used, it prints the cause and a command that helps. The exit status is
 then 1.`,
 		Example: "toolhost mcp ping\ntoolhost mcp ping github --json",
@@ -48,7 +50,7 @@ then 1.`,
 	return c
 }
 
-// printPings prints a table of the servers that answered, and then the failures of the others.
+// printPings prints a table of the servers that answered, and then the failures of the other servers.
 func printPings(out io.Writer, list []admin.Pinged) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "No field has a mounted server. Add one:\nfield \"NAME\" {\n  mcp { command = [\"PROGRAM\"] }\n}")
@@ -69,6 +71,11 @@ func printPings(out io.Writer, list []admin.Pinged) error {
 		return err
 	}
 	for i := range list {
+		if p := list[i].Server; p != nil && len(p.Capabilities) > 0 {
+			if _, err := fmt.Fprintf(out, "%s announces %s\n", list[i].Field, cli.Printable(capabilities(p.Capabilities))); err != nil {
+				return err
+			}
+		}
 		if e := list[i].Error; e != nil {
 			if _, err := fmt.Fprintf(out, "%s: %s\n  next: %s\n", list[i].Field, cli.Clean(e.Message), list[i].Next); err != nil {
 				return err
@@ -76,4 +83,24 @@ func printPings(out io.Writer, list []admin.Pinged) error {
 		}
 	}
 	return nil
+}
+
+// capabilities returns a text with the names of capabilities. The parts of a capability follow it in parentheses. In the
+// sorted list of names, a part follows its capability.
+func capabilities(names []string) string {
+	var out []string
+	parts := make(map[string][]string)
+	for _, name := range names {
+		if whole, part, ok := strings.Cut(name, "."); ok && slices.Contains(out, whole) {
+			parts[whole] = append(parts[whole], part)
+		} else {
+			out = append(out, name)
+		}
+	}
+	for i, name := range out {
+		if len(parts[name]) > 0 {
+			out[i] = fmt.Sprintf("%s (%s)", name, strings.Join(parts[name], ", "))
+		}
+	}
+	return strings.Join(out, ", ")
 }

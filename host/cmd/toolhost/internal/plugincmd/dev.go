@@ -26,21 +26,19 @@ func newPluginDev(s *cli.Settings) *cobra.Command {
 	var with string
 	c := &cobra.Command{
 		Use:   "dev DIR",
-		Short: "Build a plugin and replace it at each change, beside a prompt to try it",
-		Long: `Watch the sources of a plugin, build them at each change, and replace the plugin in a host of
-its own, whose prompt is as that of repl. A build that fails is shown, and so is a version that
-does not start; the one before goes on. DIR has a toolhost-plugin.json, as plugin new makes it.
-
+		Short: "Rebuild and reload a plugin at each change, with a prompt",
+		Long: `Watch the sources of a plugin, build them at each change, and replace the plugin in a separate
+host, which has a prompt like that of repl. If a build fails or a version does not start, the
+error is shown and the previous version continues. DIR contains a toolhost-plugin.json, which
+plugin new creates.
 The host has the plugin and the bundled ones, unless --config names another configuration. Other
-hosts that run the plugin take it over by themselves, as far as their configuration says.
-
-The file dev.hcl in DIR, or the file of --with, has what belongs into the plugin's block, such as
-config { }. A change of it is applied like one of the sources. What the plugin declares to need is
-granted.
-
-With --debug the plugin is built without optimization (Go), not confined, and has much time;
-how to attach a debugger to it is printed each time it is started. With --wait it also waits for
-the debugger before it serves.`,
+hosts that run the plugin also apply new versions, as far as their configuration permits.
+The file dev.hcl in DIR, or the file of --with, contains settings for the plugin's block, such as
+config { }. Changes of this file are applied like changes of the sources. The plugin is granted
+what it declares to need.
+With --debug, the plugin is built without optimization (Go), is not confined, and has long
+timeouts; the command that attaches a debugger is printed at each start. With --wait, the plugin
+also waits for the debugger before it serves.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			src, err := develop.Open(args[0], os.Stderr)
@@ -71,8 +69,8 @@ the debugger before it serves.`,
 		},
 	}
 	c.Flags().BoolVar(&debug, "debug", false, "build for a debugger, and print how to attach one")
-	c.Flags().BoolVar(&wait, "wait", false, "as --debug; the plugin waits for the debugger before it serves")
-	c.Flags().StringVar(&with, "with", "", "HCL `file` with what belongs into the plugin's block (default: dev.hcl in DIR, if it exists)")
+	c.Flags().BoolVar(&wait, "wait", false, "like --debug, but the plugin waits for the debugger before it serves")
+	c.Flags().StringVar(&with, "with", "", "HCL `file` with settings for the plugin's block (default: dev.hcl in DIR, if it exists)")
 	return c
 }
 
@@ -83,9 +81,9 @@ type dev struct {
 	opts     develop.Options
 	cmd      *cobra.Command
 
-	// temporary reports whether the command deletes the configuration at its end.
+	// temporary is true if the command created the configuration and deletes it before it ends.
 	temporary bool
-	// text is the temporary configuration, and applied the one that the host uses.
+	// text is the content of the temporary configuration. applied is the text that the host currently uses.
 	text, applied string
 	host          *host.Host // nil before the first successful build
 }
@@ -112,7 +110,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 			default:
 			}
 		})
-		cancel() // stop, because the watcher that reports changes failed
+		cancel() // end the command, because changes are not reported any more
 	})
 	defer func() {
 		cancel()
@@ -135,7 +133,8 @@ func (d *dev) run(ctx context.Context) (err error) {
 	}
 }
 
-// configure writes the temporary configuration that contains the plugin. It grants what the new binary declares to need.
+// configure writes the temporary configuration, which contains the plugin. It grants the plugin the permissions that
+// the new binary declares in its needs.
 func (d *dev) configure(ctx context.Context) error {
 	if !d.temporary {
 		return nil
@@ -146,7 +145,7 @@ func (d *dev) configure(ctx context.Context) error {
 			env[name] = v
 		}
 	}
-	if desc, err := develop.Describe(ctx, d.src.Binary(), nil, env); err == nil { // otherwise the reload shows the error
+	if desc, err := develop.Describe(ctx, d.src.Binary(), nil, env); err == nil { // if this fails, the reload shows the error
 		d.opts.Needs = desc.Needs
 	}
 	var err error
@@ -171,7 +170,7 @@ func (d *dev) locate(text string) string {
 	return d.src.Locate(text, d.settings.Config, d.opts)
 }
 
-// refused prints why a host does not use the new version.
+// refused prints why the host does not use the new version of the plugin.
 func (d *dev) refused(r *host.Reload) {
 	var b strings.Builder
 	reloadText(&b, []reloaded{{PID: os.Getpid(), Reload: r}})
@@ -210,10 +209,10 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 		d.host, d.applied = h, d.text
 	}
 	r, err := new(host.Reload), error(nil)
-	if !first || !d.opts.Wait { // the new host has started the plugin, and another process would wait for a debugger again
+	if !first || !d.opts.Wait { // a new host has just started the plugin
 		opts := host.ReloadOptions{AcceptChanges: true}
 		if d.text == d.applied {
-			opts.Plugins = []string{name} // also if the program is unchanged, because other files can be part of it
+			opts.Plugins = []string{name} // reload it even if its program is unchanged, because other files can belong to it
 		}
 		r, err = d.host.Reload(ctx, opts)
 	}
@@ -235,8 +234,8 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	}
 }
 
-// trust trusts the new binary, because the developer requested to run it. If the developer named a configuration, trust
-// does not change other decisions about this configuration.
+// trust marks the new binary as trusted, because the developer has requested to run it. If the developer has named a
+// configuration, trust changes no other decision about this configuration.
 func (d *dev) trust() error {
 	opts := d.settings.Options()
 	if !d.temporary {
@@ -265,7 +264,7 @@ func (d *dev) attach(name string) {
 	fmt.Fprintln(os.Stderr, "dev: to debug it:", command)
 }
 
-// running returns the process id of the plugin, and 0 if it does not run.
+// running returns the process id of the plugin, or 0 if the plugin does not run.
 func (d *dev) running(name string) int {
 	for _, p := range d.host.Status().Plugins {
 		if p.Name == name && p.Running {
@@ -275,8 +274,8 @@ func (d *dev) running(name string) int {
 	return 0
 }
 
-// prompt runs commands until the input ends. If the input is a file or a pipe, it then waits until the user interrupts
-// the program.
+// prompt runs commands until the input ends. The end of the input ends the program only if the input is a terminal. If
+// the input is a file or a pipe, the program then continues until the user interrupts it.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
 	p := terminal.Prompt{Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
 	if err := p.Run(ctx); err != nil || terminal.IsTerminal() {

@@ -19,9 +19,9 @@ func newPluginDocs(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "docs BINARY|DIR",
 		Short: "Print the documentation of a plugin in Markdown",
-		Long: `Start a plugin, ask it for its tools, its configuration and what it needs, and print that as
-Markdown, with the block for an operator's configuration. DIR has a toolhost-plugin.json. The
-plugin runs without a sandbox. With --json the description itself is printed.`,
+		Long: `Start a plugin, ask it for its tools, its configuration and its needs, and print them as
+Markdown, with the block for an operator's configuration. DIR contains a toolhost-plugin.json.
+The plugin runs without a sandbox. With --json, the description itself is printed.`,
 		Example: `  toolhost plugin docs ./greeter > greeter/TOOLS.md`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ plugin runs without a sandbox. With --json the description itself is printed.`,
 			return err
 		},
 	}
-	c.Flags().StringArrayVar(&env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
+	c.Flags().StringArrayVar(&env, "env", nil, "`NAME=VALUE` for the plugin, like env in its configuration")
 	return c
 }
 

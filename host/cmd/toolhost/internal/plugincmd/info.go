@@ -21,7 +21,7 @@ import (
 func newPluginList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the plugins, their versions and whether they are as they are pinned",
+		Short: "List the plugins with their versions and pins",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := admin.InspectTrust(c.Context(), s.Inspection())
@@ -70,11 +70,10 @@ func pinState(p *admin.PluginTrust) string {
 func newPluginInfo(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info PLUGIN|SOURCE",
-		Short: "Show a plugin: its binary, what it is pinned to, and what it says of its tools",
-		Long: `Show a plugin of the configuration: its binary, what it is pinned to, and what it says of its tools.
-
+		Short: "Show the binary, the pin and the tools of a plugin",
+		Long: `Show a plugin of the configuration: its binary, its pin, and the definitions of its tools.
 A name with a slash is a source such as registry.example.org/acme/weather, possibly with a version
-(…:1.2.3). It is read from its registry and not installed.`,
+(…:1.2.3). Such a plugin is read from its registry and not installed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if strings.Contains(args[0], "/") {

@@ -23,10 +23,10 @@ func newPluginLogs(s *cli.Settings) *cobra.Command {
 	l := pluginLogs{settings: s}
 	c := &cobra.Command{
 		Use:   "logs PLUGIN",
-		Short: "Show what a plugin printed and logged",
-		Long: `Show the lines that a plugin printed to standard output and standard error, and those of its
-logger with their fields, from all hosts with this state directory. Secrets of the
-configuration are masked. About the last 8 MB are kept. With --json an object a line.`,
+		Short: "Show the output and the log of a plugin",
+		Long: `Show the lines that a plugin printed to standard output and standard error, and the lines of its
+logger with their fields, from all hosts with this state directory. Secrets of the configuration
+are masked. About the last 8 MB are kept. With --json, each line is an object.`,
 		Example: `  toolhost plugin logs weather --follow
   toolhost plugin logs weather --level warn --json`,
 		Args: cobra.ExactArgs(1),
@@ -44,8 +44,8 @@ configuration are masked. About the last 8 MB are kept. With --json an object a 
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&l.follow, "follow", false, "go on with new lines as they come")
-	f.IntVar(&l.lines, "lines", 200, "at most so many, the newest; 0: all")
+	f.BoolVar(&l.follow, "follow", false, "continue with new lines")
+	f.IntVar(&l.lines, "lines", 200, "maximum number of lines, the newest ones; 0 means all")
 	f.StringVar(&l.level, "level", "debug", "only lines of at least this level: `debug|info|warn|error`")
 	return c
 }

@@ -16,9 +16,9 @@ func newPluginNew(s *cli.Settings) *cobra.Command {
 	var opts scaffold.Options
 	c := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Make the sources of a new plugin, which work as they are",
-		Long: `Make a directory with a plugin that has one tool, its tests, what checks it against the
-protocol, and what belongs into a configuration.`,
+		Short: "Create the sources of a new plugin",
+		Long: `Create a directory with a working plugin that has one tool, its tests, a check against the
+protocol, and the block for a configuration.`,
 		Example: `  toolhost plugin new greeter
   toolhost plugin new greeter --lang python --dir ~/src/greeter`,
 		Args: cobra.ExactArgs(1),
@@ -54,7 +54,7 @@ protocol, and what belongs into a configuration.`,
 	}
 	f := c.Flags()
 	f.StringVar(&opts.Lang, "lang", "go", "`go|python|typescript`")
-	f.StringVar(&opts.Dir, "dir", "", "make it in this `directory` (default: NAME)")
+	f.StringVar(&opts.Dir, "dir", "", "`directory` for the sources (default: NAME)")
 	f.StringVar(&opts.SDK, "sdk", "", "`directory` of the SDK's sources, for Go (default: beside the executable), or archive of the SDK's package, for TypeScript")
 	return c
 }

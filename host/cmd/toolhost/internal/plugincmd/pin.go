@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/admin/registries"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/registrycmd"
 )
@@ -18,13 +19,12 @@ func newPluginPin(s *cli.Settings) *cobra.Command {
 	var accept bool
 	c := &cobra.Command{
 		Use:   "pin [PLUGIN]...",
-		Short: "Pin plugins to their binaries and to what they say of their tools",
-		Long: `Write what the plugins are now to the lock file beside the configuration: the SHA-256 of each
-binary, and hashes of the definitions of its tools. A plugin that is pinned is loaded only
-as it is pinned, and runs from a copy with these very bytes. Without names, all are pinned.
-
-A plugin whose tools are not as they were pinned is not pinned anew without
---accept-changes: look at them first, with toolhost plugin info. Running hosts apply the pins at once.`,
+		Short: "Pin plugins to their binaries and tool definitions",
+		Long: `Write the current state of the plugins to the lock file next to the configuration: the SHA-256 of
+each binary, and hashes of the definitions of its tools. A pinned plugin is loaded only if it
+matches its pin, and runs from a copy with exactly these bytes. Without names, all plugins are
+pinned. A plugin whose tools differ from its pin is pinned again only with --accept-changes:
+review the tools first, with toolhost plugin info. Running hosts apply the pins at once.`,
 		RunE: func(c *cobra.Command, names []string) error {
 			t, err := admin.PinPlugins(c.Context(), s.Inspection(), names, accept)
 			if err != nil {
@@ -41,7 +41,7 @@ A plugin whose tools are not as they were pinned is not pinned anew without
 			return told
 		},
 	}
-	c.Flags().BoolVar(&accept, "accept-changes", false, "pin also plugins whose tools are not as they were pinned")
+	c.Flags().BoolVar(&accept, "accept-changes", false, "also pin plugins whose tools differ from their pins")
 	return c
 }
 
@@ -49,10 +49,10 @@ func newPluginVerify(s *cli.Settings) *cobra.Command {
 	var remote bool
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: "Compare the plugins with what they are pinned to",
-		Long: `Compare the binaries of the plugins, and what these say of their tools, with the lock file. Of plugins
-from registries, all files are compared; with --remote also their signatures, and whether a version
-was withdrawn or republished. Exit status 1 when one is not as it is pinned.`,
+		Short: "Compare the plugins with their pins",
+		Long: `Compare the binaries of the plugins and the definitions of their tools with the lock file. For plugins
+from registries, all files are compared. With --remote, the command also checks their signatures, and
+whether a version was withdrawn or republished. The exit status is 1 if a plugin does not match its pin.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := admin.InspectTrust(c.Context(), s.Inspection())
@@ -66,22 +66,22 @@ was withdrawn or republished. Exit status 1 when one is not as it is pinned.`,
 			if s.JSON {
 				err = cli.PrintJSON(os.Stdout, struct {
 					*admin.Trust
-					Installed []admin.Verified `json:"installed,omitempty"`
+					Installed []registries.Verified `json:"installed,omitempty"`
 				}{t, installed})
 			} else {
 				err = verifyText(cli.Screen(os.Stdout), t, installed)
 			}
-			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) || slices.ContainsFunc(installed, func(v admin.Verified) bool { return v.Problem != "" }) {
+			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) || slices.ContainsFunc(installed, func(v registries.Verified) bool { return v.Problem != "" }) {
 				err = errors.Join(err, cli.ExitError(cli.ExitFailure))
 			}
 			return err
 		},
 	}
-	c.Flags().BoolVar(&remote, "remote", false, "also ask the registries")
+	c.Flags().BoolVar(&remote, "remote", false, "also query the registries")
 	return c
 }
 
-func verifyText(w io.Writer, t *admin.Trust, installed []admin.Verified) error {
+func verifyText(w io.Writer, t *admin.Trust, installed []registries.Verified) error {
 	var errs []error
 	say := func(format string, a ...any) {
 		_, err := fmt.Fprintf(w, format+"\n", a...)
@@ -96,7 +96,7 @@ func verifyText(w io.Writer, t *admin.Trust, installed []admin.Verified) error {
 	}
 	for _, p := range t.Plugins {
 		switch {
-		case slices.ContainsFunc(installed, func(v admin.Verified) bool { return v.Name == p.Name && v.Problem != "" }):
+		case slices.ContainsFunc(installed, func(v registries.Verified) bool { return v.Name == p.Name && v.Problem != "" }):
 			continue
 		case p.Error != "":
 			say("%s: cannot be loaded: %s", p.Name, cli.Printable(p.Error))
@@ -117,11 +117,11 @@ func verifyText(w io.Writer, t *admin.Trust, installed []admin.Verified) error {
 func newPluginApprove(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve PLUGIN...",
-		Short: "Approve of what plugins that are not pinned say of their tools now",
-		Long: `What a plugin that is not pinned first said of its tools is remembered. When it says something
-else, that is told, or with trust { definitions = "approve" } keeps these tools from being
-called, until it is approved of: look at toolhost plugin info PLUGIN first. Running hosts hear
-of it.`,
+		Short: "Approve changed tool definitions of unpinned plugins",
+		Long: `The host stores the first definitions of the tools of a plugin that is not pinned. When the
+definitions change, the host reports that. With trust { definitions = "approve" }, the changed
+tools cannot be called until they are approved. Review them first, with toolhost plugin info
+PLUGIN. Running hosts apply the approval.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
 			t, err := admin.ApprovePlugins(c.Context(), s.Options(), names)
@@ -144,7 +144,7 @@ of it.`,
 	}
 }
 
-// renew makes running hosts apply changed pins and approvals.
+// renew makes the running hosts apply changed pins and approvals.
 func renew(c *cobra.Command, s *cli.Settings) error {
 	hosts, err := admin.Running(s.Options())
 	for _, h := range hosts {

@@ -19,7 +19,7 @@ import (
 
 // New returns the command "toolhost plugin".
 func New(s *cli.Settings) *cobra.Command {
-	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, replace them in running hosts, and make new ones"}
+	c := &cobra.Command{Use: "plugin", Short: "Inspect, pin, install, replace and create plugins"}
 	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s), newPluginDocs(s), newPluginLogs(s), newRollout(s))
 	c.AddCommand(registrycmd.New(s)...)
 	return c
@@ -32,8 +32,8 @@ func newEnable(s *cli.Settings, on bool) *cobra.Command {
 		Use:   verb + " NAME",
 		Short: map[bool]string{true: "Enable", false: "Disable"}[on] + " a tool, or all tools of a plugin, in running hosts",
 		Long: `The running hosts of this user that share the state directory ` + verb + ` the tool, or all tools
-of the plugin of that name. It holds until they end; the configuration says what holds always.
-Exit status 1 when no host knows the name.`,
+of the plugin with that name. The change lasts until the hosts end; the configuration makes it
+permanent. The exit status is 1 if no host knows the name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			hosts, err := admin.Running(s.Options())
@@ -41,7 +41,7 @@ Exit status 1 when no host knows the name.`,
 				return err
 			}
 			if len(hosts) == 0 {
-				fmt.Println("No host runs with this state directory. To " + verb + " a tool always, say so in the configuration.")
+				fmt.Println("No host runs with this state directory. To " + verb + " a tool permanently, use the configuration.")
 			}
 			done := 0
 			for _, h := range hosts {
@@ -74,8 +74,8 @@ func NewReload(s *cli.Settings, plugins bool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reload",
 		Short: "Reload configuration and plugins in running hosts",
-		Long: `Make the running hosts of this user that share the state directory apply what changed:
-the configuration, and the binaries of plugins. A new version is started beside the old one
+		Long: `Apply changes of the configuration and of plugin binaries in all running hosts of this user
+that share the state directory. A new version is started beside the old one
 and checked before calls go to it; running calls end on the old one. The exit status is 1 if
 anything is refused; then the old version or configuration stays in use.`,
 		Args: cobra.NoArgs,

@@ -21,17 +21,17 @@ import (
 func newRollout(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollout",
-		Short: "Look at and steer new versions that are taken into service step by step",
+		Short: "Inspect and control gradual rollouts of plugin versions",
 		Long: `A plugin whose block has rollout {} does not replace its binary at once in running hosts. The new
 version first runs in shadow, then serves a growing share of the sessions, and is stopped if it fails
-more often, is slower, answers otherwise or needs more memory than the old one.`,
+more often, is slower, returns different results or needs more memory than the old one.`,
 	}
 	c.AddCommand(newRolloutStatus(s))
 	for action, short := range map[string]string{
 		"promote": "Let the new version of a plugin serve all calls now",
-		"pause":   "Stay in the current step",
-		"resume":  "Go on after a pause",
-		"abort":   "Stop the new version; the old one serves all calls",
+		"pause":   "Pause a rollout in its current step",
+		"resume":  "Continue a paused rollout",
+		"abort":   "Abort a rollout; the old version serves all calls",
 	} {
 		c.AddCommand(&cobra.Command{
 			Use: action + " PLUGIN", Short: short, Args: cobra.ExactArgs(1),
@@ -41,7 +41,7 @@ more often, is slower, answers otherwise or needs more memory than the old one.`
 	return c
 }
 
-// steer carries out an action in all running hosts.
+// steer carries out an action on the rollout of a plugin in all running hosts.
 func steer(ctx context.Context, s *cli.Settings, action, plugin string) error {
 	hosts, err := admin.Running(s.Options())
 	if err != nil {

@@ -25,21 +25,18 @@ func newPluginTest(s *cli.Settings) *cobra.Command {
 	t := pluginTest{settings: s, opts: conformance.Options{Bind: bindExample}}
 	c := &cobra.Command{
 		Use:   "test BINARY [ARG]...",
-		Short: "Check a plugin, in whatever language, against the protocol",
-		Long: `Start a plugin as a host would and check it against docs/protocol.md, also as hosts are on bad
-days. It runs without a sandbox. Exit status 1 when a check fails.
-
-Tools that are read-only are called with arguments made up from their schemas, with calls given
-by --calls, and with their examples. Each line of that file is one of
-
+		Short: "Check a plugin in any language against the protocol",
+		Long: `Start a plugin as a host does, and check it against docs/protocol.md. The checks include failures of
+the host. The plugin runs without a sandbox. The exit status is 1 if a check fails.
+Read-only tools are called with arguments made up from their schemas, with the calls in the file of
+--calls, and with their examples. Each line of this file has one of these forms:
   {"tool": "greet", "arguments": {"name": "you"}}
   {"tool": "greet", "arguments": {"name": ""}, "error": "invalid_arguments"}
   {"tool": "wait", "arguments": {"seconds": 60}, "long": true}
   {"config": {"greeting": "hello"}}
   {"bad_config": {"greeting": "no such greeting"}}
-
 A call that is "long" takes ten seconds or more; it is canceled. A call of a tool that is not
-read-only is made once, unless it says "repeat": true.`,
+read-only is made only once, unless its line contains "repeat": true.`,
 		Example: `  toolhost plugin test ./greeter
   toolhost plugin test --calls calls.jsonl --junit report.xml ./greeter -- --verbose`,
 		Args: cobra.MinimumNArgs(1),
@@ -53,7 +50,7 @@ read-only is made once, unless it says "repeat": true.`,
 	f.StringVar(&t.tape, "tape", "", "also replay the plugin's calls of a `tape` of toolhost record, with the plugin's settings in the configuration")
 	f.StringVar(&t.junit, "junit", "", "also write the report to this `file`, as JUnit's XML")
 	f.BoolVar(&t.opts.AllTools, "all-tools", false, "call tools that are not read-only with made-up arguments, too; what they change stays changed")
-	f.StringArrayVar(&t.opts.Env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
+	f.StringArrayVar(&t.opts.Env, "env", nil, "`NAME=VALUE` for the plugin, like env in its configuration")
 	f.DurationVar(&t.opts.Limit, "limit", time.Minute, "how long all checks together may take")
 	f.DurationVar(&t.opts.Patience, "patience", 30*time.Second, "how long a call may take that is not canceled")
 	return c
@@ -63,7 +60,7 @@ read-only is made once, unless it says "repeat": true.`,
 type pluginTest struct {
 	settings     *cli.Settings
 	opts         conformance.Options
-	calls, junit string // paths of the input file with calls and of the JUnit report
+	calls, junit string // paths: calls is an input file with calls, and junit is the report to write
 	tape         string // path of a tape whose calls are replayed
 }
 
@@ -152,7 +149,7 @@ func bindExample(def tool.Definition, example string) (map[string]json.RawMessag
 	}
 	schema, err := tool.ParseSchema(def.Input)
 	if err != nil {
-		return nil, false, nil //nolint:nilerr // another check is about that
+		return nil, false, nil //nolint:nilerr // another check reports invalid schemas
 	}
 	cmd := router.Parse("tool:"+strings.TrimSpace(example), oneTool{def.Name, tool.Signature{Schema: schema, Stdin: def.StdinParameter}}, router.Options{})
 	switch {
@@ -187,7 +184,7 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 		fmt.Fprintf(w, "plugin %s %s: %s\n", cli.Printable(r.Name), cli.Printable(r.Version), cli.Printable(strings.Join(r.Tools, ", ")))
 	}
 	count := make(map[conformance.Status]int)
-	var before []string // reasons why earlier checks were skipped
+	var before []string // problems of the previous check, if it was skipped
 	for _, c := range r.Checks {
 		count[c.Status]++
 		fmt.Fprintf(w, "%-5s %-15s %s\n", marks[c.Status], c.ID, c.Title)

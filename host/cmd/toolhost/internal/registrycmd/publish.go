@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host/admin"
+	"toolhost.dev/host/admin/registries"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
@@ -23,7 +23,7 @@ func newKey(s *cli.Settings) *cobra.Command {
 Operators list the public key in a publisher block.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			private, public, fingerprint, err := admin.NewSigningKey()
+			private, public, fingerprint, err := registries.NewSigningKey()
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ Operators list the public key in a publisher block.`,
 	}
 }
 
-// writeNew writes a file that must not exist.
+// writeNew writes a new file. It returns an error if the file exists already.
 func writeNew(path string, text []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, os.ErrExist) {
@@ -94,24 +94,24 @@ With --catalog, a list of plugins is published instead, for toolhost plugin sear
 }
 
 func (f *publishFlags) run(c *cobra.Command, s *cli.Settings, text string) error {
-	ref, err := admin.ParseReference(text)
+	ref, err := registries.ParseVersion(text)
 	if err != nil {
 		return err
 	}
-	place, err := admin.PlaceFor(ref, f.to)
+	place, err := registries.PlaceFor(ref, f.to)
 	if err != nil {
 		return err
 	}
-	p := admin.Publication{Reference: ref, Place: place, Runtime: f.runtime, Summary: f.summary, Builds: make(map[string]string), Attached: make(map[string]string)}
+	p := registries.Publication{Reference: ref, Place: place, Runtime: f.runtime, Summary: f.summary, Builds: make(map[string]string), Attached: make(map[string]string)}
 	switch {
 	case f.key != "":
-		if p.Key, err = admin.ReadSigningKey(f.key); err != nil {
+		if p.Key, err = registries.ReadSigningKey(f.key); err != nil {
 			return err
 		}
 	case !f.unsigned || f.catalog != "":
 		return errors.New("a version is published with a signature: add --key FILE. To make a key, run toolhost plugin key NAME")
 	}
-	m, err := admin.PublishPlugins(s.Options())
+	m, err := registries.Publisher(s.Options())
 	if err != nil {
 		return err
 	}
@@ -133,9 +133,9 @@ func (f *publishFlags) run(c *cobra.Command, s *cli.Settings, text string) error
 	return nil
 }
 
-// builds reads the flags about the content of a version.
-func (f *publishFlags) builds(p *admin.Publication, ref admin.PluginVersion) error {
-	if err := admin.CheckRuntime(f.runtime); err != nil {
+// builds adds the content of a version to p, according to the flags.
+func (f *publishFlags) builds(p *registries.Publication, ref registries.Version) error {
+	if err := registries.CheckRuntime(f.runtime); err != nil {
 		return err
 	}
 	if len(f.platforms) == 0 {
@@ -156,7 +156,7 @@ func (f *publishFlags) builds(p *admin.Publication, ref admin.PluginVersion) err
 	return nil
 }
 
-func printPublished(out *admin.Published) {
+func printPublished(out *registries.Published) {
 	fmt.Printf("Published %s\n  index:  %s\n", cli.Printable(out.Reference), out.Index)
 	for _, platform := range slices.Sorted(maps.Keys(out.Platforms)) {
 		fmt.Printf("  %s:  %s\n", platform, cli.Size(out.Platforms[platform]))
@@ -181,22 +181,22 @@ func newYank(s *cli.Settings) *cobra.Command {
 it is locked, it stays usable. Only the key that signed the version can withdraw it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := admin.ParseReference(args[0])
+			ref, err := registries.ParseVersion(args[0])
 			if err != nil {
 				return err
 			}
-			place, err := admin.PlaceFor(ref, to)
+			place, err := registries.PlaceFor(ref, to)
 			if err != nil {
 				return err
 			}
 			if key == "" || reason == "" {
 				return errors.New("a withdrawal needs --key FILE and --reason TEXT")
 			}
-			signer, err := admin.ReadSigningKey(key)
+			signer, err := registries.ReadSigningKey(key)
 			if err != nil {
 				return err
 			}
-			m, err := admin.PublishPlugins(s.Options())
+			m, err := registries.Publisher(s.Options())
 			if err != nil {
 				return err
 			}

@@ -1,5 +1,5 @@
 // Package registrycmd implements the subcommands of "toolhost plugin" that install plugins from registries and publish
-// them. See [New]. They are the only commands that reach the network for a plugin.
+// them. See [New]. No other commands access the network for a plugin.
 package registrycmd
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"toolhost.dev/host/admin"
+	"toolhost.dev/host/admin/registries"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
@@ -29,8 +29,8 @@ func New(s *cli.Settings) []*cobra.Command {
 }
 
 // open returns the manager of the configuration's plugins. It shows progress at a terminal.
-func open(s *cli.Settings) (*admin.PluginManager, error) {
-	m, err := admin.ManagePlugins(s.Options())
+func open(s *cli.Settings) (*registries.Manager, error) {
+	m, err := registries.Manage(s.Options())
 	if err != nil {
 		return nil, err
 	}
@@ -62,23 +62,22 @@ func (p *progress) show(plugin string, have, of int64) {
 	}
 }
 
-// addConsent adds the flags for exceptions.
-func addConsent(c *cobra.Command, o *admin.InstallConsent) {
+// addConsent adds the flags with which a user consents to exceptions.
+func addConsent(c *cobra.Command, o *registries.Consent) {
 	c.Flags().BoolVar(&o.Unsigned, "allow-unsigned", false, "accept versions without a signature; the lock file records it")
 	c.Flags().StringVar(&o.Key, "accept-key", "", "accept the key with this `FINGERPRINT` in place of the known one")
 	c.Flags().BoolVar(&o.Downgrade, "allow-downgrade", false, "accept a lower version than the locked one")
 }
 
 func newInstall(s *cli.Settings) *cobra.Command {
-	var opts admin.InstallOptions
+	var opts registries.InstallOptions
 	c := &cobra.Command{
 		Use:   "install [PLUGIN]...",
 		Short: "Install the plugins that the lock file names",
 		Long: `Install the plugins of the configuration that have a source, exactly as the lock file names
-them. Only for a plugin that is not in the lock file is a version selected: the newest that
-satisfies its constraint. Its signature is checked, it is started once in a sandbox, and it is
-added to the lock file, which belongs into version control.
-
+them. A version is selected only for a plugin that is not in the lock file: the newest version
+that satisfies its constraint. Its signature is checked, it is started once in a sandbox, and it
+is added to the lock file. Keep the lock file in version control.
 A host never installs anything. Running hosts apply what was installed.`,
 		RunE: func(c *cobra.Command, names []string) error {
 			m, err := open(s)
@@ -101,7 +100,7 @@ A host never installs anything. Running hosts apply what was installed.`,
 }
 
 func newUpgrade(s *cli.Settings) *cobra.Command {
-	var consent admin.InstallConsent
+	var consent registries.Consent
 	c := &cobra.Command{
 		Use:   "upgrade [PLUGIN]...",
 		Short: "Upgrade plugins to the newest versions that fit",
@@ -125,8 +124,8 @@ end on the old version. If a host refuses, the old version stays, and the exit s
 func newRollback(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback PLUGIN",
-		Short: "Return a plugin to the version before",
-		Long:  "Return a plugin to the version before its last upgrade. It is still in the store, so no network is needed.",
+		Short: "Return a plugin to its previous version",
+		Long:  "Return a plugin to the version before its last upgrade. This version is still in the store, so no network is needed.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			m, err := open(s)
@@ -137,16 +136,16 @@ func newRollback(s *cli.Settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printResults(s, []admin.InstallResult{*r}, nil)
+			return printResults(s, []registries.Result{*r}, nil)
 		},
 	}
 }
 
-// printResults prints the outcome for each plugin. The errors of plugins are among the results.
-func printResults(s *cli.Settings, results []admin.InstallResult, err error) error {
+// printResults prints the outcome for each plugin. The results also contain the errors of single plugins.
+func printResults(s *cli.Settings, results []registries.Result, err error) error {
 	if s.JSON {
 		if results == nil {
-			results = []admin.InstallResult{}
+			results = []registries.Result{}
 		}
 		return errors.Join(cli.PrintJSON(os.Stdout, results), failed(err))
 	}
@@ -159,7 +158,8 @@ func printResults(s *cli.Settings, results []admin.InstallResult, err error) err
 	return errors.Join(w.Flush(), err)
 }
 
-// failed prints an error and returns the exit status 1. Status 2 is for wrong usage, and for "plugin outdated".
+// failed prints an error and returns the exit status 1. Status 2 is reserved for wrong usage and for a result of
+// "plugin outdated".
 func failed(err error) error {
 	var status cli.ExitError
 	if err == nil || errors.As(err, &status) {
@@ -169,7 +169,7 @@ func failed(err error) error {
 	return cli.ExitError(cli.ExitFailure)
 }
 
-func resultText(w io.Writer, r *admin.InstallResult) {
+func resultText(w io.Writer, r *registries.Result) {
 	line := fmt.Sprintf("%s %s", r.Name, r.Version)
 	switch {
 	case r.State == "current":

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host/admin"
+	"toolhost.dev/host/admin/registries"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
@@ -32,11 +32,11 @@ was withdrawn or republished.`,
 			}
 			list, err := m.Outdated(c.Context())
 			if s.JSON {
-				err = errors.Join(cli.PrintJSON(os.Stdout, append([]admin.Outdated{}, list...)), failed(err))
+				err = errors.Join(cli.PrintJSON(os.Stdout, append([]registries.Outdated{}, list...)), failed(err))
 			} else {
 				err = errors.Join(outdatedText(list), err)
 			}
-			if err == nil && slices.ContainsFunc(list, func(o admin.Outdated) bool { return o.Due }) {
+			if err == nil && slices.ContainsFunc(list, func(o registries.Outdated) bool { return o.Due }) {
 				return cli.ExitError(exitDue)
 			}
 			return err
@@ -44,7 +44,7 @@ was withdrawn or republished.`,
 	}
 }
 
-func outdatedText(list []admin.Outdated) error {
+func outdatedText(list []registries.Outdated) error {
 	screen := cli.Screen(os.Stdout)
 	w := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PLUGIN\tLOCKED\tWITHIN CONSTRAINT\tNEWEST\tNOTE")
@@ -82,7 +82,7 @@ directory. Where a configuration names this place in a mirror block, nothing els
 			}
 			list, err := m.Mirror(c.Context(), to, platforms)
 			if s.JSON {
-				return errors.Join(cli.PrintJSON(os.Stdout, append([]admin.Mirrored{}, list...)), failed(err))
+				return errors.Join(cli.PrintJSON(os.Stdout, append([]registries.Mirrored{}, list...)), failed(err))
 			}
 			for _, l := range list {
 				fmt.Printf("%s %s  %s  %s\n", l.Name, l.Version, cli.Size(l.Bytes), cli.Printable(l.To))
@@ -120,7 +120,7 @@ words. The copies on this machine are searched; --update downloads the catalogs 
 				warn(fmt.Sprintf("The catalog %s was not downloaded yet: toolhost plugin search --update", name))
 			}
 			if s.JSON {
-				return cli.PrintJSON(os.Stdout, append([]admin.ListedPlugin{}, found...))
+				return cli.PrintJSON(os.Stdout, append([]registries.Listed{}, found...))
 			}
 			for _, p := range found {
 				fmt.Printf("%s  %s\n", cli.Printable(p.Source), cli.Printable(p.Summary))
@@ -143,7 +143,7 @@ func newCollect(s *cli.Settings) *cobra.Command {
 plugin stays, and so does what a running host uses. Unfinished downloads are removed too.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			out, err := admin.CollectPlugins()
+			out, err := registries.Collect()
 			if err != nil {
 				return err
 			}
@@ -163,10 +163,10 @@ plugin stays, and so does what a running host uses. Unfinished downloads are rem
 // Info prints a plugin of a registry. The argument is a source, possibly with a version.
 func Info(c *cobra.Command, s *cli.Settings, text string) error {
 	version := ""
-	if ref, err := admin.ParseReference(text); err == nil {
+	if ref, err := registries.ParseVersion(text); err == nil {
 		text, version = ref.String(), ref.Version.String()
 	}
-	name, err := admin.ParseSource(text)
+	name, err := registries.ParseName(text)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func Info(c *cobra.Command, s *cli.Settings, text string) error {
 	return errors.Join(infoText(screen, out), screen.Flush())
 }
 
-func infoText(screen io.Writer, out *admin.RegistryInfo) error {
+func infoText(screen io.Writer, out *registries.Info) error {
 	w := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
@@ -221,8 +221,9 @@ func infoText(screen io.Writer, out *admin.RegistryInfo) error {
 	return w.Flush()
 }
 
-// Verify compares the files of the installed plugins with the lock file, and prints what differs.
-func Verify(c *cobra.Command, s *cli.Settings, remote bool) ([]admin.Verified, error) {
+// Verify compares the files of the installed plugins with the lock file. If remote is true, it also checks the
+// registries.
+func Verify(c *cobra.Command, s *cli.Settings, remote bool) ([]registries.Verified, error) {
 	m, err := open(s)
 	if err != nil {
 		return nil, err

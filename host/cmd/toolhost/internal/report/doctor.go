@@ -17,10 +17,10 @@ import (
 func NewDoctor(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what the kernel enforces on each plugin, what is missing and how to get it",
-		Long: `Say what the kernel enforces on each plugin, what is missing and how to get it. Nothing is
-started but the program that confines plugins. Exit status 1 when a plugin must run
-confined (enforce = "require") and cannot, or needs what it is not granted.`,
+		Short: "Show how plugins are confined, and what is missing",
+		Long: `Show what the kernel enforces on each plugin, what is missing and how to get it. Only the program
+that confines plugins is started. The exit status is 1 if a plugin must run confined
+(enforce = "require") and cannot, or needs something that it is not granted.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			d, err := admin.Diagnose(s.Options())
@@ -42,13 +42,13 @@ confined (enforce = "require") and cannot, or needs what it is not granted.`,
 	}
 }
 
-// permissionsText prints how the rules about programs and paths are enforced.
+// permissionsText prints how the permission rules for programs and paths are enforced.
 func permissionsText(w io.Writer, p *admin.PermissionDiagnosis) {
 	fmt.Fprintf(w, "programs              %s\n", p.Programs)
 	if p.Deny+p.Protect > 0 {
 		fmt.Fprintf(w, "paths                 %d denied, %d protected\n", p.Deny, p.Protect)
 	}
-	fmt.Fprintf(w, "settings              %d names protected\n", p.Settings)
+	fmt.Fprintf(w, "settings              %d protected file names\n", p.Settings)
 	for _, g := range p.Missing {
 		fmt.Fprintf(w, "  - %s\n      %s\n", g.What, g.How)
 	}
@@ -86,13 +86,13 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 			backends = append(backends, fmt.Sprintf("%s (unusable: %s)", b.Name, b.Unusable))
 		}
 	}
-	branches := "yes"
+	branches := map[string]string{"overlay": "yes", "shared copy": "yes, as copies that share their data with the workspace", "copy": "yes, as copies without what git ignores"}[d.Branches]
 	if d.NoBranches != "" {
 		branches = "no: " + cli.Printable(d.NoBranches)
 	}
 	fmt.Fprintf(w, "branches              %s\n", branches)
 	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
-	known := map[string]string{"content": "known by their content", "directory": "known by their directory: who can write there decides what they are"}
+	known := map[string]string{"content": "known by their content", "directory": "known by their directory: anybody who can write there can replace them"}
 	fmt.Fprintf(w, "bundled plugins       %s\n", known[d.BundledBy])
 	if len(d.Off) > 0 {
 		fmt.Fprintf(w, "turned off            %s\n", cli.Printable(strings.Join(d.Off, ", ")))

@@ -37,7 +37,7 @@ func watchStatus(ctx context.Context, s *cli.Settings) error {
 			err = hostsText(&out, hosts)
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // that is how it ends
+			return nil //nolint:nilerr // the user ended the command
 		}
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func hostText(out io.Writer, h runningHost) {
 		}
 		fmt.Fprintf(out, "tool %s\t%s", cli.Printable(t.Name), t.State)
 		if t.Running > 0 {
-			fmt.Fprintf(out, " (%d calls)", t.Running)
+			fmt.Fprintf(out, " (%s)", cli.Count(int(t.Running), "call"))
 		}
 		if t.Why != "" && t.State != "executing" {
 			fmt.Fprintf(out, ": %s", cli.Indented(t.Why))
@@ -160,7 +160,7 @@ func callsText(out io.Writer, calls []host.CallStatus) {
 	}
 }
 
-// shown reports whether the text already shows a problem at the configuration or at the plugin.
+// shown reports whether an alarm already shows the given problem, at the configuration or at the plugin that has it.
 func shown(alarms []host.Alarm, problem string) bool {
 	return slices.ContainsFunc(alarms, func(a host.Alarm) bool {
 		return a.Message == problem && slices.Contains([]string{"config_refused", "plugin_refused", "plugin_suspended", "approval_needed"}, a.Kind)

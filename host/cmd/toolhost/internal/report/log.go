@@ -25,10 +25,10 @@ func NewLog(s *cli.Settings) *cobra.Command {
 	var follow, programs, administration bool
 	c := &cobra.Command{
 		Use:   "log",
-		Short: "Show the audit log: every call, what was decided on it and what came of it",
-		Long: `Show the audit log: every call, also those that commands made and those that were refused,
-with its arguments (secrets masked), what was decided on it and by which rule, how long
-it took and what came of it. With --json an array; with --follow too, an object a line.`,
+		Short: "Show the audit log of all calls",
+		Long: `Show the audit log: every call, also those that commands made and those that were refused. Each
+entry has the arguments (secrets masked), the decision and its rule, the duration, and the
+outcome. With --json, the output is an array; with both --json and --follow, it is one object per line.`,
 		Example: `  toolhost log --decision deny --since 24h
   toolhost log --tool bash --kind timeout --json
   toolhost log --tool bash --programs
@@ -67,15 +67,15 @@ it took and what came of it. With --json an array; with --follow too, an object 
 	}
 	f := c.Flags()
 	f.StringVar(&q.Tool, "tool", "", "only calls of the tool of this `name`")
-	f.StringVar(&q.Outcome, "kind", "", "only calls that ended so: success, or a `kind` of error such as permission_denied")
+	f.StringVar(&q.Outcome, "kind", "", "only calls with this outcome: success, or a `kind` of error such as permission_denied")
 	f.StringVar(&q.Decision, "decision", "", "only calls that were `allow|deny`")
 	f.StringVar(&q.Principal, "principal", "", "only calls of the principal of this `name`")
 	f.StringVar(&since, "since", "", "only calls since then: a `time` such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m")
 	f.StringVar(&until, "until", "", "only calls until then, in the same forms")
-	f.BoolVar(&administration, "administration", false, "only what operators did: reloads, approvals, pins, rollbacks, trust, tokens")
-	f.IntVar(&q.Limit, "limit", 100, "at most so many, the newest; 0: all")
+	f.BoolVar(&administration, "administration", false, "only actions of operators: reloads, approvals, pins, rollbacks, trust, tokens")
+	f.IntVar(&q.Limit, "limit", 100, "maximum number of entries, the newest ones; 0 means all")
 	f.BoolVar(&programs, "programs", false, "show the programs that each call executed")
-	f.BoolVar(&follow, "follow", false, "go on with new ones as they come")
+	f.BoolVar(&follow, "follow", false, "continue with new entries")
 	return c
 }
 
@@ -155,7 +155,7 @@ func logText(w io.Writer, e host.LogEntry, programs bool) error {
 	return err
 }
 
-// refusal returns the reason why the work of an operator had no effect.
+// refusal formats the reason why an operator's action was refused. It returns "" if the action was not refused.
 func refusal(why string) string {
 	if why == "" {
 		return ""

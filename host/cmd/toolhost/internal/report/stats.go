@@ -28,11 +28,11 @@ type hostStats struct {
 func NewStats(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
-		Short: "Show what became of the calls of running hosts, by tool, and what their plugins use",
-		Long: `Show what became of the calls of running hosts, by tool: how many, the errors by kind, how long
-they ran and waited, in milliseconds, how many ran at once (now/most/on average while any ran), how many
-had to wait for others; and of plugins their starts, crashes, CPU time, memory and I/O. A host counts from its
-begin on. With --json an array.`,
+		Short: "Show statistics of running hosts by tool and plugin",
+		Long: `Show statistics of the calls of running hosts, by tool: their number, the errors by kind, how long
+they ran and waited, in milliseconds, how many ran at once (now/most/on average while any ran), and how
+many had to wait for others. For plugins, show their starts, crashes, CPU time, memory and I/O. A host
+counts from its start. With --json, the output is an array.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			stats, err := runningStats(c.Context(), s)
@@ -134,7 +134,7 @@ func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// timeText formats a duration in milliseconds. Without calls, it returns "-".
+// timeText formats a duration in milliseconds. If there were no calls, it returns "-".
 func timeText(of host.Times, ms float64) string {
 	switch {
 	case of.Count == 0:

@@ -1,5 +1,5 @@
-// Package report implements the commands that show the status, statistics and audit log of hosts. It also shows how this
-// machine confines plugins.
+// Package report implements the commands that show the status, statistics and audit log of hosts, and the command that
+// shows how this machine confines plugins.
 package report
 
 import (
@@ -67,7 +67,8 @@ func NewStatus(s *cli.Settings) *cobra.Command {
 }
 
 // currentStatus returns the status of a host with this configuration and the status of all running hosts. If this
-// configuration is invalid, the result still contains the running hosts, which use an older configuration.
+// configuration is invalid but hosts are running, the result contains the error and these hosts, which use an older
+// configuration.
 func currentStatus(c *cobra.Command, s *cli.Settings) (*status, error) {
 	hosts, err := runningHosts(c.Context(), s)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -29,8 +30,11 @@ func (o *Options) AddTo(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Dry, "dry-run", false, "show the changes and write nothing")
 }
 
-// Apply shows the changes. If the flags and the user permit the changes, it calls write. If the user must be asked but
-// cannot be asked, it returns an error.
+// token matches a literal token in a header. Apply hides such tokens in the diff.
+var token = regexp.MustCompile(`(Bearer )[A-Za-z0-9._~+/=-]{8,}`)
+
+// Apply shows the changes. If the flags and the user permit the changes, it calls write. If a question is required but
+// there is no terminal, it returns an error.
 func Apply(changes []*agent.Change, o Options, write func() error) (written bool, err error) {
 	out := cli.Screen(os.Stdout)
 	for _, c := range changes {
@@ -41,7 +45,7 @@ func Apply(changes []*agent.Change, o Options, write func() error) (written bool
 		if c.After == nil {
 			after = os.DevNull
 		}
-		if _, err := out.Write(diff.Diff(before, c.Before, after, c.After)); err != nil {
+		if _, err := out.Write(token.ReplaceAll(diff.Diff(before, c.Before, after, c.After), []byte("$1(token)"))); err != nil {
 			return false, err
 		}
 	}

@@ -1,4 +1,4 @@
-// Package statecmd implements the command state, with which an operator backs up, restores and cleans the state directory.
+// Package statecmd implements the command "toolhost state", which backs up, restores and cleans the state directory.
 package statecmd
 
 import (
@@ -50,7 +50,7 @@ The archive lacks branches, caches and what hosts make anew.`,
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, out)
 			}
-			fmt.Printf("%s: %d files (%d databases), %s\n", cli.Printable(out.Path), out.Files, out.Databases, cli.Size(out.Bytes))
+			fmt.Printf("%s: %s (%s), %s\n", cli.Printable(out.Path), cli.Count(out.Files, "file"), cli.Count(out.Databases, "database"), cli.Size(out.Bytes))
 			for _, l := range out.LeftOut {
 				fmt.Println("  left out:", cli.Printable(l))
 			}
@@ -74,7 +74,7 @@ step. No process may use the directory. Its earlier content stays beside it, unt
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, out)
 			}
-			fmt.Printf("%s has the state of %s: %d files, %s\n", cli.Printable(out.To), out.At.Local().Format(time.DateTime), out.Files, cli.Size(out.Bytes))
+			fmt.Printf("%s has the state of %s: %s, %s\n", cli.Printable(out.To), out.At.Local().Format(time.DateTime), cli.Count(out.Files, "file"), cli.Size(out.Bytes))
 			if out.Before != "" {
 				fmt.Printf("Its earlier content is in %s. Remove it when you no longer need it.\n", cli.Printable(out.Before))
 			}
@@ -87,7 +87,7 @@ func newGC(s *cli.Settings) *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
 		Use:   "gc",
-		Short: "Delete what is older than the configuration keeps",
+		Short: "Delete data that the configuration no longer keeps",
 		Long: `Deletes sessions, history, audit entries and files with long output that exceed the limits in the
 blocks retention and audit of the configuration. Hosts do the same from time to time.`,
 		Args: cobra.NoArgs,

@@ -69,6 +69,6 @@ func record(c *cobra.Command, s *cli.Settings, r recording.Settings) error {
 	if len(counts.LeftOut) > 0 {
 		left = "; left out: " + strings.Join(counts.LeftOut, ", ")
 	}
-	fmt.Printf("%s: %d calls, %d files of the workspace%s\n", r.Path, counts.Calls, counts.Files, cli.Printable(left))
+	fmt.Printf("%s: %s, %s of the workspace%s\n", r.Path, cli.Count(counts.Calls, "call"), cli.Count(counts.Files, "file"), cli.Printable(left))
 	return nil
 }

@@ -95,7 +95,7 @@ func (r *Prompt) parameters(words []string) []candidate {
 	return nil
 }
 
-// summary returns the first sentence of a description. Lists of candidates show this sentence.
+// summary returns the first sentence of a description, which is shown in lists of candidates.
 func summary(description string) string {
 	text := cli.Printable(strings.Join(strings.Fields(description), " "))
 	if i := strings.Index(text, ". "); i > 0 {

@@ -20,8 +20,8 @@ const (
 	colorReset  = "\x1b[0m"
 )
 
-// interruptAction is the name of the editor's action for Ctrl-C. It replaces the library's action, which ignores Ctrl-C
-// if other keys follow.
+// interruptAction is the name of the editor's action for Ctrl-C. It replaces the library's own action, which ignores
+// Ctrl-C if other keys follow at once.
 const interruptAction = "toolhost-interrupt"
 
 // editor reads commands from the keyboard. It edits a multi-line command as a whole.
@@ -31,7 +31,7 @@ type editor struct {
 	prompt string
 }
 
-// newEditor returns an editor with a history. The last entry of the history is the newest entry. The function complete
+// newEditor returns an editor with a history. The last entry of the history is the newest entry. The function "complete"
 // returns the candidates for the last word of a text.
 func newEditor(keys *keyboard, history []string, complete func(before string) []candidate) *editor {
 	e := &editor{shell: readline.NewShell(inputrc.WithApp("toolhost")), keys: keys}
@@ -66,7 +66,7 @@ func newEditor(keys *keyboard, history []string, complete func(before string) []
 	sh.AcceptMultiline = func(line []rune) bool { return !incomplete(string(line)) }
 	past := readline.NewInMemoryHistory()
 	for _, command := range history {
-		_, _ = past.Write(command) // ignore the error: a list in memory returns no error
+		_, _ = past.Write(command) // ignore the error: writing to a list in memory cannot fail
 	}
 	sh.History.Add("history", past)
 	sh.Completer = func(line []rune, cursor int) readline.Completions {
@@ -98,7 +98,7 @@ func (e *editor) highlight(isTool func(word string) bool) {
 }
 
 // read reads one command. The error is [errInterrupted] after Ctrl-C, and io.EOF after Ctrl-D in an empty line. If ctx
-// is canceled, read returns at once. The editor must not be used after that.
+// is canceled, read returns at once, and the editor must not be used any more.
 func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	e.prompt = prompt
 	e.shell.Keys.Feed(false, []rune(string(e.keys.takeAhead()))...)

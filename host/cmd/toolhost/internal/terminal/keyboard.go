@@ -12,15 +12,15 @@ import (
 	"golang.org/x/term"
 )
 
-// quiet is the required pause between two keys before an ask is shown to a user who is typing.
+// quiet is how long a user who is typing must pause before a question is shown.
 const quiet = 500 * time.Millisecond
 
-// keyboard reads a terminal and switches its modes. In no mode can a key suspend or end the program. Otherwise the next
-// keys would reach the user's shell.
+// keyboard reads a terminal and switches its modes. No mode allows a key to suspend or end the program, because the
+// following keys would then reach the user's shell.
 type keyboard struct {
 	in       *os.File
 	original unix.Termios
-	ahead    []byte // keys that were typed before an ask, for the next command
+	ahead    []byte // keys that were typed before a question; they belong to the next command
 	colorful bool
 }
 
@@ -50,8 +50,8 @@ func (k *keyboard) abandon() {
 	k.restore()
 }
 
-// set sets a mode. It ignores the error, because an error means that the terminal was closed. The next read reports
-// this.
+// set sets a mode of the terminal. It ignores the error: an error means that the terminal was closed, and the next read
+// reports that.
 func (k *keyboard) set(t unix.Termios) { _ = unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t) }
 
 // The method "running" sets the mode for a running command. In this mode, Ctrl-C is a signal, and all other keys are
@@ -64,7 +64,8 @@ func (k *keyboard) running() error {
 	return unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t)
 }
 
-// asking sets the mode for an ask. In this mode, the terminal echoes one line and lets the user edit it.
+// asking sets the mode in which the user answers a question. In this mode, the terminal echoes one line and lets the
+// user edit it.
 func (k *keyboard) asking() {
 	t := k.withoutKeys()
 	t.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
@@ -79,17 +80,17 @@ func (k *keyboard) withoutKeys() unix.Termios {
 	return t
 }
 
-// takeAhead returns and discards the keys that were typed before an ask.
+// takeAhead returns the keys that were typed before a question, and removes them from k.
 func (k *keyboard) takeAhead() []byte {
 	out := k.ahead
 	k.ahead = nil
 	return out
 }
 
-// line shows an ask and reads the answer. Keys that were typed before the ask was visible are not part of the answer.
-// They are stored for the next command.
+// line shows a question and reads the answer. Keys that were typed before the question was visible are not part of the
+// answer. They are stored for the next command.
 func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
-	defer k.running() //nolint:errcheck // the next read reports a terminal that is gone
+	defer k.running() //nolint:errcheck // the next read reports a closed terminal
 	for wait := time.Duration(0); ; wait = quiet {
 		part, err := k.read(ctx, wait)
 		if err != nil {
@@ -119,8 +120,8 @@ func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
 	}
 }
 
-// read returns the pending input of the terminal. It returns nil if the user types nothing until the timeout. A negative
-// timeout means that read waits without limit. It returns early if ctx is canceled.
+// read returns the pending input of the terminal. It returns nil if the user types nothing until the timeout. If the
+// timeout is negative, read waits without limit. If ctx is canceled, read returns early.
 func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, error) {
 	wake, end, err := os.Pipe()
 	if err != nil {

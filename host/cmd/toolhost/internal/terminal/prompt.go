@@ -32,7 +32,7 @@ type Prompt struct {
 	Request host.Request
 	// JSON selects JSON as the format of results.
 	JSON bool
-	// Shell makes each line a command of bash, also if its first word is the name of a tool.
+	// Shell makes each line a command of bash, even if its first word is the name of a tool.
 	Shell bool
 	// Status prints the status of the host.
 	Status func(io.Writer, host.Status) error
@@ -43,9 +43,10 @@ type Prompt struct {
 }
 
 // Run reads and runs commands from standard input until the input ends. At a terminal, the user can edit lines. There,
-// only Ctrl-D, "exit", SIGTERM and SIGHUP end Run. If Ctrl-C ended Run, the next keys would reach the user's shell.
+// only Ctrl-D, "exit", SIGTERM and SIGHUP end Run. Ctrl-C does not end Run, because the following keys would reach the
+// user's shell.
 func (r *Prompt) Run(ctx context.Context) error {
-	if IsTerminal() { // otherwise SIGINT ends the program, as it ends every program that reads a pipe
+	if IsTerminal() { // if the input is a pipe, SIGINT ends the program
 		cli.OnInterrupt(r.interrupt)
 	}
 	if IsTerminal() && term.IsTerminal(int(os.Stdout.Fd())) {
@@ -144,7 +145,8 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 	return nil
 }
 
-// own returns a word that the prompt itself obeys. A shell obeys none.
+// own returns the word if it is a command of the prompt itself. In shell mode, it returns "", because every line is
+// then passed to bash.
 func (r *Prompt) own(word string) string {
 	if r.Shell {
 		return ""
@@ -152,7 +154,7 @@ func (r *Prompt) own(word string) string {
 	return word
 }
 
-// ShellRequest makes a request a call of bash. The client prints its output as a shell does.
+// ShellRequest turns a request into a call of bash. The client then prints the output as a shell does.
 func ShellRequest(client *Terminal, req *host.Request, command string) {
 	client.shell = true
 	req.Command, req.Name = "", "bash"

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StandardInput returns standard input in non-blocking mode. A waiting read then needs no separate thread, and the host
-// can handle a request sooner. The mode also applies to other processes that share standard input. If standard input
-// cannot be opened a second time, release must therefore restore the original mode.
+// StandardInput returns standard input, in non-blocking mode if it is a pipe or a socket. In this mode, a waiting read
+// needs no thread of its own, and the host can handle a request sooner. The mode of a socket also applies to other
+// processes that share it. The function "release" therefore restores the original mode of a socket.
 func StandardInput() (in *os.File, release func()) {
 	none := func() {}
 	var st, out unix.Stat_t
@@ -17,7 +17,8 @@ func StandardInput() (in *os.File, release func()) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFIFO:
-		// Open standard input a second time. Opening fails if the pipe belongs to another user.
+		// Open standard input again, because the mode of the new file description does not affect other processes. If
+		// this fails, as for a pipe of another user, the original descriptor is used.
 		if f, err := os.OpenFile("/proc/self/fd/0", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 			return f, none
 		}

@@ -1,5 +1,5 @@
-// Package terminal implements the interaction with a user at a terminal. [Terminal] shows one call and answers its asks.
-// [Prompt] reads commands and runs them.
+// Package terminal implements the interaction with a user at a terminal. [Terminal] shows one call and asks the user
+// the questions of the call. [Prompt] reads commands and runs them.
 package terminal
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 // Terminal is a [host.Client]. It prints output immediately, shows progress on a separate line, and reads answers to
-// asks from the keyboard.
+// questions from the keyboard.
 type Terminal struct {
 	quiet  bool // whether only the result is printed
 	native bool // whether the call is a native command, whose output is the result
@@ -35,7 +35,7 @@ type Terminal struct {
 	mu       sync.Mutex
 	streamed bool
 	progress bool   // whether the screen shows a progress line
-	printed  bool   // whether output began; the elapsed time is not shown after that
+	printed  bool   // whether output was printed; the elapsed time is then not shown any more
 	title    string // the last progress of the call
 	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
@@ -96,8 +96,8 @@ func (t *Terminal) elapsed(d time.Duration) {
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later. A wait for
-// another process is always printed, because only the other process can end this wait.
+// Progress implements [host.Client]. It prints only to a terminal, because the progress line must be erased later. A
+// wait for another process is always printed, because only that process can end the wait.
 func (t *Terminal) Progress(title string, metadata map[string]any) {
 	if t.quiet || title == "" {
 		return
@@ -178,13 +178,13 @@ func (t *Terminal) wipe() {
 	}
 }
 
-// Decided reports that no person answers permission asks, because standard input is no terminal.
+// Decided returns true if standard input is not a terminal, because then no person can answer permission requests.
 func (t *Terminal) Decided() bool { return !t.ReachesPerson() }
 
 // ReachesPerson reports whether a person can answer at the terminal.
 func (t *Terminal) ReachesPerson() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
 
-// Ask implements [host.Client]. Without a terminal, the outcome is [tool.NobodyToAsk].
+// Ask implements [host.Client]. If standard input is not a terminal, the outcome is [tool.NobodyToAsk].
 func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "standard input is no terminal, so there is nobody to ask"}, nil
@@ -234,7 +234,8 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
 }
 
-// unanswered returns the answer of a user who typed nothing. The error is [io.EOF] after Ctrl-D, which declines.
+// unanswered returns the answer if the user typed nothing. The argument err is [io.EOF] after Ctrl-D, which declines
+// the question.
 func unanswered(q *tool.Question, err error) tool.Answer {
 	if err == nil && (q.Optional || len(q.Defaults) > 0) {
 		return tool.Answer{Outcome: tool.Accepted, Values: q.Defaults}
@@ -257,8 +258,8 @@ func chosen(q *tool.Question, typed string) []string {
 	return parts
 }
 
-// permission reads the answer to a permission ask. An empty answer and Ctrl-D mean no. An unknown answer repeats the
-// question, because a wrong key must neither permit nor end a call.
+// permission reads the answer to a permission request. An empty answer and Ctrl-D mean no. After an unknown answer, the
+// question is repeated, because a wrong key must neither permit a call nor end it.
 func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 	declined := tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
 	for {

@@ -15,13 +15,15 @@ import (
 	"strings"
 )
 
-// documentID is the client that the suite expects where an authorization server takes the URL of a document as the id.
+// documentID is the client id that the suite expects if an authorization server accepts the URL of a metadata document
+// as the id.
 const documentID = "https://conformance-test.local/client-metadata.json"
 
-// maxLogins is how often the user logs in before she gives up.
+// maxLogins is the maximum number of logins before the user gives up.
 const maxLogins = 3
 
-// advice is the command that toolhost prints for a server that needs a login. A note of the host can follow.
+// advice matches the command that toolhost recommends for a server that needs a login. A note of the host can follow
+// the command.
 var advice = regexp.MustCompile(`run: toolhost (mcp login up(?: --add-scope \S+)*)`)
 
 // logIn calls the tool of the server and logs in as often as toolhost asks for it.
@@ -88,7 +90,7 @@ func (u *user) follow(ctx context.Context, args []string) error {
 	return errors.Join(c.Wait(), opened)
 }
 
-// open opens a page as a browser does: it follows the redirects, of which the last one leads to toolhost.
+// open opens a page as a browser does. It follows the redirects, and the last redirect leads to toolhost.
 func open(ctx context.Context, page string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {

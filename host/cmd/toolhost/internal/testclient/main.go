@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command testclient is the client that the official conformance suite of MCP tests. It mounts the server of a scenario in
-// toolhost, and does with the commands of toolhost what the scenario asks of a client:
+// Command testclient is a client for the official conformance suite of MCP. It mounts the server of a scenario in
+// toolhost. Then it performs the actions that the scenario requires of a client, with commands of toolhost:
 //
 //	testclient TOOLHOST URL
 //
@@ -33,12 +33,12 @@ func main() {
 	}
 }
 
-// user is a user of toolhost with a configuration and a state directory of her own.
+// user is a user of toolhost with a separate configuration and state directory.
 type user struct {
 	toolhost string
 	dir      string
 	scenario string
-	// given has what the suite tells the client: a registered client, or calls to make.
+	// given contains the input from the suite: a registered client, or calls to make.
 	given struct {
 		ClientID     string `json:"client_id"`
 		ClientSecret string `json:"client_secret"`
@@ -92,7 +92,8 @@ func (u *user) command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-// useAll is an agent that uses toolhost as its MCP server: it calls all tools, reads all resources and gets all prompts.
+// useAll acts as an agent that uses toolhost as its MCP server. It calls all tools, reads all resources and gets all
+// prompts.
 func (u *user) useAll(ctx context.Context) error {
 	client := mcp.NewClient(&mcp.Implementation{Name: "testclient", Version: "1"}, &mcp.ClientOptions{
 		ElicitationHandler: func(_ context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {

@@ -20,7 +20,8 @@ func NewSearch(s *cli.Settings) *cobra.Command {
 		Short: "Search for tools by what they do",
 		Long: `Search for tools by words of their names, descriptions, parameters and keywords. The answer
 has the command that calls each tool. Without words it lists the namespaces of field tools.
-In a command string, help --search WORDS gives the same answer.
+In a command string, help --search WORDS gives the same answer. Tools that the policy always denies
+are left out. If a call needs a permission, the answer has the reason and the rule.
 
 Tools that were called after earlier searches for the same words rank higher, in the same
 workspace and for the same caller. "tools forget" undoes this.`,

@@ -11,7 +11,9 @@ async function main() {
   const seen = { asked: [], progress: [] };
   const answer = async (request) => {
     seen.asked.push(request.params.message);
-    return { action: "accept", content: { allow: true } };
+    const known = { allow: true, age: 36, name: "Ada" };
+    const wanted = Object.keys(request.params.requestedSchema.properties);
+    return { action: "accept", content: Object.fromEntries(Object.entries(known).filter(([name]) => wanted.includes(name))) };
   };
   if (generation === "1") {
     client.setRequestHandler(load("@modelcontextprotocol/sdk/types.js").ElicitRequestSchema, answer);
@@ -28,6 +30,9 @@ async function main() {
   // The SDK loses a notification that it reads together with the result: the last sleep parts them.
   seen.printed = await call("bash", { command: "echo first; sleep 0.5; echo second; sleep 0.5" }, { onprogress: (p) => seen.progress.push(p) });
   seen.asking = await call("test_ask", {});
+  // Questions of mounted servers: one of an early revision, and one of the newest.
+  seen.older = await call("older_demand", { text: "plain" });
+  seen.newer = await call("test_input_required_result_elicitation", {});
   const abort = new AbortController();
   setTimeout(() => abort.abort("enough"), 300);
   seen.canceled = await call("bash", { command: "sleep 62" }, { signal: abort.signal }).then(() => "it has a result", (e) => "error");

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,10 +13,11 @@ import (
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host/internal/config/internal/schema"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// Improve adds remedies to the diagnostics of HCL. It drops diagnostics that are only consequences of other diagnostics.
-// The argument "files" contains the parsed files. The argument "top" is the schema of their top level.
+// Improve adds remedies to the diagnostics of HCL. It drops a diagnostic if it is only a consequence of another one. The
+// argument "files" contains the parsed files. The argument "top" is the schema of their top level.
 func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
@@ -45,7 +45,7 @@ func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Di
 }
 
 // otherPlace matches a second position in a message, in the notation of HCL.
-var otherPlace = regexp.MustCompile(`(\S+):(\d+),\d+-(?:\d+,)?\d+`)
+var otherPlace = lazyregexp.New(`(\S+):(\d+),\d+-(?:\d+,)?\d+`)
 
 // unknownReference explains a reference such as var.x or local.x to an undeclared name.
 func unknownReference(d *hcl.Diagnostic) {
@@ -78,7 +78,7 @@ func unknownName(d *hcl.Diagnostic) {
 	d.Detail = fmt.Sprintf("Put quotes around a text, and write a variable as var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
 }
 
-// forms explains the notation of values for each type.
+// forms contains, for each type, an explanation of how to write its values.
 var forms = []struct{ needs, how string }{
 	{"list of string", `Write a list of texts: ["a", "b"].`}, {"map of string", `Write texts by name: { NAME = "value" }.`},
 	{"string", "Write a text in quotes."}, {"number", "Write a number."}, {"bool", "Write true or false."},
@@ -96,7 +96,7 @@ func wrongType(d *hcl.Diagnostic) {
 	}
 }
 
-var labels = regexp.MustCompile(`All (\S+) blocks must have .*\(([^)]*)\)`)
+var labels = lazyregexp.New(`All (\S+) blocks must have .*\(([^)]*)\)`)
 
 func missingLabel(d *hcl.Diagnostic) {
 	if m := labels.FindStringSubmatch(d.Detail); m != nil {
@@ -104,12 +104,12 @@ func missingLabel(d *hcl.Diagnostic) {
 	}
 }
 
-var quoted = regexp.MustCompile(`"([^"]+)"`)
+var quoted = lazyregexp.New(`"([^"]+)"`)
 
 // unsupported explains a name that is unknown in its block.
 func unsupported(d *hcl.Diagnostic, files []*hcl.File, top *schema.Block) {
 	m := quoted.FindStringSubmatch(d.Detail)
-	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // leave the message unchanged if the name is a block instead of an attribute, or vice versa
+	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // keep the message if the name is written as an attribute but is a block, or vice versa
 		return
 	}
 	in := around(*d.Subject, files, top)

@@ -16,7 +16,7 @@ type Block struct {
 	Labels []string
 	// Repeats reports whether the block can appear more than once.
 	Repeats bool
-	// Free reports whether the host does not know the schema of the block's content.
+	// Free means that the block can have any content, because the host does not know its schema.
 	Free       bool
 	Doc        string
 	Attributes []Attribute

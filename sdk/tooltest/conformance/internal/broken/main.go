@@ -1,5 +1,5 @@
-// Command broken is a plugin without the SDK that violates one rule of the protocol. Its argument selects the rule.
-// If the argument is missing, it violates no rule.
+// Command broken is a plugin that does not use the SDK and violates one rule of the protocol. Its argument selects the
+// rule. If the argument is missing, it violates no rule.
 package main
 
 import (

@@ -82,7 +82,7 @@ var (
 
 func (p *plugin) Health(_ context.Context, r *toolpb.HealthRequest) (*toolpb.HealthResponse, error) {
 	if mode == "blocking" {
-		for p.busy() { // the calls came first
+		for p.busy() { // Health waits until no call is running, as in an event loop
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
@@ -238,7 +238,7 @@ func (p *plugin) tool(ctx context.Context, stream callStream, start *toolpb.Star
 	case "nap":
 		if lock != "" {
 			_ = os.WriteFile(lock, nil, 0o600)
-			defer os.Remove(lock) //nolint:errcheck // it is broken
+			defer os.Remove(lock) //nolint:errcheck // ignore the error, because this plugin is broken on purpose
 		}
 		select {
 		case <-time.After(time.Duration(args.Seconds) * time.Second):

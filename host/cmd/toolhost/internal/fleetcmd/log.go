@@ -1,0 +1,53 @@
+package fleetcmd
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/fleet"
+)
+
+func newLog(s *cli.Settings) *cobra.Command {
+	var a fleet.Arguments
+	var since time.Duration
+	c := &cobra.Command{
+		Use: "log", Short: "Show the audit logs of all nodes, merged by time", Args: cobra.NoArgs,
+		Long: `Show the audit logs of all nodes, merged by time. Each node stores the entries of the calls that it ran. A node
+that does not answer is named at the end.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if since > 0 {
+				a.Log.Since = time.Now().Add(-since)
+			}
+			a.Log.Session = s.Session
+			out, err := do[fleet.Log](c.Context(), s, fleet.OpLog, a)
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, out)
+			}
+			w := tabwriter.NewWriter(cli.Screen(os.Stdout), 0, 0, 2, ' ', 0)
+			for _, e := range out.Entries {
+				what := e.Tool
+				if what == "" {
+					what = "-"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04:05"), cli.Printable(e.Node), cli.Printable(e.Principal), cli.Printable(what), cli.Printable(e.Outcome), cli.Printable(string(e.Arguments)))
+			}
+			for node, why := range out.Missing {
+				fmt.Fprintf(w, "missing: node %s: %s\n", cli.Printable(node), cli.Printable(why))
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().DurationVar(&since, "since", 0, "only calls of the last `duration`, such as 90m")
+	c.Flags().StringVar(&a.Log.Principal, "principal", "", "only calls of the principal of this `name`")
+	c.Flags().StringVar(&a.Log.Tool, "tool", "", "only calls of the tool of this `name`")
+	c.Flags().IntVar(&a.Log.Limit, "limit", 100, "maximum number of entries, the newest ones; 0 means all")
+	return c
+}

@@ -1,0 +1,105 @@
+// Package gate secures the connections between the nodes of a fleet. It ends the connections of a node whose
+// certificate was revoked. [New] returns a [Gate].
+package gate
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+
+	"toolhost.dev/host/internal/identity"
+)
+
+// Gate makes the credentials for connections with other nodes. It is safe for concurrent use.
+type Gate struct {
+	id *identity.Identity
+
+	mu   sync.Mutex
+	open map[*conn]struct{}
+}
+
+// New returns the gate of a node.
+func New(id *identity.Identity) *Gate { return &Gate{id: id, open: make(map[*conn]struct{})} }
+
+// Server returns the credentials for the connections that other nodes open. A client without a certificate of the fleet
+// can connect, too.
+func (g *Gate) Server() credentials.TransportCredentials {
+	return &watched{credentials.NewTLS(g.id.Server(true)), g}
+}
+
+// Client returns the credentials for connections to a server of this name.
+func (g *Gate) Client(server string) credentials.TransportCredentials {
+	return &watched{credentials.NewTLS(g.id.Client(server)), g}
+}
+
+// Cut ends the connections with nodes whose certificates are revoked, and returns their number.
+func (g *Gate) Cut() (n int) {
+	g.mu.Lock()
+	var ended []*conn
+	for c := range g.open {
+		if g.id.Revocations().Check(c.peer) != nil {
+			ended = append(ended, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range ended {
+		_ = c.Close() // the error is ignored: the connection is not used any more
+	}
+	return len(ended)
+}
+
+// watched are credentials whose connections are added to the gate.
+type watched struct {
+	credentials.TransportCredentials
+	gate *Gate
+}
+
+// Clone implements credentials.TransportCredentials.
+func (w *watched) Clone() credentials.TransportCredentials {
+	return &watched{w.TransportCredentials.Clone(), w.gate}
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return w.gate.watch(w.TransportCredentials.ServerHandshake(raw))
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (w *watched) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return w.gate.watch(w.TransportCredentials.ClientHandshake(ctx, authority, raw))
+}
+
+// watch adds a connection to the gate until the connection is closed.
+func (g *Gate) watch(c net.Conn, info credentials.AuthInfo, err error) (net.Conn, credentials.AuthInfo, error) {
+	tls, ok := info.(credentials.TLSInfo)
+	if err != nil || !ok || len(tls.State.PeerCertificates) == 0 {
+		return c, info, err
+	}
+	out := &conn{Conn: c, gate: g, peer: tls.State.PeerCertificates[0]}
+	g.mu.Lock()
+	g.open[out] = struct{}{}
+	g.mu.Unlock()
+	if err := g.id.Revocations().Check(out.peer); err != nil { // perhaps revoked after the handshake, and missed by Cut
+		_ = out.Close()
+		return nil, nil, err
+	}
+	return out, info, nil
+}
+
+// conn is a connection with another node.
+type conn struct {
+	net.Conn
+	gate *Gate
+	peer *x509.Certificate
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.gate.mu.Lock()
+	delete(c.gate.open, c)
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}

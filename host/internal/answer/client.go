@@ -1,0 +1,89 @@
+// Package answer handles permission requests and forms for clients that do not handle them. It answers permission
+// requests by the operator's decision. For a client that supports only questions, it asks one question for each field
+// of a form. [Client] wraps the client of a call.
+package answer
+
+import (
+	"context"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/inflight"
+)
+
+// Client returns a client that answers permission requests by the operator's decision: "allow" or "deny". If the
+// decision is empty, it passes them to c. If c is nil, no person can be asked.
+func Client(c call.Client, decision string, flight *inflight.Call) call.Client {
+	if c == nil {
+		c = Nobody{}
+	}
+	return &client{Client: c, onAsk: decision, flight: flight}
+}
+
+// client answers permission requests according to the operator's decisions. It never answers other questions, because
+// only the user can answer them.
+type client struct {
+	call.Client
+	onAsk  string
+	flight *inflight.Call
+}
+
+// Output implements [call.Client]. It keeps the end of the output for people who watch the call.
+func (f *client) Output(s tool.Stream, p []byte) {
+	f.flight.Output(p)
+	f.Client.Output(s, p)
+}
+
+func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if len(ask.Requests) > 0 {
+		if AnswersRequests(f.Client) { // a client of MCP
+			return f.Client.Ask(ctx, ask)
+		}
+		return answerRequests(ctx, f.Client, ask.Requests)
+	}
+	if ask.Permission != nil {
+		switch f.onAsk {
+		case "allow":
+			return tool.Answer{Outcome: tool.Accepted}, nil
+		case "deny":
+			return tool.Answer{Outcome: tool.Declined, Message: "permission requests are denied here; run with --on-ask prompt or allow, or set on_ask in the configuration"}, nil
+		}
+	}
+	return f.Client.Ask(ctx, ask)
+}
+
+// Log implements [tool.Logger].
+func (f *client) Log(m tool.LogMessage) { call.Log(f.Client, m) }
+
+// ReachesPerson reports whether a person can answer an ask at once. If so, the policy also asks about paths outside the
+// roots. A client that can reach a person implements a method with the same name.
+func (f *client) ReachesPerson() bool {
+	return call.ReachesPerson(f.Client) && f.onAsk != "allow" && f.onAsk != "deny"
+}
+
+// Decided reports whether asks are answered without a person.
+func (f *client) Decided() bool {
+	_, nobody := f.Client.(Nobody)
+	return nobody || call.Decided(f.Client) || f.onAsk == "allow" || f.onAsk == "deny"
+}
+
+// Nobody is the client of a request whose caller has no client. It ignores all events.
+type Nobody struct{}
+
+// Progress does nothing.
+func (Nobody) Progress(string, map[string]any) {}
+
+// Output does nothing.
+func (Nobody) Output(tool.Stream, []byte) {}
+
+// Ask returns the answer that nobody could be asked.
+func (Nobody) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	return tool.Answer{Outcome: tool.NobodyToAsk, Message: "there is nobody to ask"}, nil
+}
+
+// AnswersRequests reports whether a client answers requests of MCP servers.
+func AnswersRequests(c call.Client) bool {
+	_, ok := c.(interface{ AnswersRequests() })
+	return ok
+}

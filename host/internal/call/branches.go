@@ -1,0 +1,35 @@
+package call
+
+import (
+	"context"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Branches implements the tool branch.
+type Branches interface {
+	Branch(ctx context.Context, a BranchArguments, r Review) *tool.Result
+}
+
+// BranchArguments contains the arguments of the tool "branch".
+type BranchArguments struct {
+	Action     string   `json:"action"`
+	Name       string   `json:"name"`
+	Paths      []string `json:"paths"`
+	Ours       []string `json:"ours"`
+	Theirs     []string `json:"theirs"`
+	Message    string   `json:"message"`
+	Checkpoint int      `json:"checkpoint"`
+	StopJobs   bool     `json:"stop_jobs"`
+}
+
+// Review connects a call of the tool "branch" with the policy and with the people who decide about the call.
+type Review struct {
+	// Peer passes permission requests to the policy, which can pass them to a person.
+	Peer tool.Peer
+	// Reads returns an error if the session may not read a path.
+	Reads func(path string) error
+	// Inside reports whether this call was made by a command that another call runs. The other call then cannot end
+	// before this call.
+	Inside bool
+}

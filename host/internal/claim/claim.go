@@ -1,0 +1,249 @@
+// Package claim determines what a call needs of its session: which other calls it must wait for, and whether it depends on the
+// session's directory. [Of] returns the claim for the scheduler.
+package claim
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/scratch"
+	"toolhost.dev/host/internal/script"
+)
+
+// kindsOf maps names of agent tools to kinds if the traits of the tools are not sufficient. A plugin's tool with such a
+// name has the same kind. The kinds of all other tools follow from their traits.
+var kindsOf = map[string]scheduler.Kind{
+	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "notebook_edit": scheduler.Edit, "undo": scheduler.Edit,
+	"job": scheduler.Free, "ask_user": scheduler.Free,
+}
+
+// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to job, because it must
+// work while commands use all slots, and to ask_user, because it only waits for a person.
+func Controls(e *registry.Entry) bool {
+	return e.Namespace == "" && kindsOf[e.Definition.Name] == scheduler.Free
+}
+
+// kindOf returns the kind of a tool. The kind determines for which other calls a call must wait.
+func kindOf(e *registry.Entry) scheduler.Kind {
+	def := &e.Definition
+	if kind, known := kindsOf[def.Name]; known && e.Namespace == "" {
+		return kind
+	}
+	switch {
+	case def.Category == tool.CategoryMCP || def.Category == tool.CategoryRelay:
+		return scheduler.Free // an MCP server cannot change the session
+	case !def.Traits.ConcurrencySafe:
+		return scheduler.Alone
+	case def.Traits.ReadOnly:
+		return scheduler.Read
+	case len(PathParams(e)) == 0:
+		return scheduler.Free
+	}
+	return scheduler.Edit
+}
+
+// Of returns a description of the call for the scheduler. If open is true, the route of the call can still change. The
+// argument "mask" masks secrets.
+func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
+	req := &c.Request
+	e := c.Identity.Tool
+	if e == nil || open {
+		// It is unknown whether the call becomes a shell command or a tool call. Therefore the claim is the most
+		// restrictive claim.
+		name, command := c.Identity.Command.FirstWord(), req.Command
+		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return Label(mask, name, command) }}
+	}
+	out := scheduler.Claim{Kind: kindOf(e), InOrder: req.InOrder, Safe: e.Definition.Traits.ConcurrencySafe}
+	if e.Definition.Category == tool.CategoryMCP {
+		// A call of a batch can depend on changes that earlier calls of the batch made in the server.
+		out.Safe = out.Safe && e.Definition.Traits.ReadOnly
+	}
+	subject := ""
+	switch out.Kind {
+	case scheduler.Shell:
+		out.Moves = true
+		subject = Text(c.Decision.Arguments["command"])
+		redirects(c, &out, subject)
+	case scheduler.Read, scheduler.Edit:
+		subject = names(c, &out)
+	case scheduler.Alone, scheduler.Free:
+	}
+	out.Label = func() string { return Label(mask, e.FullName(), subject) }
+	return out
+}
+
+// The function "names" adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
+func names(c *call.Call, out *scheduler.Claim) (first string) {
+	cwd := c.Request.Session.Cwd
+	params := PathParams(c.Identity.Tool)
+	given := false
+	for _, param := range params {
+		raw, ok := c.Decision.Arguments[param.Name]
+		if !ok {
+			continue
+		}
+		given = true
+		if param.Path == "diff" {
+			out.Anywhere, out.UsesDir = true, true
+			continue
+		}
+		for _, path := range Texts(raw) {
+			if first == "" {
+				first = path
+			}
+			path = policy.ExpandHome(path)
+			if !filepath.IsAbs(path) {
+				out.UsesDir = true
+				path = filepath.Join(cwd, path)
+			}
+			out.Paths = append(out.Paths, resolved(&c.Request.Session, path))
+		}
+	}
+	switch {
+	case given:
+	case out.Kind == scheduler.Edit: // an edit without paths, for example undo
+		out.Anywhere = true
+	default:
+		out.UsesDir = true
+		if len(params) > 0 {
+			out.Paths = append(out.Paths, resolved(&c.Request.Session, cwd))
+		}
+	}
+	return first
+}
+
+// redirects adds the files that redirects of a shell command write to the claim.
+func redirects(c *call.Call, out *scheduler.Claim, command string) {
+	if !strings.Contains(command, ">") { // fast check: without ">" the command has no redirects
+		return
+	}
+	dir := c.Request.Session.Cwd
+	for _, f := range script.Analyze(command, script.Options{Dir: dir}).Writes {
+		if !f.Path.Known() || f.Dir == "" {
+			continue
+		}
+		path := f.Path.Text
+		if !filepath.IsAbs(path) {
+			out.UsesDir = true
+			path = filepath.Join(f.Dir, path)
+		}
+		out.Paths = append(out.Paths, resolved(&c.Request.Session, path))
+	}
+}
+
+// PathParams returns the parameters of a tool that contain paths.
+func PathParams(e *registry.Entry) (out []*tool.Param) {
+	for _, param := range e.Schema().Params() {
+		if param.Path != "" {
+			out = append(out, param)
+		}
+	}
+	return out
+}
+
+// resolved resolves symbolic links in the same way as the function "target". It is faster for paths in a root of the
+// session, because the path of a root contains no symbolic links.
+func resolved(s *call.Session, path string) string {
+	all := s.All()
+	if mapped := scratch.OnHost(all, filepath.Clean(path)); s.Mount.Key != "" && mapped != filepath.Clean(path) {
+		if found, err := policy.Follow(all, filepath.Clean(path)); err == nil { // the links of a branch lead to paths of the branch
+			return scratch.OnHost(all, found)
+		}
+		return mapped
+	}
+	path = scratch.OnHost(all, filepath.Clean(path))
+	for _, root := range s.Roots {
+		if root.Contains(path) && !links(root.Path, path) {
+			return path
+		}
+	}
+	return target(path)
+}
+
+// links reports whether a path below a directory can contain symbolic links.
+func links(dir, path string) bool {
+	for at := path; len(at) > len(dir); at = filepath.Dir(at) {
+		if st, err := os.Lstat(at); err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// target returns a path with its symbolic links resolved. The path can end with elements that do not exist.
+func target(path string) string {
+	path = filepath.Clean(path)
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+	}
+}
+
+// Text returns a string argument, or "" if the argument is not a string.
+func Text(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s) // ignore the error: the result is empty if the argument is not a string
+	return s
+}
+
+// Texts returns the strings in an argument, which is a string or an array of strings.
+func Texts(raw json.RawMessage) (out []string) {
+	if s := Text(raw); s != "" {
+		return []string{s}
+	}
+	_ = json.Unmarshal(raw, &out) // ignore the error: an argument of another type contains no paths
+	return out
+}
+
+// maxLabel limits the length of a label, in characters.
+const maxLabel = 60
+
+// Label returns a short text that identifies a call for people. The argument "mask" masks
+// secrets in the subject.
+func Label(mask func(string) string, name, subject string) string {
+	subject, _, _ = strings.Cut(strings.TrimSpace(mask(subject)), "\n")
+	if subject == "" {
+		return name
+	}
+	if r := []rune(subject); len(r) > maxLabel {
+		subject = string(r[:maxLabel-1]) + "…"
+	}
+	return name + ": " + subject
+}
+
+// ReadsOnly reports whether a call runs only commands that change no file.
+func ReadsOnly(c *call.Call) bool {
+	if c.Identity.Tool.FullName() != call.Shell {
+		return false
+	}
+	return script.ReadsOnly(Text(c.Decision.Arguments["command"]), script.Options{Dir: c.Request.Session.Cwd})
+}
+
+// Subject returns the part of a call that a person recognizes: the command, or the first path.
+func Subject(c *call.Call) string {
+	if command := Text(c.Decision.Arguments["command"]); command != "" {
+		return command
+	}
+	for _, param := range PathParams(c.Identity.Tool) {
+		if param.Path == "diff" {
+			continue
+		}
+		for _, path := range Texts(c.Decision.Arguments[param.Name]) {
+			return path
+		}
+	}
+	return ""
+}

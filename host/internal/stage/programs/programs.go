@@ -1,0 +1,180 @@
+// Package programs records the programs that calls execute. It applies the policy to each program before the kernel
+// executes the program. [Programs.Stage] is a stage of each call.
+package programs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/script"
+	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/state"
+)
+
+// Programs judges the programs of calls. Its fields must not change after the first call.
+type Programs struct {
+	// Begin starts to record and judge the programs that a call of a plugin executes. The argument "token" is the token
+	// of the call's commands. The result is nil if the plugin has no exec gate. A nil Begin disables the stage.
+	Begin  func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
+	Policy *policy.Policy
+	State  *state.DB
+	// Since returns the start of the session of a call. It is zero if the policy does not need it.
+	Since func(c *call.Call) time.Time
+}
+
+// Stage records the programs that a call executes, and judges each program before the kernel executes it.
+func (p *Programs) Stage() stage.Stage {
+	if p.Begin == nil {
+		return stage.Stage{}
+	}
+	return stage.Stage{Name: "programs", Wrap: func(next stage.Handler) stage.Handler {
+		return func(ctx context.Context, c *call.Call) *tool.Result {
+			sent, token := c.Decision.Sent, ""
+			if sent.Commands != nil {
+				token = sent.Commands.Token
+			}
+			executed := p.Begin(ctx, c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), sent.Roots, token, p.judgeOf(c))
+			if executed == nil {
+				return next(ctx, c)
+			}
+			res := next(ctx, c)
+			c.Outcome.Programs, c.Outcome.Refused = executed.End()
+			return res
+		}
+	}}
+}
+
+// judge applies the policy to the programs that a call executes. It stores the data of the call that it needs, because
+// background processes can outlive the call.
+type judge struct {
+	policy    *policy.Policy
+	decision  *policy.Decision
+	asker     policy.Asker
+	answers   policy.Answers
+	name      string
+	call      *tool.Call
+	workspace string
+	// commands reports whether the tool runs commands of the model. The list of programs applies only to these
+	// commands, because the operator chooses the programs of all other tools.
+	commands bool
+	// since is the start of the session. It is zero if the policy does not need it.
+	since time.Time
+}
+
+func (p *Programs) judgeOf(c *call.Call) execgate.Judge {
+	return &judge{
+		policy: p.Policy, decision: c.Decision.Policy, asker: c.Client, answers: c.Answers(p.State),
+		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Top(), commands: c.Identity.Tool.Commands,
+		since: p.Since(c),
+	}
+}
+
+// execution converts an execution for the policy.
+func (j *judge) execution(e *execgate.Execution) *policy.Execution {
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files}
+	for _, a := range e.Ancestors {
+		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
+	}
+	return x
+}
+
+// Judge implements [execgate.Judge].
+func (j *judge) Judge(e *execgate.Execution) execgate.Verdict {
+	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
+		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because only listed programs can be executed, and %s makes the dynamic linker load code that is not listed. Unset the variable and try again", e.Path, strings.Join(e.Preloads, ", "))}
+	}
+	out := j.verdict(e, j.commands && !j.continues(e))
+	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
+		// If a rule lists a script, its interpreters are also allowed, because the kernel executes them. Tools can
+		// change the scripts. Therefore a program that is not a known interpreter must be listed separately.
+		by := j.verdict(i, j.commands && !j.policy.Interprets(j.execution(i)))
+		asks := append(pending(out), pending(by)...)
+		if by.Effect == execgate.Deny || out.Effect == execgate.Allow {
+			out = by
+		}
+		out.Pending = asks
+	}
+	return out
+}
+
+// continues reports whether an execution completes the start of a script whose first line is "#!/usr/bin/env …". The
+// same process must have executed the script. In the second step, env executes the program from the first line, with the
+// script as its argument.
+func (j *judge) continues(e *execgate.Execution) bool {
+	if len(e.Ancestors) == 0 || e.Ancestors[0].PID != e.PID || e.Ancestors[0].Interpreter == nil {
+		return false
+	}
+	last := e.Ancestors[0]
+	for last.Interpreter != nil {
+		last = last.Interpreter
+	}
+	want := script.EnvCommand(last.Argv)
+	n := len(want)
+	if filepath.Base(last.Asked) != "env" || n < 2 || filepath.Base(e.Asked) != want[0] {
+		return false
+	}
+	if strings.HasSuffix(want[n-1], "…") { // a long command line was shortened
+		n--
+	} else if len(e.Argv) > n {
+		return false
+	}
+	return len(e.Argv) >= n && slices.Equal(e.Argv[:n], want[:n]) && j.policy.Interprets(j.execution(e))
+}
+
+// pending returns the judgements that a person must confirm.
+func pending(v execgate.Verdict) []policy.Judgement {
+	asks, _ := v.Pending.([]policy.Judgement)
+	return asks
+}
+
+// verdict judges one program. If listed is true, the program must be in the list.
+func (j *judge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
+	judged := j.policy.JudgeExecution(j.execution(e))
+	if !listed && j.policy.Unlisted(&judged) {
+		return execgate.Verdict{Effect: execgate.Allow, Loads: judged.Loads}
+	}
+	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule, Loads: judged.Loads}
+	switch judged.Effect {
+	case policy.Ask:
+		v.Pending = []policy.Judgement{judged}
+	case policy.Deny:
+		_, err := policy.ConfirmExecution(context.Background(), j.name, judged, j.decision, j.asker, j.answers)
+		v.Reason = reason(err)
+	}
+	return v
+}
+
+// Ask implements [execgate.Judge]. It asks about the judgements in v and does not judge again, because the files can
+// have changed since the first judgement.
+func (j *judge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+	asks := pending(v)
+	v.Effect = execgate.Allow
+	for i := 0; i < len(asks) && v.Effect == execgate.Allow; i++ {
+		judged, err := policy.ConfirmExecution(ctx, j.name, asks[i], j.decision, j.asker, j.answers)
+		if v.Effect, v.Reason = string(judged.Effect), reason(err); judged.Effect != policy.Allow {
+			v.Rule = judged.Rule
+		}
+	}
+	v.Answered = "accepted"
+	if v.Effect != execgate.Allow {
+		v.Answered = "declined"
+	}
+	return v
+}
+
+// reason returns the text of an error without the trailing full stop. The result adds a full stop.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSuffix(tool.AsError(err).Message, ".")
+}

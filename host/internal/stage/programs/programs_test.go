@@ -1,0 +1,82 @@
+package programs
+
+import (
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/sdk/tool"
+)
+
+// judgeWith returns the judge for a call of the tool bash with the given rules.
+func judgeWith(t *testing.T, listed bool, all ...policy.Rule) *judge {
+	t.Helper()
+	for i := range all {
+		all[i].Name = "r"
+		if bad := all[i].Prepare(); len(bad) > 0 {
+			t.Fatal(bad)
+		}
+	}
+	return &judge{
+		policy: policy.New(policy.Rules{AllowList: listed, Rules: all}), decision: &policy.Decision{}, name: "bash", workspace: "/ws", commands: true,
+		call: &tool.Call{Cwd: "/ws", Roots: []tool.Root{{Path: "/ws", Writable: true}}},
+	}
+}
+
+// program returns an execution of a program by the process with the given id.
+func program(pid int, path string, args ...string) *execgate.Execution {
+	return &execgate.Execution{Path: path, Asked: path, Argv: append([]string{strings.TrimPrefix(path, "/usr/bin/")}, args...), Dir: "/ws", PID: pid}
+}
+
+// The function "by" sets the interpreter of a script.
+func by(e, interpreter *execgate.Execution) *execgate.Execution {
+	e.Interpreter = interpreter
+	return e
+}
+
+// The function "after" sets the previous program of an execution's process.
+func after(e, last *execgate.Execution) *execgate.Execution {
+	e.Ancestors = []*execgate.Execution{last}
+	return e
+}
+
+// TestProgramsOfScripts checks the judgement of script interpreters and of programs that env executes for scripts.
+func TestProgramsOfScripts(t *testing.T) {
+	allow := policy.Rule{Effect: policy.Allow, Commands: []string{"./s *"}}
+	script := func() *execgate.Execution {
+		return by(program(7, "./s", "a"), program(7, "/usr/bin/env", "python3", "./s", "a"))
+	}
+	listed := judgeWith(t, true, allow)
+	preloaded := script()
+	preloaded.Preloads = []string{"LD_PRELOAD"}
+	open := judgeWith(t, false, policy.Rule{Effect: policy.Deny, Commands: []string{"touch *"}})
+	for name, c := range map[string]struct {
+		j      *judge
+		e      *execgate.Execution
+		effect string
+	}{
+		"a listed script":                     {listed, script(), execgate.Allow},
+		"a preloaded library":                 {listed, preloaded, execgate.Deny},
+		"its interpreter":                     {listed, by(program(7, "./s"), program(7, "/usr/bin/python3", "./s")), execgate.Allow},
+		"another program as interpreter":      {listed, by(program(7, "./s"), program(7, "/usr/bin/touch", "./s")), execgate.Deny},
+		"an interpreter of the workspace":     {listed, by(program(7, "./s"), program(7, "/ws/python3", "./s")), execgate.Deny},
+		"a denied interpreter":                {open, by(program(7, "./x"), program(7, "/usr/bin/touch", "./x")), execgate.Deny},
+		"the interpreter of an interpreter":   {open, by(program(7, "./x"), by(program(7, "/ws/y", "./x"), program(7, "/usr/bin/touch", "/ws/y", "./x"))), execgate.Deny},
+		"what env executes":                   {listed, after(program(7, "/usr/bin/python3", "./s", "a"), script()), execgate.Allow},
+		"what env executes elsewhere":         {listed, after(program(8, "/usr/bin/python3", "./s", "a"), script()), execgate.Deny},
+		"other arguments than those of env":   {listed, after(program(7, "/usr/bin/python3", "-c", "x"), script()), execgate.Deny},
+		"more arguments than those of env":    {listed, after(program(7, "/usr/bin/python3", "./s", "a", "b"), script()), execgate.Deny},
+		"another program of env":              {listed, after(program(7, "/usr/bin/touch", "./s"), by(program(7, "./s"), program(7, "/usr/bin/env", "touch", "./s"))), execgate.Deny},
+		"after an interpreter other than env": {listed, after(program(7, "/usr/bin/python3", "./s", "a"), by(program(7, "./s"), program(7, "/usr/bin/bash", "./s", "a"))), execgate.Deny},
+	} {
+		if v := c.j.Judge(c.e); v.Effect != c.effect {
+			t.Errorf("%s: %s, wanted %s (%s %s)", name, v.Effect, c.effect, v.Rule, v.Reason)
+		}
+	}
+	// A person must confirm the script and its interpreter.
+	ask := judgeWith(t, false, policy.Rule{Effect: policy.Ask, Commands: []string{"./s *"}}, policy.Rule{Effect: policy.Ask, Commands: []string{"python3 *"}})
+	if v := ask.Judge(by(program(7, "./s"), program(7, "/usr/bin/python3", "./s"))); v.Effect != execgate.Ask || len(pending(v)) != 2 {
+		t.Errorf("asks: %s %v", v.Effect, pending(v))
+	}
+}

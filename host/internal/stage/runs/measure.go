@@ -1,0 +1,34 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/trace"
+)
+
+// Measure counts the running calls and records a span for each call. It also records the waiting time and the running
+// time of the call.
+func Measure(tracer *trace.Tracer, m *metrics.Metrics) stage.Stage {
+	return stage.Stage{Name: "measure", Wrap: func(next stage.Handler) stage.Handler {
+		return func(ctx context.Context, c *call.Call) *tool.Result {
+			e := c.Identity.Tool
+			queued := time.Since(c.Identity.Started)
+			c.Runs()
+			e.Life.Begin()
+			c.Hold(e.Life.End)
+			c.Hold(m.Tool(c.MetricsName(e.FullName())).Begin())
+			span := c.StartRun(tracer)
+			res := next(ctx, c)
+			call.EndRun(span, res)
+			c.Outcome.Ran = true
+			res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(c.Identity.Started)-queued
+			return res
+		}
+	}}
+}

@@ -1,0 +1,37 @@
+// Package safekeeping prepares for failures and mistakes before a call runs. [Ledger] records the call for other hosts,
+// and [Checkpoint] makes it possible to undo the call.
+package safekeeping
+
+import (
+	"context"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/claim"
+	"toolhost.dev/host/internal/stage"
+)
+
+// Ledger records a call before the call runs. It does so only if another host can continue the session and the call can
+// change something. A child call needs no record of its own, because the record of its parent covers it.
+func Ledger() stage.Stage {
+	return stage.Stage{Name: "ledger", Wrap: func(next stage.Handler) stage.Handler {
+		return func(ctx context.Context, c *call.Call) *tool.Result {
+			l := c.Request.Session.Ledger
+			if l == nil || c.Identity.Depth > 0 {
+				return next(ctx, c)
+			}
+			if !repeatable(c) {
+				if err := l.Begin(ctx, c.Identity.Tool.FullName()); err != nil {
+					return call.Refused(err)
+				}
+			}
+			return next(ctx, c)
+		}
+	}}
+}
+
+// repeatable reports whether a call can run a second time, on another host, because it changes nothing.
+func repeatable(c *call.Call) bool {
+	return c.Identity.Tool.Definition.Traits.ReadOnly || claim.ReadsOnly(c)
+}

@@ -1,0 +1,62 @@
+package durable_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"toolhost.dev/sdk/durable"
+)
+
+// TestUpdate checks that Update keeps the permissions and the symbolic links of a file, and leaves no other files
+// behind.
+func TestUpdate(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	for _, mode := range []os.FileMode{0o600, 0o644, 0o444} {
+		if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := durable.Update(file, []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(file)
+		if err != nil || st.Mode().Perm() != mode {
+			t.Errorf("mode %v, want %v: %v", st.Mode(), mode, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Update(link, []byte("through")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(file); string(b) != "through" || err != nil {
+		t.Errorf("%q %v", b, err)
+	}
+	if target, err := os.Readlink(link); target != "file" {
+		t.Errorf("the link is %q: %v", target, err)
+	}
+	if err := durable.Update(filepath.Join(dir, "made"), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "made")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", st, err)
+	}
+	if err := durable.Update(filepath.Join(dir, "none", "x"), nil); err == nil {
+		t.Error("a file in a missing directory was written")
+	}
+	all, err := os.ReadDir(dir)
+	if err != nil || len(all) != 3 {
+		t.Errorf("%v %v", all, err)
+	}
+}

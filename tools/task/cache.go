@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// unused is the time after which an unused entry of the cache is removed.
+const unused = 30 * 24 * time.Hour
+
+// cacheRoot returns the directory in the user's cache that all clones of the repository share.
+func (t *task) cacheRoot() (string, error) {
+	if dir := t.getenv("TOOLHOST_BUILD_CACHE"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "toolhost-build"), err
+}
+
+// cacheEntry returns the directory of the cache for an installation. Its name contains a hash of the files that define
+// the installation. Their paths are relative to the root.
+func (t *task) cacheEntry(name string, sources ...string) (string, error) {
+	root, err := t.cacheRoot()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, "1", runtime.GOOS, runtime.GOARCH)
+	for _, s := range sources {
+		b, err := os.ReadFile(t.Path(s))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%d\n%s", len(b), b)
+	}
+	return filepath.Join(root, name+"-"+hex.EncodeToString(h.Sum(nil)[:8])), nil
+}
+
+// once fills an entry of the cache unless it is complete. The function fill installs into the directory dir, which
+// becomes the entry when fill has succeeded. If two processes need the same entry, the second one waits for the first.
+func (t *task) once(entry string, fill func(dir string) error) error {
+	root := filepath.Dir(entry)
+	if err := os.MkdirAll(root, 0o755); err != nil { //nolint:gosec // the build's output
+		return err
+	}
+	unlock, err := lockFile(entry + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(entry); err == nil {
+		return os.Chtimes(entry, time.Now(), time.Now())
+	}
+	dir, err := os.MkdirTemp(root, filepath.Base(entry)+".tmp")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), fill(dir)); err != nil { //nolint:gosec // the build's output
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	return errors.Join(os.Rename(dir, entry), removeUnused(root, time.Now()))
+}
+
+// lockFile waits for the exclusive lock of a file. The lock ends with the process, or when unlock is called.
+func lockFile(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // the build's output
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// removeUnused removes the entries of a cache that no process has used for a long time.
+func removeUnused(root string, now time.Time) error {
+	entries, err := os.ReadDir(root)
+	for _, e := range entries {
+		info, statErr := e.Info()
+		if statErr == nil && now.Sub(info.ModTime()) > unused {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
+		}
+	}
+	return err
+}
+
+// link makes path, which is relative to the root, a symbolic link to target.
+func (t *task) link(path, target string) error {
+	at := t.Path(path)
+	if now, err := os.Readlink(at); err == nil && now == target {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(at), os.Symlink(target, at))
+}
+
+// passed runs a check unless it has passed with the same sources and the same Go version. The user's cache has an empty
+// file for each check that passed. Outside of a git repository, the check always runs.
+func (t *task) passed(name string, check func(*task) error) error {
+	start := time.Now()
+	sources, err := t.sources()
+	if err != nil {
+		return check(t)
+	}
+	root, err := t.cacheRoot()
+	if err != nil {
+		return err
+	}
+	h := sha256.Sum256([]byte(name + "\n" + sources))
+	stamp := filepath.Join(root, "passed", name+"-"+hex.EncodeToString(h[:8]))
+	if _, err := os.Stat(stamp); err == nil {
+		fmt.Fprintf(t.out, "%s: passed before with these files (%s)\n", name, stamp)
+		return os.Chtimes(stamp, time.Now(), time.Now())
+	}
+	if err := check(t); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.out, "%s: passed in %.1f s\n", name, time.Since(start).Seconds())
+	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil { //nolint:gosec // the build's output
+		return err
+	}
+	return errors.Join(os.WriteFile(stamp, nil, 0o644), removeUnused(filepath.Dir(stamp), time.Now())) //nolint:gosec // the build's output
+}
+
+// sources returns a hash of the Go version and of all files that git does not ignore.
+func (t *task) sources() (string, error) {
+	c := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	c.Dir = t.Root
+	list, err := c.Output()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	version, err := exec.Command("go", "env", "GOVERSION", "GOOS", "GOARCH").Output()
+	if err != nil {
+		return "", err
+	}
+	h.Write(version)
+	for _, path := range bytes.Split(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
+		if err := hashFile(h, string(path), t.Path(string(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// hashFile adds the name, the mode and the content of a file or symbolic link to a hash.
+func hashFile(h io.Writer, name, path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	var content []byte
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		content = []byte(target)
+	} else if content, err = os.ReadFile(path); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(h, "%s\n%s\n%d\n%s", name, info.Mode(), len(content), content)
+	return err
+}
+
+// isCheck reports whether a target only checks the sources, so that it needs to pass once.
+func isCheck(target string) bool {
+	return strings.HasPrefix(target, "check-") && target != "check-dist"
+}
