@@ -104,8 +104,10 @@ func TestPassed(t *testing.T) {
 		return ran
 	}
 	result = errors.New("a finding")
-	if !runs() || !runs() {
-		t.Error("a check that failed did not run again")
+	for range 2 {
+		if !runs() {
+			t.Error("a check that failed did not run again")
+		}
 	}
 	result = nil
 	if !runs() || runs() {

@@ -69,7 +69,7 @@ func linked(dir string) ([]string, error) {
 		}
 		f, err := elf.Open(path)
 		if err != nil {
-			return nil //nolint:nilerr // it is no program and no library
+			return nil // it is no program and no library
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 		if needed, err := f.ImportedLibraries(); err == nil && len(needed) > 0 {
