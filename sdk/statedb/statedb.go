@@ -12,8 +12,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
-	_ "modernc.org/sqlite" // registers the SQLite driver
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
@@ -45,10 +47,29 @@ func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := migrate(ctx, db, layout); err != nil {
+	if err := migrateUnlocked(ctx, db, layout); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// busyTime is the time for which a statement waits for a lock.
+const busyTime = 5 * time.Second
+
+// migrateUnlocked repeats [migrate] while another process locks the database. Of two connections that begin to use the
+// write-ahead log of a new database, SQLite refuses one at once, without waiting for busyTime.
+func migrateUnlocked(ctx context.Context, db *sql.DB, layout []string) error {
+	for end := time.Now().Add(busyTime); ; {
+		err := migrate(ctx, db, layout)
+		if busy, ok := errors.AsType[*sqlite.Error](err); !ok || busy.Code()&0xff != sqlite3.SQLITE_BUSY || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // makeFile creates the file with mode 0600. SQLite would create it with the mode that the umask allows.

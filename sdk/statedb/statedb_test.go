@@ -102,3 +102,24 @@ func TestUnusable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOpenNewAtOnce opens new databases in several connections at the same time. SQLite refuses some of them at once while
+// another one begins to use the write-ahead log.
+func TestOpenNewAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 40 {
+		path := filepath.Join(t.TempDir(), "new.db")
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				db, err := statedb.Open(t.Context(), path, layout)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = db.Close()
+			})
+		}
+		all.Wait()
+	}
+}
