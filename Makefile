@@ -24,6 +24,8 @@ grammars: ## Build the grammars of code_query from pinned sources, with a compil
 clean: ## Remove everything that was built and installed
 
 test: $(filter-out check-vet,$(CHECKS)) ## Everything CI checks; a check that passed with the same files is not repeated
+test-docs: ## The tests of the guides, of the kits for plugins, and of what authors ship, also if nothing of it changed
+test-programs: ## Build the programs that tests start, and print their directory
 unit: ## All tests, with the race detector, beside their peers
 conformance: ## The official conformance suite and clients of MCP
 soak: ## Kill plugins at random under load for SOAKTIME=60s: no call that only reads may fail, nothing may remain
@@ -58,12 +60,11 @@ check-requirements: ## Each requirement has a test that exists
 fix-format: ## Format the code
 fix-tidy: ## Tidy go.mod and go.sum
 fix-lint: ## Let golangci-lint fix what it can
-
 dist: ## Make a release in dist/: archives for all platforms, checksums, bills of materials, and what packages makes
 packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
 check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := test build install uninstall demo demo-fleet generate console-assets grammars clean unit conformance soak soak-order soak-upgrade soak-mounts soak-agents soak-clones soak-fleet soak-branches soak-reflinks fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := test build install uninstall demo demo-fleet generate console-assets grammars clean unit test-docs test-programs conformance soak soak-order soak-upgrade soak-mounts soak-agents soak-clones soak-fleet soak-branches soak-reflinks fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

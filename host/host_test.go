@@ -2,10 +2,8 @@ package host_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,48 +13,25 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/internal/testneed"
 )
 
-// plugins builds the plugin binaries for the tests once and returns their directory.
+// plugins returns a directory with copies of the plugins for the tests. Two of them are bundled plugins with a manifest.
 var plugins = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "toolhost-plugins")
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = testneed.Copy(dir, "testplugin", "plugins/read", "plugins/read.json", "plugins/edit", "plugins/edit.json")
 	}
-	for name, pkg := range map[string]string{
-		"testplugin": "toolhost.dev/host/internal/testplugin", "read": "toolhost.dev/plugins/read", "edit": "toolhost.dev/plugins/edit",
-	} {
-		if out, err := build(filepath.Join(dir, name), pkg); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", pkg, err, out)
-		}
-		if err := copyManifest(dir, name); err != nil {
-			return "", err
+	for _, name := range []string{"read", "read.json", "edit", "edit.json"} {
+		if err == nil {
+			err = os.Rename(filepath.Join(dir, "plugins", name), filepath.Join(dir, name))
 		}
 	}
-	return dir, nil
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, "plugins"))
+	}
+	return dir, err
 })
-
-// build builds a binary in the same way as the Makefile. If the environment variable TOOLHOST_BUILT names the directory of
-// a current build, it copies the binaries of bundled plugins from this directory instead.
-func build(path, pkg string) (output []byte, err error) {
-	if name, ok := strings.CutPrefix(pkg, "toolhost.dev/plugins/"); ok && os.Getenv("TOOLHOST_BUILT") != "" {
-		b, err := os.ReadFile(filepath.Join(os.Getenv("TOOLHOST_BUILT"), "plugins", name))
-		return nil, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o700))
-	}
-	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return c.CombinedOutput()
-}
-
-// copyManifest copies the manifest of a bundled plugin beside its binary, as the Makefile does. Other plugins have no
-// manifest.
-func copyManifest(dir, name string) error {
-	b, err := os.ReadFile(filepath.Join("..", "plugins", name, "toolhost-plugin.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return errors.Join(err, os.WriteFile(filepath.Join(dir, name+".json"), b, 0o600))
-}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

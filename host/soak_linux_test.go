@@ -21,6 +21,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/internal/testneed"
 )
 
 // soakTime is the duration of the test phase with kills. TOOLHOST_SOAK overrides it.
@@ -84,21 +85,16 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakBinaries builds the plugins and the sandbox launcher. With the launcher, plugins run in their sandboxes.
+// soakBinaries returns a directory with copies of the plugins. The sandbox launcher is beside it, so the plugins run in their
+// sandboxes.
 func soakBinaries(t *testing.T) string {
 	dir := t.TempDir()
-	for out, pkg := range map[string]string{
-		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox", "plugins/testplugin": "toolhost.dev/host/internal/testplugin",
-		"plugins/read": "toolhost.dev/plugins/read", "plugins/bash": "toolhost.dev/plugins/bash",
-	} {
-		if text, err := build(filepath.Join(dir, out), pkg); err != nil {
-			t.Fatalf("%s: %v\n%s", pkg, err, text)
-		}
+	err := testneed.Copy(dir, "toolhost-sandbox", "testplugin", "plugins/read", "plugins/read.json", "plugins/bash", "plugins/bash.json")
+	if err == nil {
+		err = os.Rename(filepath.Join(dir, "testplugin"), filepath.Join(dir, "plugins", "testplugin"))
 	}
-	for _, name := range []string{"read", "bash"} {
-		if err := copyManifest(filepath.Join(dir, "plugins"), name); err != nil {
-			t.Fatal(err)
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return filepath.Join(dir, "plugins")
 }

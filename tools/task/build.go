@@ -15,14 +15,19 @@ type program struct {
 	pkg, out string
 	// entry is the entry point of the program on Linux. An empty entry means the default entry point.
 	entry string
+	tags  string // build tags
+	vars  string // a variable that the linker sets, as NAME=VALUE
 }
 
 // compile builds programs. Like all commands of [run], it does not use cgo, so that the programs need no system
 // libraries and start sooner.
 func (t *task) compile(programs ...program) error {
 	for _, p := range programs {
-		err := t.run(nil, "go", "build", "-ldflags=-s -w"+onPlatform(p.entry), "-o", p.out, p.pkg)
-		if err != nil {
+		flags := "-ldflags=-s -w" + onPlatform(p.entry)
+		if p.vars != "" {
+			flags += " -X " + p.vars
+		}
+		if err := t.run(nil, "go", "build", "-tags="+p.tags, flags, "-o", p.out, p.pkg); err != nil {
 			return err
 		}
 	}
@@ -31,13 +36,13 @@ func (t *task) compile(programs ...program) error {
 
 func (t *task) build() error {
 	programs := []program{
-		{"./host/cmd/toolhost", "bin/toolhost", project.Entry},
-		{"./host/cmd/toolhost-sandbox", "bin/toolhost-sandbox", project.Entry},
-		{"./host/cmd/toolhost-shim", "bin/toolhost-shim", project.Entry},
-		{"./host/cmd/toolhost-coordinator", "bin/toolhost-coordinator", ""},
+		{pkg: "./host/cmd/toolhost", out: "bin/toolhost", entry: project.Entry},
+		{pkg: "./host/cmd/toolhost-sandbox", out: "bin/toolhost-sandbox", entry: project.Entry},
+		{pkg: "./host/cmd/toolhost-shim", out: "bin/toolhost-shim", entry: project.Entry},
+		{pkg: "./host/cmd/toolhost-coordinator", out: "bin/toolhost-coordinator"},
 	}
 	for _, name := range t.Plugins {
-		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
+		programs = append(programs, program{pkg: "./plugins/" + name, out: "bin/plugins/" + name})
 	}
 	// Copy the manifests before the binaries are built, because a running host reloads when a binary changes.
 	if err := t.copyManifests(); err != nil {
@@ -74,8 +79,8 @@ func (t *task) demo() error { return t.run(nil, "./demo.sh") }
 func (t *task) demoFleet() error { return t.run(nil, "./demo-fleet.sh") }
 
 func (t *task) bench() error {
-	if err := t.compile(program{"./bench", "bin/bench/bench", ""}, program{"./bench/internal/bareplugin", "bin/bench/bareplugin", ""},
-		program{"./bench/internal/barehost", "bin/bench/barehost", ""}, program{"./bench/internal/flood", "bin/bench/flood", ""}); err != nil {
+	if err := t.compile(program{pkg: "./bench", out: "bin/bench/bench"}, program{pkg: "./bench/internal/bareplugin", out: "bin/bench/bareplugin"},
+		program{pkg: "./bench/internal/barehost", out: "bin/bench/barehost"}, program{pkg: "./bench/internal/flood", out: "bin/bench/flood"}); err != nil {
 		return err
 	}
 	return t.run(nil, t.Path("bin/bench/bench"), strings.Fields(t.getenv("SUITE"))...)

@@ -106,11 +106,12 @@ func (t *task) link(path, target string) error {
 	return errors.Join(os.RemoveAll(at), os.Symlink(target, at))
 }
 
-// passed runs a check unless it has passed with the same sources and the same Go version. The user's cache has an empty
-// file for each check that passed. Outside of a git repository, the check always runs.
-func (t *task) passed(name string, check func(*task) error) error {
+// passed runs a check unless it has passed with the same files and the same Go version. The paths are those of the files and
+// directories that count; without any, all files count. The user's cache has an empty file for each check that passed. Outside
+// of a git repository, the check always runs.
+func (t *task) passed(name string, paths []string, check func(*task) error) error {
 	start := time.Now()
-	sources, err := t.sources()
+	sources, err := t.sources(paths...)
 	if err != nil {
 		return check(t)
 	}
@@ -134,9 +135,10 @@ func (t *task) passed(name string, check func(*task) error) error {
 	return errors.Join(os.WriteFile(stamp, nil, 0o644), removeUnused(filepath.Dir(stamp), time.Now())) //nolint:gosec // the build's output
 }
 
-// sources returns a hash of the Go version and of all files that git does not ignore.
-func (t *task) sources() (string, error) {
-	c := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+// sources returns a hash of the Go version and of the files below some paths that git does not ignore. Without paths, it covers
+// all of these files.
+func (t *task) sources(paths ...string) (string, error) {
+	c := exec.Command("git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, paths...)...) //nolint:gosec // a list of files
 	c.Dir = t.Root
 	list, err := c.Output()
 	if err != nil {

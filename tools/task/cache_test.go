@@ -98,7 +98,7 @@ func TestPassed(t *testing.T) {
 	runs := func() bool {
 		t.Helper()
 		ran := false
-		if err := r.passed("check-x", func(*task) error { ran = true; return result }); !errors.Is(err, result) {
+		if err := r.passed("check-x", nil, func(*task) error { ran = true; return result }); !errors.Is(err, result) {
 			t.Errorf("returned %v, not %v", err, result)
 		}
 		return ran

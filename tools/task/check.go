@@ -45,7 +45,7 @@ func (t *task) fixTidy() error { return t.each(t.all(), standalone, "go", "mod",
 // repository, and print the paths of that clone.
 func (t *task) checkVet() error {
 	env := []string{"GOFLAGS=" + strings.TrimSuffix(os.Getenv("GOFLAGS"), "-trimpath")}
-	if err := t.run(env, "go", slices.Concat([]string{"vet", "-tags=oracle"}, t.Packages())...); err != nil {
+	if err := t.run(env, "go", slices.Concat([]string{"vet", "-tags=oracle,docs"}, t.Packages())...); err != nil {
 		return err
 	}
 	return t.each(t.Outside, append(env, standalone...), "go", "vet", "./...")

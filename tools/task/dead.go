@@ -75,7 +75,7 @@ type function struct {
 // load reads the packages with their tests, and everything that they import. Both analyses of checkDead use the result
 // of one call, because reading takes longer than an analysis.
 func (c *code) load(patterns ...string) error {
-	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: c.root, Env: c.env, Tests: true, BuildFlags: []string{"-tags=oracle"}}, patterns...)
+	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: c.root, Env: c.env, Tests: true, BuildFlags: []string{"-tags=oracle,docs"}}, patterns...)
 	if err != nil {
 		return err
 	}

@@ -65,8 +65,8 @@ func requirementProblems(text string, exists func(name string) bool) (problems [
 // testExists reports whether a test exists. The name has the form "script/NAME" or "DIRECTORY.TestNAME".
 func (t *task) testExists(name string) bool {
 	if script, ok := strings.CutPrefix(name, "script/"); ok {
-		_, err := os.Stat(t.Path("host/cmd/toolhost/testdata/script/" + script + ".txtar"))
-		return err == nil
+		found, err := filepath.Glob(t.Path("host/cmd/toolhost/testdata/*/" + script + ".txtar"))
+		return err == nil && len(found) > 0
 	}
 	dir, function, ok := strings.Cut(name, ".")
 	if !ok {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,21 +26,28 @@ type suite struct {
 // again.
 const maxFlaky = 3
 
-// suites runs suites one after the other, and then prints which tests were flaky and which were slowest.
+// suites runs suites one after the other. Then the tests that failed run once more, each alone. At the end, suites prints which
+// tests were flaky, which failed, and which were slowest.
 func (t *task) suites(all ...suite) error {
 	var errs []error
 	var seen events
 	for _, s := range all {
 		fmt.Fprintf(t.out, "test %s\n", s.name)
-		log := t.Path("bin/test/" + s.name + ".json")
-		err := os.MkdirAll(filepath.Dir(log), 0o755) //nolint:gosec // the build's output
-		if err == nil {
-			err = t.suite(s, log)
+		of, err := t.suite(s)
+		seen = append(seen, of...)
+		if again, ok := of.again(); err != nil && ok {
+			err = nil
+			for _, e := range again {
+				s.packages = []string{e.Package}
+				of, repeated := t.suite(s, "-count=1", "-run", e.pattern())
+				seen = append(seen, of...)
+				err = errors.Join(err, repeated)
+			}
 		}
 		if err != nil {
 			err = fmt.Errorf("the tests %s failed: %w", s.name, err)
 		}
-		errs = append(errs, err, seen.add(log))
+		errs = append(errs, err)
 	}
 	flaky := seen.flaky()
 	seen.slowest(t.out)
@@ -56,23 +63,27 @@ func (t *task) suites(all ...suite) error {
 	return errors.Join(errs...)
 }
 
-// suite runs a suite. When all of its tests have ended, those that failed run once more, one after the other. A data race
-// is a defect in any case. The events of the tests are written to the file log.
-func (t *task) suite(s suite, log string) error {
+// suite runs a suite with additional flags, and returns how its tests ended.
+func (t *task) suite(s suite, flags ...string) (events, error) {
+	log := t.Path("bin/test/" + s.name + ".json")
+	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil { //nolint:gosec // the build's output
+		return nil, err
+	}
 	args := slices.Concat([]string{
-		"--format", "pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons", "text", "--hide-summary", "skipped",
-		"--rerun-fails=1", "--rerun-fails-abort-on-data-race", "--jsonfile-timing-events", log, "--packages", strings.Join(s.packages, " "),
-		"--", "-vet=off", "-count=1", "-timeout", "75m",
-	}, s.flags)
+		"--format", "pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons", "text", "--hide-summary", "skipped", "--jsonfile", log, "--",
+		"-vet=off", "-timeout", "40m",
+	}, s.flags, flags, s.packages)
 	c := t.command(s.dir, s.env, t.tool("gotestsum"), args...)
 	c.Stderr = t.out
-	return c.Run()
+	err := c.Run()
+	of, readErr := readEvents(log)
+	return of, errors.Join(err, readErr)
 }
 
 // event is a line of the output of "go test -json".
 type event struct {
-	Action, Package, Test string
-	Elapsed               float64 // in seconds
+	Action, Package, Test, Output string
+	Elapsed                       float64 // in seconds
 }
 
 // name returns the name of the test with its package.
@@ -80,27 +91,62 @@ func (e event) name() string {
 	return strings.TrimSuffix(strings.TrimPrefix(e.Package, "toolhost.dev/")+"."+e.Test, ".")
 }
 
-// events are the ends of all tests and packages.
+// pattern returns the pattern with which "go test -run" runs only this test.
+func (e event) pattern() string {
+	var parts []string
+	for part := range strings.SplitSeq(e.Test, "/") {
+		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	return strings.Join(parts, "/")
+}
+
+// events are the ends of tests and packages.
 type events []event
 
-// add reads the events of a suite. A suite that could not begin has none.
-func (all *events) add(log string) error {
+// raced is a part of what a test prints in which the race detector found a race.
+const raced = "race detected during execution of test"
+
+// readEvents reads the events of a suite. A suite that could not begin has none.
+func readEvents(log string) (events, error) {
 	f, err := os.Open(log)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	var all events
+	for in := json.NewDecoder(f); ; {
 		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("%s: %w", log, err)
+		if err := in.Decode(&e); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", log, err)
 		}
-		*all = append(*all, e)
+		if e.Action != "output" || strings.Contains(e.Output, raced) {
+			all = append(all, e)
+		}
 	}
-	return nil
+}
+
+// maxAgain is the number of failed tests that run again. If more fail, it is not by chance.
+const maxAgain = 10
+
+// again returns the tests that are to run again. If it returns false, the suite failed in any case: a data race was found, too
+// many tests failed, or a package failed for another reason than its tests.
+func (all events) again() ([]event, bool) {
+	var failed []event
+	for _, e := range all {
+		switch {
+		case strings.Contains(e.Output, raced):
+			return nil, false
+		case e.Action == "fail" && !slices.ContainsFunc(all, e.failedIn):
+			failed = append(failed, e)
+		}
+	}
+	hasNoTest := slices.ContainsFunc(failed, func(e event) bool { return e.Test == "" })
+	return failed, len(failed) > 0 && len(failed) <= maxAgain && !hasNoTest
 }
 
 // flaky returns the tests that failed and then passed.

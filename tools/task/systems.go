@@ -29,7 +29,7 @@ func (t *task) checkSystems() error {
 	for _, env := range systems {
 		loaded, err := packages.Load(&packages.Config{
 			Mode: packages.LoadAllSyntax, Dir: t.Root, Env: append(append(os.Environ(), env...), "CGO_ENABLED=0"), Tests: true,
-			BuildFlags: []string{"-tags=oracle"},
+			BuildFlags: []string{"-tags=oracle,docs"},
 			ParseFile: func(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 				return parseTypes(fset, name, src, slices.ContainsFunc(elsewhere, func(dir string) bool { return strings.HasPrefix(name, dir+"/") }))
 			},

@@ -5,14 +5,20 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// first lists the packages whose tests take longest, the slowest first. These tests start before all other tests.
-// Otherwise, the run could wait at the end for one of them while the other cores are idle.
+// uninstrumented lists the packages whose tests start programs. The race detector would see nothing of these programs, and it
+// would make the tests slower.
+var uninstrumented = []string{"toolhost.dev/host/cmd/"}
+
+// first lists the packages with the race detector whose tests take longest, the slowest first. These tests start before all
+// others. Otherwise, the run could wait at the end for one of them while the other cores are idle.
 var first = []string{
-	"host/cmd/toolhost", "plugins/bash/bash", "host", "plugins/grep/finder", "sdk/tooltest/conformance", "sdk/toolrpc", "host/internal/branch", "plugins/read/files", "plugins/edit/editor",
+	"toolhost.dev/plugins/bash/bash", "toolhost.dev/host", "toolhost.dev/plugins/grep/finder", "toolhost.dev/sdk/tooltest/conformance", "toolhost.dev/sdk/toolrpc", "toolhost.dev/host/internal/branch", "toolhost.dev/plugins/read/files", "toolhost.dev/plugins/edit/editor",
 }
 
 // test runs the tests. The Makefile runs the checks before: a check beside the tests would make both slower than one after
@@ -29,10 +35,10 @@ func (t *task) unit() error {
 			return err
 		}
 	}
-	if err := t.build(); err != nil {
+	env, err := t.testEnv()
+	if err != nil {
 		return err
 	}
-	env := []string{"TOOLHOST_BUILT=" + t.Path("bin")}
 	if _, err := exec.LookPath("npm"); err != nil {
 		return errors.Join(t.modules(nil, env),
 			t.leftOut("the comparison with ripgrep and the MCP clients and conformance suite, because there is no npm to install them with.", "install npm"))
@@ -40,11 +46,32 @@ func (t *task) unit() error {
 	if err := t.peers(); err != nil {
 		return err
 	}
-	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_PEERS="+t.Path("bench/peers"), "TOOLHOST_RG="+t.ripgrep()))
+	peers, err := filepath.EvalSymlinks(t.Path("bench/peers/node_modules"))
+	if err != nil {
+		return err
+	}
+	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_PEERS="+filepath.Dir(peers), "TOOLHOST_RG="+t.ripgrep()))
 }
 
-// modules runs the tests of all modules: first those of the tools and those that only compute, and then all others with
-// a single go command. Thus each package is compiled once, and a long test does not delay other packages.
+// testEnv builds the programs that tests start. It returns the environment of tests. Go keeps the result of a test as long as
+// the variables and the files are the same that the test read. Therefore, the names of programs contain hashes.
+func (t *task) testEnv() ([]string, error) {
+	programs, err := t.buildTestPrograms()
+	if err != nil {
+		return nil, err
+	}
+	env := []string{"TOOLHOST_TEST_PROGRAMS=" + programs}
+	if sources, err := t.sources(); err == nil {
+		env = append(env, "TOOLHOST_SOURCES="+sources)
+	}
+	if debian, err := filepath.EvalSymlinks(t.Path(debianDir)); err == nil {
+		env = append(env, "TOOLHOST_DEBIAN="+debian)
+	}
+	return env, nil
+}
+
+// modules runs the tests of all modules: those of the tools, those that only compute, those that start programs, and then all
+// others with the race detector. Each suite is a single go command, which compiles each package once.
 func (t *task) modules(flags, env []string) error {
 	if err := t.tools(); err != nil {
 		return err
@@ -53,19 +80,43 @@ func (t *task) modules(flags, env []string) error {
 	if err != nil {
 		return err
 	}
-	var packages []string
-	for _, dir := range first {
-		if slices.ContainsFunc(t.Modules, func(m string) bool { return dir == m || strings.HasPrefix(dir, m+"/") }) {
-			packages = append(packages, "./"+dir)
-		}
+	plain, race, err := t.testPackages()
+	if err != nil {
+		return err
 	}
 	// By default, each program with the race detector waits a second before it exits.
-	race := append(slices.Clone(env), "GORACE=atexit_sleep_ms=10", "CGO_ENABLED=1")
-	return t.suites(
+	instrumented := append(slices.Clone(env), "GORACE=atexit_sleep_ms=10", "CGO_ENABLED=1")
+	err = t.suites(
 		suite{name: "tools", dir: "tools", env: slices.Concat(standalone, env), packages: []string{"./..."}},
 		suite{name: "oracles", dir: ".", env: env, flags: slices.Concat(flags, []string{"-run", "^TestOracle"}), packages: oracles},
-		suite{name: "all", dir: ".", env: race, flags: slices.Concat(flags, []string{"-race"}), packages: append(packages, t.Packages()...)},
+		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle", "-parallel", strconv.Itoa(2 * runtime.GOMAXPROCS(0))}), packages: plain},
+		suite{name: "race", dir: ".", env: instrumented, flags: slices.Concat(flags, []string{"-race"}), packages: race},
 	)
+	return errors.Join(err, t.passed("test-docs", docsSources, func(*task) error { return t.suites(docsSuite(env)) }))
+}
+
+// docsSources lists the documents and kits, and the tests of what they promise.
+var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "host/cmd/toolhost/testdata/docs", "host/cmd/toolhost/*_docs*_test.go"}
+
+// testPackages returns the packages with tests: those that run without the race detector, and those that run with it.
+func (t *task) testPackages() (plain, race []string, err error) {
+	c := t.command(".", nil, "go", append([]string{"list", "-tags=oracle", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"}, t.Packages()...)...)
+	c.Stdout = nil
+	out, err := c.Output()
+	if err != nil {
+		return nil, nil, err
+	}
+	found := strings.Fields(string(out))
+	for _, p := range append(slices.Clone(first), found...) {
+		switch {
+		case !slices.Contains(found, p):
+		case slices.ContainsFunc(uninstrumented, func(prefix string) bool { return strings.HasPrefix(p, prefix) }):
+			plain = append(plain, p)
+		case !slices.Contains(race, p):
+			race = append(race, p)
+		}
+	}
+	return plain, race, nil
 }
 
 // oraclePackages returns the packages with oracle tests. These tests run without the race detector: they only compute, so
@@ -83,6 +134,23 @@ func (t *task) oraclePackages() ([]string, error) {
 	}
 	slices.Sort(packages)
 	return slices.Compact(packages), nil
+}
+
+// testDocs runs the tests of the guides, of the kits for authors of plugins, and of what authors ship. They build many programs,
+// so "make test" runs them only if one of these has changed since they passed.
+func (t *task) testDocs() error {
+	if err := errors.Join(t.peersDebian(), t.peers(), t.tools()); err != nil {
+		return err
+	}
+	env, err := t.testEnv()
+	if err != nil {
+		return err
+	}
+	return t.suites(docsSuite(env))
+}
+
+func docsSuite(env []string) suite {
+	return suite{name: "docs", dir: ".", env: env, flags: []string{"-tags=oracle,docs", "-run", "^(TestDocumentScripts|TestGuide|TestNewPluginsShip)"}, packages: []string{"./host/cmd/toolhost"}}
 }
 
 func (t *task) conformance() error {

@@ -12,8 +12,7 @@ import (
 // mounts the suite's server, logs in if the server asks for it, and uses what the server offers.
 func TestConformanceOfClients(t *testing.T) {
 	t.Parallel()
-	client := filepath.Join(t.TempDir(), "testclient")
-	must(t, buildBinary(client, "toolhost.dev/host/cmd/toolhost/internal/testclient"))
+	client := filepath.Join(bin, "testclient")
 	for era, scenarios := range map[string]int{"2025-11-25": 19, "2026-07-28": 33} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func TestFleetControls(t *testing.T) {
 		t.Skip("make soak-fleet runs it")
 	}
 	if os.Getenv("TOOLHOST_FLEET_INSIDE") == "" {
-		program := controlProgram(t)
+		program := controlProgram()
 		for _, c := range fleetControls {
 			if chosen != "1" && chosen != c.guard {
 				continue

@@ -317,7 +317,7 @@ func TestFleetCoordinatorReplace(t *testing.T) {
 // stopped already, so the group has no majority. When the replacement is given up, the old coordinator must start again.
 func TestFleetCoordinatorReplaceGivenUp(t *testing.T) {
 	t.Parallel()
-	c := newCouncilTest(t, controlProgram(t), "a", "b", "c", "d")
+	c := newCouncilTest(t, controlProgram(), "a", "b", "c", "d")
 	c.clients()
 	c.goesOn()
 	c.change("b", "add", "b", "c")
@@ -372,7 +372,7 @@ var councilSteps = []councilStep{
 // can be completed or given up. No call may be lost or run twice.
 func TestFleetCoordinatorSteps(t *testing.T) {
 	t.Parallel()
-	c := newCouncilTest(t, controlProgram(t), "a", "b", "c", "d")
+	c := newCouncilTest(t, controlProgram(), "a", "b", "c", "d")
 	c.clients()
 	c.goesOn()
 	for _, s := range councilSteps {

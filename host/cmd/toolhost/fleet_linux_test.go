@@ -684,7 +684,7 @@ func TestFleetLeaseEnd(t *testing.T) {
 	t.Run("control", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(t, "")
-		f.program, f.env = controlProgram(t), []string{"TOOLHOST_FLEET_WITHOUT=kill"}
+		f.program, f.env = controlProgram(), []string{"TOOLHOST_FLEET_WITHOUT=kill"}
 		f.start("one")
 		f.start("two")
 		if after, _ := f.stopOwner(); after <= 0 {
@@ -730,21 +730,8 @@ func (f *testFleet) stopOwner() (after time.Duration, res *fleetResult) {
 	return time.Duration(last - taken), res
 }
 
-// controlProgram builds a host with failpoints, in which guards can be switched off.
-func controlProgram(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(bin, "toolhost-control")
-	controlBuilt.Do(func() {
-		c := exec.Command("go", "build", "-trimpath", "-tags=failpoints", "-ldflags=-s -w -X toolhost.dev/host/fleet.controls=yes", "-o", out, "toolhost.dev/host/cmd/toolhost")
-		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if b, err := c.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, b)
-		}
-	})
-	return out
-}
-
-var controlBuilt sync.Once
+// controlProgram returns the path of a host with failpoints, in which guards can be switched off.
+func controlProgram() string { return filepath.Join(bin, "toolhost-control") }
 
 // TestFleetTrust checks who can join a fleet and call its nodes, and that principals are kept apart.
 func TestFleetTrust(t *testing.T) {

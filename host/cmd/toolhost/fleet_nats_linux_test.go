@@ -130,7 +130,7 @@ func (f *testFleet) runUnready(t *testing.T, name string) *fleetNode {
 // TestFleetOldNATS checks that a node refuses a NATS server that is too old, and uses one with the oldest supported version.
 func TestFleetOldNATS(t *testing.T) {
 	t.Parallel()
-	address := natsServer(t, natsProgram(t))
+	address := natsServer(t, natsProgram())
 	at := func(version string) *testFleet {
 		return natsFleet(t, "nats://"+otherVersion(t, address, version), "")
 	}
@@ -141,21 +141,14 @@ func TestFleetOldNATS(t *testing.T) {
 	at("2.12.0").start("one").want("s", "true")
 }
 
-// natsProgram builds the NATS server.
-func natsProgram(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "nats-server")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
-}
+// natsProgram returns the path of the NATS server.
+func natsProgram() string { return filepath.Join(bin, "nats-server") }
 
 // TestFleetExternalNATS checks two fleets in different accounts of one NATS server, which requires TLS with client
 // certificates. After a restart of the server, the fleets must work again.
 func TestFleetExternalNATS(t *testing.T) {
 	t.Parallel()
-	program, dir := natsProgram(t), t.TempDir()
+	program, dir := natsProgram(), t.TempDir()
 	cert, key := natsPEM(t, dir)
 	address, config := freePort(t), filepath.Join(dir, "nats.conf")
 	must(t, os.WriteFile(config, fmt.Appendf(nil, `

@@ -137,7 +137,7 @@ func newStepFleet(t *testing.T, without string) *testFleet {
 	must(t, os.WriteFile(f.config, []byte(text), 0o644))
 	with := filepath.Join(f.dir, "etc", "with.hcl")
 	must(t, os.WriteFile(with, []byte(strings.Replace(text, "fleet {\n", "fleet {\n  labels = { has = \"repo\" }\n", 1)), 0o644))
-	f.program = controlProgram(t)
+	f.program = controlProgram()
 	f.env = []string{"TOOLHOST_FLEET_KILL=" + filepath.Join(f.dir, "kill"), "TOOLHOST_FLEET_WITHOUT=" + without}
 	f.start("gate")
 	for _, name := range []string{"a", "b"} {

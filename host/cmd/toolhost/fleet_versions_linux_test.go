@@ -53,7 +53,7 @@ func TestFleetVersions(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "", "old")
 	old := f.nodes["old"]
-	later := f.startNode(&fleetNode{fleet: f, name: "later", state: filepath.Join(f.dir, "later", "state"), listen: fleetPort(t), program: controlProgram(t), env: []string{`TOOLHOST_FLEET_LATER="added"`}})
+	later := f.startNode(&fleetNode{fleet: f, name: "later", state: filepath.Join(f.dir, "later", "state"), listen: fleetPort(t), program: controlProgram(), env: []string{`TOOLHOST_FLEET_LATER="added"`}})
 	old.want("s", "true")
 	if owner, _ := f.owner("s"); owner != later {
 		old.do("fleet", "move", "s", "--to", "later")

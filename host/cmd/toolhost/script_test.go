@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"golang.org/x/sync/errgroup"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // bin is the directory of the tested binaries: toolhost, its bundled plugins and the host's test plugin. The binaries
@@ -50,64 +50,29 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// build copies the programs to dir, where all users can start them.
 func build(dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "plain"), 0o755); err != nil {
+	programs, err := testneed.Programs()
+	if err != nil {
 		return err
 	}
-	binaries := map[string]string{
-		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
-		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox", "toolhost-coordinator": "toolhost.dev/host/cmd/toolhost-coordinator",
-		"testplugin": "toolhost.dev/host/internal/testplugin", "everything": "github.com/modelcontextprotocol/go-sdk/conformance/everything-server",
-		"testserver": "toolhost.dev/host/internal/testserver", "broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
-	}
-	if err := copyManifests(filepath.Join(dir, "plugins"), binaries); err != nil {
-		return err
-	}
-	if runtime.GOOS == "linux" {
-		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
-	}
-	var all errgroup.Group
-	all.SetLimit(runtime.GOMAXPROCS(0))
-	for out, pkg := range binaries {
-		all.Go(func() error { return buildBinary(filepath.Join(dir, out), pkg) })
-	}
-	if err := all.Wait(); err != nil {
-		return err
-	}
-	if err := installTrusting(dir); err != nil {
-		return err
-	}
-	if err := learn(dir); err != nil {
-		return err
-	}
-	return buildExample(dir, "legacy")
-}
-
-// buildBinary builds a program with the flags of the Makefile. If TOOLHOST_BUILT is the directory of a current build, it
-// takes the program from there.
-func buildBinary(out, pkg string) error {
-	if built := os.Getenv("TOOLHOST_BUILT"); built != "" && filepath.Base(filepath.Dir(out)) != "plain" {
-		from := filepath.Join(built, filepath.Base(out))
-		if strings.HasPrefix(pkg, "toolhost.dev/plugins/") {
-			from = filepath.Join(built, "plugins", filepath.Base(out))
+	var names []string
+	err = filepath.WalkDir(programs, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			names = append(names, strings.TrimPrefix(path, programs+"/"))
 		}
-		if b, err := os.ReadFile(from); err == nil {
-			return os.WriteFile(out, b, 0o755)
-		}
+		return err
+	})
+	if err == nil {
+		err = testneed.Copy(dir, names...)
 	}
-	flags := "-ldflags=-s -w"
-	switch filepath.Base(pkg) {
-	case "toolhost", "toolhost-sandbox", "toolhost-shim":
-		if runtime.GOOS == "linux" && filepath.Base(filepath.Dir(out)) != "plain" {
-			flags += " -E main.entry"
-		}
+	if err == nil {
+		err = installTrusting(dir)
 	}
-	c := exec.Command("go", "build", "-trimpath", flags, "-o", out, pkg)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", pkg, err, b)
+	if err == nil {
+		err = learn(dir)
 	}
-	return nil
+	return err
 }
 
 // installTrusting installs a wrapper that most scripts run as toolhost. The wrapper trusts the project files of the
@@ -123,45 +88,15 @@ func installTrusting(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "trusting", "toolhost"), script, 0o755)
 }
 
-// copyManifests copies the manifests of the bundled plugins to dir. It adds the names of these plugins to the map
-// "binaries".
-func copyManifests(dir string, binaries map[string]string) error {
-	manifests, err := filepath.Glob("../../../plugins/*/toolhost-plugin.json")
-	if err != nil || len(manifests) == 0 {
-		return errors.Join(err, fmt.Errorf("%d manifests of plugins in ../../../plugins", len(manifests)))
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, path := range manifests {
-		name := filepath.Base(filepath.Dir(path))
-		binaries["plugins/"+name] = "toolhost.dev/plugins/" + name
-		b, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name+".json"), b, 0o644)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// buildExample builds one of the examples, which are separate modules.
-func buildExample(dir, name string) error {
-	c := exec.Command("go", "build", "-o", filepath.Join(dir, name), ".")
-	c.Dir = filepath.Join("..", "..", "..", "examples", name)
-	c.Env = append(os.Environ(), "GOWORK=off")
-	if b, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("examples/%s: %w\n%s", name, err, b)
-	}
-	return nil
-}
-
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	testscript.Run(t, scriptParams(t, "testdata/script"))
+}
+
+// scriptParams returns how the scripts of a directory run.
+func scriptParams(t *testing.T, dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -236,13 +171,13 @@ func TestScripts(t *testing.T) {
 			"mkbig":    makeBig,
 			"xattr":    attribute,
 		},
-	})
+	}
 }
 
 // sourceEnv returns the environment variables for scripts that build plugins: the path of the source code, the caches of
 // Go and the path of gRPC for Python.
 var sourceEnv = sync.OnceValue(func() map[string]string {
-	root, err := filepath.Abs("../../..")
+	root, err := testneed.Root()
 	if err != nil {
 		panic(err)
 	}
@@ -254,7 +189,11 @@ var sourceEnv = sync.OnceValue(func() map[string]string {
 	}
 	env["GOPROXY"] = "off" // generated modules must be buildable without network access
 	// The path of the packages is that of the user's cache, because sandboxes get access to it.
-	if debian, err := filepath.EvalSymlinks(filepath.Join(root, "bench/peers/debian")); err == nil {
+	debian := os.Getenv("TOOLHOST_DEBIAN")
+	if debian == "" {
+		debian, err = filepath.EvalSymlinks(filepath.Join(root, "bench/peers/debian"))
+	}
+	if err == nil {
 		env["DEBIAN"] = debian
 		if libs, _ := filepath.Glob(filepath.Join(debian, "usr/lib/*-linux-gnu")); len(libs) > 0 {
 			env["DEBIAN_LIBS"] = libs[0]

@@ -1,3 +1,5 @@
+//go:build docs && linux
+
 package main
 
 import (

@@ -86,7 +86,11 @@ func Installed() string {
 // skipped.
 func debian(t testing.TB, name string) string {
 	t.Helper()
-	path := filepath.Join(Installed(), "debian/bin", name)
+	dir := os.Getenv("TOOLHOST_DEBIAN")
+	if dir == "" {
+		dir = filepath.Join(Installed(), "debian")
+	}
+	path := filepath.Join(dir, "bin", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("%s is missing, and the test compares with it: run `make peers-debian` on Debian 12", name)
 	}

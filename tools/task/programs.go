@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"toolhost.dev/tools/project"
+)
+
+// testPrograms builds the programs that tests start, unless they have been built from the same sources, and prints their
+// directory.
+func (t *task) testPrograms() error {
+	dir, err := t.buildTestPrograms()
+	if err == nil {
+		fmt.Fprintln(t.out, dir)
+	}
+	return err
+}
+
+// buildTestPrograms builds the programs that tests start. It returns their directory in the user's cache, whose name contains
+// a hash of their sources. Thus Go runs tests again that use these programs if a source has changed, and only then.
+func (t *task) buildTestPrograms() (string, error) {
+	sources, err := t.programSources()
+	if err != nil {
+		return "", err
+	}
+	entry, err := t.cacheEntry("programs", sources...)
+	if err != nil {
+		return "", err
+	}
+	return entry, t.once(entry, func(dir string) error {
+		var errs []error
+		for _, p := range t.programs() {
+			p.out = filepath.Join(dir, p.out)
+			errs = append(errs, t.compile(p))
+		}
+		for _, name := range t.Plugins {
+			b, err := os.ReadFile(t.Path("plugins/" + name + "/" + project.Manifest))
+			errs = append(errs, err, os.WriteFile(filepath.Join(dir, "plugins", name+".json"), b, 0o644)) //nolint:gosec // the build's output
+		}
+		return errors.Join(append(errs, t.command("examples/legacy", standalone, "go", "build", "-o", filepath.Join(dir, "legacy"), ".").Run())...)
+	})
+}
+
+// programs lists the programs that tests start.
+func (t *task) programs() []program {
+	list := []program{
+		{pkg: "./host/cmd/toolhost", out: "toolhost", entry: project.Entry},
+		{pkg: "./host/cmd/toolhost-sandbox", out: "toolhost-sandbox", entry: project.Entry},
+		{pkg: "./host/cmd/toolhost-shim", out: "toolhost-shim", entry: project.Entry},
+		{pkg: "./host/cmd/toolhost-shim", out: "plain/toolhost-shim"},
+		{pkg: "./host/cmd/toolhost-coordinator", out: "toolhost-coordinator"},
+		{pkg: "./host/internal/testplugin", out: "testplugin"},
+		{pkg: "./host/internal/testserver", out: "testserver"},
+		{pkg: "./host/cmd/toolhost/internal/testclient", out: "testclient"},
+		{pkg: "./sdk/tooltest/conformance/internal/broken", out: "broken"},
+		{pkg: "github.com/modelcontextprotocol/go-sdk/conformance/everything-server", out: "everything"},
+		{pkg: "github.com/nats-io/nats-server/v2", out: "nats-server"},
+		{pkg: "./host/cmd/toolhost", out: "toolhost-control", tags: "failpoints", vars: "toolhost.dev/host/fleet.controls=yes"},
+	}
+	if runtime.GOOS == "linux" {
+		list = append(list, program{pkg: "./host/internal/testescape", out: "testescape"})
+	}
+	for _, name := range t.Plugins {
+		list = append(list, program{pkg: "./plugins/" + name, out: "plugins/" + name})
+	}
+	return list
+}
+
+// programSources returns the files from which the programs are built, relative to the root.
+func (t *task) programSources() ([]string, error) {
+	files, err := t.files(append([]string{"go.work", "go.work.sum", "examples/legacy"}, t.Modules...)...)
+	return slices.DeleteFunc(files, isTestFile), err
+}
+
+// files returns the regular files below some paths that git does not ignore. All paths are relative to the root.
+func (t *task) files(paths ...string) ([]string, error) {
+	list, err := exec.Command("git", append([]string{"-C", t.Root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"}, paths...)...).Output() //nolint:gosec // a list of files
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w; tests need a clone of the repository", err)
+	}
+	var files []string
+	for path := range bytes.SplitSeq(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
+		info, err := os.Lstat(t.Path(string(path)))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, string(path))
+	}
+	return files, nil
+}
+
+// isTestFile reports whether no program is built from a file, because only tests use it.
+func isTestFile(path string) bool {
+	return strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".md") || strings.Contains(path, "/testdata/")
+}
