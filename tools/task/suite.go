@@ -177,12 +177,13 @@ func (e event) failedIn(o event) bool {
 }
 
 // slowest prints the tests and packages that took longest. It omits subtests, because their time is part of that of their
-// parents, except the scripts of TestScripts.
+// parents. Scripts run after their parents, so their time is their own.
 func (all events) slowest(w io.Writer) {
 	for _, kind := range []string{"packages", "tests"} {
 		var of []event
 		for _, e := range all {
-			isTest := e.Test != "" && e.Test != "TestScripts" && (!strings.Contains(e.Test, "/") || strings.HasPrefix(e.Test, "TestScripts/"))
+			parent, _, isPart := strings.Cut(e.Test, "/")
+			isTest := e.Test != "" && (!isPart || strings.HasSuffix(parent, "Scripts"))
 			if (e.Action == "pass" || e.Action == "fail") && (kind == "tests" && isTest || kind == "packages" && e.Test == "") {
 				of = append(of, e)
 			}

@@ -92,11 +92,11 @@ func (t *task) modules(flags, env []string) error {
 		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle", "-parallel", strconv.Itoa(2 * runtime.GOMAXPROCS(0))}), packages: plain},
 		suite{name: "race", dir: ".", env: instrumented, flags: slices.Concat(flags, []string{"-race"}), packages: race},
 	)
-	return errors.Join(err, t.passed("test-docs", docsSources, func(*task) error { return t.suites(docsSuite(env)) }))
+	return errors.Join(err, t.passed("test-docs", docsSources, func(*task) error { return t.suites(docsSuites(env)...) }))
 }
 
 // docsSources lists the documents and kits, and the tests of what they promise.
-var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "host/cmd/toolhost/testdata/docs", "host/cmd/toolhost/*_docs*_test.go"}
+var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/cmd/toolhost/testdata/docs", "host/cmd/toolhost/*_docs*_test.go"}
 
 // testPackages returns the packages with tests: those that run without the race detector, and those that run with it.
 func (t *task) testPackages() (plain, race []string, err error) {
@@ -146,11 +146,17 @@ func (t *task) testDocs() error {
 	if err != nil {
 		return err
 	}
-	return t.suites(docsSuite(env))
+	return t.suites(docsSuites(env)...)
 }
 
-func docsSuite(env []string) suite {
-	return suite{name: "docs", dir: ".", env: env, flags: []string{"-tags=oracle,docs", "-run", "^(TestDocumentScripts|TestGuide|TestNewPluginsShip)"}, packages: []string{"./host/cmd/toolhost"}}
+// docsSuites returns the tests of documents, kits and what authors ship.
+func docsSuites(env []string) []suite {
+	tools := []string{"-tags=docs", "-run", "^(TestProxy|TestNewBundledPlugin)$"}
+	programs := []string{"-tags=oracle,docs", "-run", "^(TestDocumentScripts|TestGuide|TestNewPluginsShip)"}
+	return []suite{
+		{name: "shipping", dir: "tools", env: slices.Concat(standalone, env), flags: tools, packages: []string{"./dist", "./task"}},
+		{name: "docs", dir: ".", env: env, flags: programs, packages: []string{"./host/cmd/toolhost"}},
+	}
 }
 
 func (t *task) conformance() error {

@@ -64,7 +64,7 @@ func newGuide(t *testing.T) *guide {
 	for _, dir := range []string{g.dir, g.programs, filepath.Join(g.programs, "plugins"), filepath.Join(root, "home"), filepath.Join(root, "tmp")} {
 		must(t, os.Mkdir(dir, 0o755))
 	}
-	for _, pattern := range []string{"toolhost*", "plugins/*"} {
+	for _, pattern := range []string{"toolhost*", "testtrust", "plugins/*"} {
 		paths, err := filepath.Glob(filepath.Join(bin, pattern))
 		must(t, err)
 		for _, path := range paths {

@@ -10,7 +10,7 @@ for arg in "$@"; do
 	value-*) next=; flags="$flags '$arg'" ;;
 	esac
 done
-# A review starts the program twice, so it is repeated only after a file of the workspace changed.
+# A review starts another program, so it is repeated only after a file of the workspace changed.
 stamp=
 if [ -z "$flags$TOOLHOST_CONFIG" ] && [ -n "$XDG_STATE_HOME" ]; then
 	stamp=$XDG_STATE_HOME/reviewed$PWD/stamp
@@ -21,8 +21,8 @@ if [ -z "$flags$TOOLHOST_CONFIG" ] && [ -n "$XDG_STATE_HOME" ]; then
 	: >"$stamp.$$"
 fi
 if [ -e toolhost.hcl ] || [ -e toolhost.hcl.json ] || [ -n "$flags$TOOLHOST_CONFIG" ]; then
-	digest=$(eval "$host $flags trust --json" </dev/null 2>/dev/null | sed -n 's/.*"digest":"\([^"]*\)","status":"\(untrusted\|operator\)".*/\1/p')
-	if [ -n "$digest" ] && ! eval "$host $flags trust --accept $digest" >/dev/null 2>&1 </dev/null; then
+	digest=$(eval "${host%/*}/testtrust $flags" </dev/null 2>/dev/null)
+	if [ -n "$digest" ]; then
 		stamp=
 		set -- --trust "$digest" "$@" # nothing can be kept here
 	fi
