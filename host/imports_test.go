@@ -218,7 +218,7 @@ func TestImportRules(t *testing.T) {
 			for _, i := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 				// Some tests forge messages of nodes and coordinators. They import the packages for keys and for the
 				// protocol, which other code must not import.
-				forTests := (i == internal+"testneed" || i == internal+"identity" || under(i, "github.com/nats-io/nats.go")) && !slices.Contains(p.Imports, i)
+				forTests := (i == internal+"testneed" || i == internal+"testprogram" || i == internal+"identity" || under(i, "github.com/nats-io/nats.go")) && !slices.Contains(p.Imports, i)
 				if !forTests && !r.allows(p.ImportPath, i) {
 					t.Errorf("%s imports %s, but %s", p.ImportPath, i, r.why)
 				}

@@ -112,12 +112,18 @@ type grpcPlugin struct {
 }
 
 func (p *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	serves := &server{impl: p.impl}
+	Register(s, p.impl)
+	return nil
+}
+
+// Register adds the services of a plugin to a gRPC server. Only programs that do not use go-plugin call it. Their host
+// connects with [DialOptions] and [NewClient].
+func Register(s grpc.ServiceRegistrar, impl tool.Plugin) {
+	serves := &server{impl: impl}
 	toolpb.RegisterPluginServiceServer(s, serves)
-	if r, ok := p.impl.(tool.Relay); ok {
+	if r, ok := impl.(tool.Relay); ok {
 		toolpb.RegisterRelayServiceServer(s, &relayServer{server: serves, impl: r})
 	}
-	return nil
 }
 
 func (p *grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {

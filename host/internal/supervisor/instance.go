@@ -65,7 +65,7 @@ func (in *instance) stop(grace time.Duration) {
 		// When the lifeline closes, the plugin cancels its calls and cleans up. The wait function of go-plugin is not
 		// used, because it polls.
 		if in.proc.pid() != 0 {
-			_ = in.proc.lifeline.Close()
+			in.proc.release()
 			if in.client != nil && in.client.NegotiatedVersion() == toolrpc.LegacyVersion {
 				in.client.Kill() // the legacy protocol has no lifeline
 			}
@@ -101,7 +101,7 @@ func (p *Plugin) launch() (*instance, error) {
 	if err != nil {
 		return in, in.explain(ctx, err, timeout)
 	}
-	if in.rpc, err = toolrpc.Dispense(proto, p.super.opts.HostVersion); err != nil {
+	if err := in.dispense(proto, p.super.opts.HostVersion); err != nil {
 		return in, err
 	}
 	if in.desc, err = in.rpc.Describe(ctx); err != nil {
@@ -140,6 +140,14 @@ func (p *Plugin) launch() (*instance, error) {
 		go p.listen(in, relay)
 	}
 	return in, nil
+}
+
+// The method "dispense" sets the connection to the plugin. A program of Options.Programs is already connected.
+func (in *instance) dispense(proto plugin.ClientProtocol, hostVersion string) (err error) {
+	if in.rpc == nil {
+		in.rpc, err = toolrpc.Dispense(proto, hostVersion)
+	}
+	return err
 }
 
 // Notice is a notification of a plugin, or the notice that a process of the plugin started.
@@ -246,6 +254,11 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		in.proc.confine = func() (*Confined, error) {
 			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, StateDir: p.spec.StateDir, Owner: p.spec.Owner, SocketDir: in.proc.socketDir})
 		}
+	}
+	if programs := p.super.opts.Programs; programs != nil {
+		var err error
+		in.rpc, err = in.proc.startIn(ctx, programs, &p.spec)
+		return in, nil, err
 	}
 	dir, err := p.super.RuntimeDir()
 	if err != nil {

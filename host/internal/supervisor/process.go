@@ -38,6 +38,7 @@ type process struct {
 	started      chan struct{} // closed after Start, or when Start can no longer run; then cmd is immutable
 	closeStarted func()
 	cmd          *exec.Cmd
+	program      Program  // nil for a process of the operating system; see Options.Programs
 	lifeline     *os.File // closed when the host no longer needs the process
 	handshake    *io.PipeReader
 	lastWords    *tail // last lines of stderr, and of stdout before the handshake
@@ -250,7 +251,9 @@ func (p *process) Wait(context.Context) error {
 // Kill implements the runner of go-plugin. It kills the process and its process group.
 func (p *process) Kill(context.Context) error {
 	p.kill.Do(func() {
-		if pid := p.pid(); pid != 0 {
+		if pid := p.pid(); p.program != nil {
+			p.program.Kill()
+		} else if pid != 0 {
 			killGroup(pid)
 			_ = p.cmd.Process.Kill()
 		}
@@ -276,7 +279,10 @@ func (p *process) ID() string { return strconv.Itoa(p.pid()) }
 // The method "pid" returns the id of the process, or 0 if the start failed. It waits until Start returns.
 func (p *process) pid() int {
 	<-p.started
-	if p.cmd.Process == nil {
+	switch {
+	case p.program != nil:
+		return p.program.PID()
+	case p.cmd.Process == nil:
 		return 0
 	}
 	return p.cmd.Process.Pid

@@ -124,6 +124,8 @@ type Options struct {
 	// Guard is called for each process after its start and before its first call. If it returns an error, the process
 	// is killed. Guard can be nil.
 	Guard func(pid int, roots []tool.Root) error
+	// Programs starts the programs of plugins. If Programs is nil, the operating system starts them.
+	Programs Programs
 }
 
 // Start describes a process that is about to start.
