@@ -1,0 +1,238 @@
+package generation_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/testbuilder"
+)
+
+// TestRules checks that rules are compared with the tools that are registered.
+func TestRules(t *testing.T) {
+	for rule, want := range map[string]string{
+		`tool = "echo"`:  "",
+		`tool = "e*"`:    "",
+		`tool = "say"`:   "", // an alias
+		`tool = "ekho"`:  `Unknown tool "ekho". Did you mean "echo"?`,
+		`kind = "bash"`:  "",
+		`kind = "bashh"`: `Unknown kind of permission "bashh"`,
+		`tool = "echo"` + "\n" + `path = "/x/**"`:  "None of the tools that the rule matches has a path parameter",
+		"tool = \"echo\"\nset = { text = \"x\" }":  "",
+		"tool = \"echo\"\nset = { texts = \"x\" }": "The tool echo does not accept these parameters",
+		"path = \"/x/**\"\nset = { text = \"x\" }": "The rule has parameters but names no tool",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			effect := "deny"
+			if strings.Contains(rule, "set") {
+				effect = "allow"
+			}
+			d := testbuilder.NewDir(t)
+			d.Write("p", "")
+			d.Configure(d.Plugin("p", "") + "alias \"say\" {\n tool = \"echo\"\n}\npermissions {\n " + effect + " \"r\" {\n" + rule + "\n }\n}\n")
+			h := testbuilder.New(t, d)
+			cfg, launcher := h.Open(t)
+			g, err := h.Builder.Load(t.Context(), cfg, launcher)
+			if g == nil || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// TestRulesWithoutTheirPlugin checks that a rule about a tool of a plugin that is not loaded is only a problem, because
+// the next load can register the tool.
+func TestRulesWithoutTheirPlugin(t *testing.T) {
+	d := testbuilder.NewDir(t)
+	d.Write("p", "start=exit")
+	d.Configure(d.Plugin("p", "") + "permissions {\n deny \"r\" {\n tool = \"echo\"\n }\n}\n")
+	contains(t, "problems", testbuilder.New(t, d).Load(t).Problems, `Unknown tool "echo"`)
+}
+
+// TestMisnames checks which names in a configuration are reported because no tool has them.
+func TestMisnames(t *testing.T) {
+	for block, want := range map[string]string{
+		"tool \"echo\" {\n enabled = false\n}":                       "",
+		"tool \"ekho\" {\n enabled = false\n}":                       "ekho",
+		"tool \"echo\" {\n fallback {\n tool = \"where\"\n }\n}":     "",
+		"tool \"echo\" {\n fallback {\n tool = \"elsewhere\"\n }\n}": "elsewhere",
+		"alias \"say\" {\n tool = \"echo\"\n}":                       "",
+		"alias \"say\" {\n tool = \"shout\"\n}":                      "shout",
+		"alias \"say\" {\n tool = \"jira:search\"\n}":                "jira:search",
+	} {
+		t.Run(block, func(t *testing.T) {
+			d := testbuilder.NewDir(t)
+			d.Write("p", "")
+			d.Configure(d.Plugin("p", "") + block + "\n")
+			h := testbuilder.New(t, d)
+			g := h.Load(t)
+			wrong := g.Wrong()
+			if want == "" && len(wrong) > 0 {
+				t.Errorf("%q", wrong)
+			}
+			if want != "" {
+				contains(t, "wrong names", wrong, want)
+				contains(t, "problems", g.Problems, want)
+			}
+			// A trial refuses only names that are new.
+			cfg, _ := h.Open(t)
+			if err := h.Try(t.Context(), nil, cfg, g.Plugins); (err == nil) != (want == "") {
+				t.Errorf("trial: %v", err)
+			}
+			if err := h.Try(t.Context(), cfg, cfg, g.Plugins); err != nil {
+				t.Errorf("trial of the same configuration: %v", err)
+			}
+		})
+	}
+}
+
+// TestSettingsOfTools checks that the configuration and the overrides at run time decide which tools can be called.
+func TestSettingsOfTools(t *testing.T) {
+	d := testbuilder.NewDir(t)
+	d.Write("p", "")
+	d.Configure(d.Plugin("p", "") + "tool \"echo\" {\n enabled = false\n priority = 3\n}\ntool \"where\" {\n timeout = \"7s\"\n}\n")
+	h := testbuilder.New(t, d)
+	h.Overrides.AddAlias(config.Alias{Name: "whereabouts", Tool: "where"})
+	g := h.Load(t)
+	echo := g.Registry.Find("echo")
+	if echo.Enabled || echo.Limits.Priority != 3 || g.Registry.Find("where").Enabled == false {
+		t.Errorf("%+v", echo)
+	}
+	if slices.ContainsFunc(g.Callable(), func(d tool.Definition) bool { return d.Name == "echo" }) {
+		t.Error("a disabled tool is callable")
+	}
+	if _, ok := g.Registry.Aliases()["whereabouts"]; !ok {
+		t.Error("the alias is missing")
+	}
+	h.Overrides.SetEnabled([]string{"echo"}, true)
+	h.Overrides.SetEnabled([]string{"where"}, false)
+	again, _, err := h.Assemble(g.Config, g.Launcher, g.Plugins)
+	if err != nil || !again.Registry.Find("echo").Enabled || again.Registry.Find("where").Enabled {
+		t.Errorf("%v", err)
+	}
+	h.Overrides.ResetEnabled([]string{"echo", "where"})
+	again, _, err = h.Assemble(g.Config, g.Launcher, g.Plugins)
+	if err != nil || again.Registry.Find("echo").Enabled || !again.Registry.Find("where").Enabled {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestHooks checks which hooks are reported because they cannot run, and which a trial refuses.
+func TestHooks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		block   string
+		problem string
+		trial   string
+	}{
+		"a plugin":               {`plugin = "p"`, "", ""},
+		"a plugin without hooks": {`plugin = "none"`, "plugin none serves no hooks", "plugin none serves no hooks"},
+		"a plugin that is gone":  {`plugin = "dead"`, "", "plugin dead is not loaded"},
+		"a program":              {`command = ["/bin/true"]`, "", ""},
+		"no program":             {`command = ["/nonexistent/hook"]`, "/nonexistent/hook", "/nonexistent/hook"},
+		"a program that fails":   {`command = ["/bin/false"]`, "", "the program does not work"},
+		"without a trial":        {"command = [\"/bin/false\"]\ntrial = false", "", ""},
+		"it may fail":            {"command = [\"/bin/false\"]\non_failure = \"allow\"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := testbuilder.NewDir(t)
+			d.Write("p", "")
+			d.Write("none", "name=none mute=yes drop=echo")
+			d.Write("dead", "start=exit")
+			d.Configure(d.Plugin("p", "") + d.Plugin("none", `field = "none"`) + d.Plugin("dead", "") + "hook \"h\" {\n on = [\"before_call\"]\n" + tc.block + "\n}\n")
+			h := testbuilder.New(t, d)
+			g := h.Load(t)
+			about := slices.DeleteFunc(slices.Clone(g.Problems), func(p string) bool { return !strings.Contains(p, `hook "h"`) })
+			if (len(about) > 0) != (tc.problem != "") || tc.problem != "" && !strings.Contains(about[0], tc.problem) {
+				t.Errorf("problems %q", about)
+			}
+			err := h.Try(t.Context(), nil, g.Config, g.Plugins)
+			if (err == nil) != (tc.trial == "") || err != nil && !strings.Contains(err.Error(), tc.trial) {
+				t.Errorf("trial: %v", err)
+			}
+			if err := h.Try(t.Context(), g.Config, g.Config, g.Plugins); err != nil {
+				t.Errorf("trial of a hook that is in use: %v", err)
+			}
+		})
+	}
+}
+
+// TestHookOfAPlugin checks that a hook reaches the plugin of the current generation, and fails with the reason otherwise.
+func TestHookOfAPlugin(t *testing.T) {
+	d := testbuilder.NewDir(t)
+	d.Write("p", "")
+	d.Configure(d.Plugin("p", "") + "hook \"h\" {\n on = [\"before_call\"]\n plugin = \"p\"\n}\n")
+	h := testbuilder.New(t, d)
+	g := h.Load(t)
+	all := g.Dispatch.Hooks.For(tool.HookBefore, "echo")
+	if len(all) != 1 {
+		t.Fatalf("%d hooks", len(all))
+	}
+	in := &tool.HookInput{Event: tool.HookBefore, Tool: "echo", Arguments: []byte(`{"text":"forbidden"}`)}
+	if a, err := all[0].Handler.Hook(t.Context(), in); err != nil || a.Decision != tool.HookDeny {
+		t.Errorf("%+v, %v", a, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := all[0].Handler.Hook(ctx, in); err == nil {
+		t.Error("a canceled hook succeeds")
+	}
+	empty := &generation.Generation{}
+	h.Current = func() *generation.Generation { return empty }
+	if _, err := all[0].Handler.Hook(t.Context(), in); err == nil || err.Error() != "plugin p does not exist" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCheckHooks checks the hooks of an embedding program.
+func TestCheckHooks(t *testing.T) {
+	good := hook.Hook{Name: "a", On: []tool.HookEvent{tool.HookBefore}, Handler: hookFunc(nil)}
+	cfg := &config.Config{Hooks: []config.Hook{{Name: "configured"}}}
+	if err := generation.CheckHooks([]hook.Hook{good}, cfg); err != nil {
+		t.Error(err)
+	}
+	taken := good
+	taken.Name = "configured"
+	for name, own := range map[string][]hook.Hook{"twice": {good, good}, "taken": {taken}, "without events": {{Name: "b", Handler: hookFunc(nil)}}} {
+		if err := generation.CheckHooks(own, cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+type hookFunc func()
+
+func (hookFunc) Hook(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil }
+
+// TestTape checks where a tape can be, and which files of the workspace it omits.
+func TestTape(t *testing.T) {
+	d := testbuilder.NewDir(t)
+	d.Configure("permissions {\n paths {\n  deny = [\"secret/**\"]\n }\n}\n")
+	cfg, _ := testbuilder.New(t, d).Open(t)
+	if _, err := generation.Tape(cfg, d.Workspace(), filepath.Join(d.Workspace(), "x.tape"), nil, 0); err == nil || !strings.Contains(err.Error(), "where tools can write") {
+		t.Errorf("%v", err)
+	}
+	s, err := generation.Tape(cfg, d.Workspace(), filepath.Join(d.Path, "x.tape"), []string{"node_modules"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Snapshot.MaxBytes != generation.DefaultTapeBytes || s.Snapshot.Exclude[0] != "node_modules" {
+		t.Errorf("%+v", s.Snapshot)
+	}
+	for path, denied := range map[string]bool{"secret/key": true, "public": false} {
+		path = filepath.Join(d.Workspace(), path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if s.Snapshot.Denied(path) != denied {
+			t.Errorf("%s: denied %t", path, !denied)
+		}
+	}
+}
