@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -29,45 +30,47 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestNoMoreRunAtOnceThanTheCeiling(t *testing.T) {
-	var l Limits
-	var now, most, waited atomic.Int64
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			leave, err := l.Enter(t.Context(), "t", 3, func() { waited.Add(1) })
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer leave(true)
-			n := now.Add(1)
-			defer now.Add(-1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-			}
-			time.Sleep(2 * time.Millisecond)
-		})
-	}
-	wg.Wait()
-	if st := l.State("t"); most.Load() > 3 || waited.Load() == 0 || st.Most != 3 || st.Limit < 1 || st.Limit > 3 {
-		t.Errorf("%d ran at once, %d waited, %+v", most.Load(), waited.Load(), st)
-	}
-	if l.State("other") != nil {
-		t.Error("a tool that was not called has a limit")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var l Limits
+		var now, most, waited atomic.Int64
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				leave, err := l.Enter(t.Context(), "t", 3, func() { waited.Add(1) })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer leave(true)
+				n := now.Add(1)
+				defer now.Add(-1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(2 * time.Millisecond)
+			})
+		}
+		wg.Wait()
+		if st := l.State("t"); most.Load() > 3 || waited.Load() == 0 || st.Most != 3 || st.Limit < 1 || st.Limit > 3 {
+			t.Errorf("%d ran at once, %d waited, %+v", most.Load(), waited.Load(), st)
+		}
+		if l.State("other") != nil {
+			t.Error("a tool that was not called has a limit")
+		}
 
-	leave, err := l.Enter(t.Context(), "one", 1, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := l.Enter(ctx, "one", 1, func() {}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	leave(false)
-	if leave, err := l.Enter(t.Context(), "one", 1, func() { t.Error("the place was not given back") }); err != nil {
-		t.Error(err)
-	} else {
-		leave(true)
-	}
+		leave, err := l.Enter(t.Context(), "one", 1, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.Enter(ctx, "one", 1, func() {}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		leave(false)
+		if leave, err := l.Enter(t.Context(), "one", 1, func() { t.Error("the place was not given back") }); err != nil {
+			t.Error(err)
+		} else {
+			leave(true)
+		}
+	})
 }

@@ -138,8 +138,6 @@ func (e *OverError) Error() string {
 type Set struct {
 	mu sync.Mutex
 	by map[Subject]*account
-	// now returns the current time. Tests replace it.
-	now func() time.Time
 }
 
 // account is the state of one subject.
@@ -213,7 +211,7 @@ type Outcome struct {
 func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.time()
+	now := time.Now()
 	var all []*account
 	for _, name := range subjects {
 		limits, limited := rules.of(name)
@@ -303,13 +301,6 @@ func (a *account) learn(o Outcome) {
 	}
 }
 
-func (s *Set) time() time.Time {
-	if s.now != nil {
-		return s.now()
-	}
-	return time.Now()
-}
-
 // maxAccounts is the number of accounts at which a set deletes unused accounts before it adds another one. An issuer
 // can have any number of principals.
 const maxAccounts = 4096
@@ -373,7 +364,7 @@ type Status struct {
 func (s *Set) Status(rules Rules) []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.time()
+	now := time.Now()
 	for name, l := range rules {
 		if name != name.any() {
 			s.account(name, l)
