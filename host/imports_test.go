@@ -68,10 +68,11 @@ var rules = []rule{
 	{
 		why: "a frontend uses package host and admin, and packages about texts that are no part of the host",
 		of: func(p string) bool {
-			return under(p, "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/api", "toolhost.dev/host/console", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
+			return under(p, "toolhost.dev/host/cmd/toolhost", internal+"cli", "toolhost.dev/host/api", "toolhost.dev/host/console", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
 		},
-		allows: func(_, i string) bool {
-			return !strings.HasPrefix(i, internal) || i == internal+"jsontext" || i == internal+"lazyregexp"
+		allows: func(p, i string) bool {
+			own := under(p, "toolhost.dev/host/cmd/toolhost", internal+"cli") && under(i, internal+"cli")
+			return own || !strings.HasPrefix(i, internal) || i == internal+"jsontext" || i == internal+"lazyregexp"
 		},
 	},
 	{
@@ -98,7 +99,7 @@ var rules = []rule{
 	{
 		why: "only the frontend for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/internal/testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
+			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", internal+"cli/setupcmd", internal+"testclient", internal+"testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
 	},

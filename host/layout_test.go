@@ -15,10 +15,12 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox", "cmd/toolhost-coordinator"},
-	{"cmd/toolhost/internal/branchcmd", "cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/fleetcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/statecmd", "cmd/toolhost/internal/tapecmd", "cmd/toolhost/internal/testclient", "cmd/toolhost/internal/toolscmd"},
-	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
-	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal", "cmd/toolhost/internal/registrycmd"},
-	{"cmd/toolhost/internal/cli"},
+	{"internal/cli"},
+	{"internal/cli/branchcmd", "internal/cli/configcmd", "internal/cli/fleetcmd", "internal/cli/logincmd", "internal/cli/setupcmd", "internal/cli/statecmd", "internal/cli/tapecmd", "internal/cli/toolscmd"},
+	{"internal/cli/plugincmd", "internal/cli/review"},
+	{"internal/cli/report", "internal/cli/terminal", "internal/cli/registrycmd"},
+	{"internal/cli/globals"},
+	{"internal/cli/process", "internal/cli/screen"},
 	{"console"},
 	{"api", "mcp", "mcp/authorize"},
 	{"mcp/internal/handover", "mcp/internal/outbox"},
@@ -50,7 +52,7 @@ var layers = [][]string{
 	{"internal/state/binaries", "internal/audit", "internal/sibling", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/sandbox/deadline", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
 	{"internal/state/configurations", "internal/build", "internal/control", "internal/hook", "internal/inflight", "internal/metrics", "internal/identity", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/reported", "internal/rollout", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/statedir", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
-	{"agent/internal/agentfile", "internal/breadth", "internal/gitignore", "internal/fingerprint", "internal/habit", "internal/mirror", "internal/ownfile", "internal/scratch", "internal/sandbox/confine/seccomp", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver", "internal/branch/internal/basewatch", "internal/branch/internal/killpoint"},
+	{"agent/internal/agentfile", "internal/breadth", "internal/gitignore", "internal/fingerprint", "internal/habit", "internal/mirror", "internal/ownfile", "internal/scratch", "internal/sandbox/confine/seccomp", "internal/stamp", "internal/testclient", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver", "internal/branch/internal/basewatch", "internal/branch/internal/killpoint"},
 	{"internal/filetree", "internal/flock", "internal/nodename", "internal/jsontext", "internal/seal", "internal/artifact", "internal/signature", "internal/source", "internal/textmerge"},
 	{"internal/lazyregexp"},
 }

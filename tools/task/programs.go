@@ -61,7 +61,7 @@ func (t *task) programs() []program {
 		{pkg: "./host/internal/testplugin", out: "testplugin"},
 		{pkg: "./host/internal/testserver", out: "testserver"},
 		{pkg: "./host/internal/testtrust", out: "testtrust"},
-		{pkg: "./host/cmd/toolhost/internal/testclient", out: "testclient"},
+		{pkg: "./host/internal/testclient", out: "testclient"},
 		{pkg: "./sdk/tooltest/conformance/internal/broken", out: "broken"},
 		{pkg: "github.com/modelcontextprotocol/go-sdk/conformance/everything-server", out: "everything"},
 		{pkg: "github.com/nats-io/nats-server/v2", out: "nats-server"},

@@ -78,23 +78,30 @@ var cloneCommands = map[string][][]string{
 // only one attack.
 var documentation = []string{"", "completion", "help", "man", "reference", "version"}
 
-// TestCloneCommandsAreComplete checks that the commands in [TestHostileClone] are exactly the commands of the program.
+// TestCloneCommandsAreComplete checks that the commands in [TestHostileClone] are exactly the commands of the program. The
+// program writes a manual page for each command that is not hidden.
 func TestCloneCommandsAreComplete(t *testing.T) {
-	root := newRoot()
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	all := map[string]bool{"__complete": true} // cobra adds this hidden command at run time
-	for _, c := range allCommands(root) {
-		name := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "toolhost"), " ")
-		all[name] = true
-		if len(cloneCommands[name]) == 0 {
-			t.Errorf("toolhost %s is not run in hostile clones; add it to cloneCommands", name)
-		}
+	dir := t.TempDir()
+	if out, err := exec.Command(filepath.Join(bin, "toolhost"), "man", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "toolhost*.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{"__complete": true, "help": true, "reference": true} // TestHiddenCommands lists them
+	for _, p := range pages {
+		all[strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(filepath.Base(p), ".1"), "toolhost"), "-")] = true
 	}
 	for name := range cloneCommands {
-		if !all[name] {
+		page := strings.ReplaceAll(name, " ", "-")
+		if !all[page] {
 			t.Errorf("cloneCommands has %q, which is not a command", name)
 		}
+		delete(all, page)
+	}
+	for name := range all {
+		t.Errorf("the command of the page toolhost-%s is not run in hostile clones; add it to cloneCommands", name)
 	}
 }
 

@@ -1,0 +1,72 @@
+// Package review shows file changes as a diff and asks the user before the files are written. See [Apply].
+package review
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/agent"
+	"toolhost.dev/host/internal/cli/process"
+	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/internal/cli/terminal"
+)
+
+// Options contains the flags of a command that writes files.
+type Options struct {
+	// Yes permits writing without a question. Dry prevents writing.
+	Yes, Dry bool
+}
+
+// AddTo adds the flags to a command.
+func (o *Options) AddTo(c *cobra.Command) {
+	c.Flags().BoolVar(&o.Yes, "yes", false, "write without asking")
+	c.Flags().BoolVar(&o.Dry, "dry-run", false, "show the changes and write nothing")
+}
+
+// token matches a literal token in a header. Apply hides such tokens in the diff.
+var token = regexp.MustCompile(`(Bearer )[A-Za-z0-9._~+/=-]{8,}`)
+
+// Apply shows the changes. If the flags and the user permit the changes, it calls write. If a question is required but
+// there is no terminal, it returns an error.
+func Apply(changes []*agent.Change, o Options, write func() error) (written bool, err error) {
+	out := screen.New(os.Stdout)
+	for _, c := range changes {
+		before, after := c.Path, c.Path
+		if !c.Existed {
+			before = os.DevNull
+		}
+		if c.After == nil {
+			after = os.DevNull
+		}
+		if _, err := out.Write(token.ReplaceAll(diff.Diff(before, c.Before, after, c.After), []byte("$1(token)"))); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case o.Dry:
+		fmt.Println("Nothing was written (--dry-run).")
+		return false, nil
+	case o.Yes:
+	case !terminal.IsTerminal():
+		return false, errors.New("there is no terminal to ask on, and nothing was written; review the changes and add --yes")
+	default:
+		fmt.Print("Write these changes? [y/N] ")
+		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+			fmt.Println("Nothing was written.")
+			return false, process.ExitError(process.ExitFailure)
+		}
+	}
+	return true, write()
+}
