@@ -27,10 +27,12 @@ func Build() BuildInfo { return build.Current() }
 // BundledDir returns the directory of the bundled plugins. This is the directory "plugins" next to the executable.
 func BundledDir() string { return engine.BundledDir() }
 
-// FindConfig returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG,
-// ./toolhost.hcl, and the file in the user's configuration directory, in this order. It returns the first path that
-// exists, or "" for the built-in configuration.
-func FindConfig(path string) string { return config.Find(path) }
+// FindConfig returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, toolhost.hcl
+// in the directory dir, and the file in the user's configuration directory, in this order. It returns the first path
+// that exists, or "" for the built-in configuration. An empty dir means the current directory.
+func FindConfig(path, dir string, getenv func(string) string) string {
+	return config.Find(path, dir, getenv)
+}
 
 // AgentStore returns the store with the backups of the agents' settings.
 func AgentStore(opts Options) (agent.Store, error) {

@@ -38,7 +38,7 @@ func anyStateDirectory(opts Options) (string, error) {
 }
 
 // BackUpState writes an archive of the state directory to a new file. It returns an error if the file exists. Hosts can
-// continue to use the directory. An empty path means a file with a generated name in the current directory.
+// continue to use the directory.
 func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error) {
 	dir, err := anyStateDirectory(opts)
 	if err != nil {
@@ -46,9 +46,6 @@ func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
-	}
-	if path == "" {
-		path = "toolhost-state-" + time.Now().Format("20060102-150405") + ".tar.gz"
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err

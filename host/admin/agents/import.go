@@ -27,13 +27,14 @@ type Import struct {
 }
 
 // ImportServers reads the MCP servers from a settings file of an agent. It returns a change that adds these servers to
-// the configuration. It writes nothing.
-func ImportServers(opts admin.Options, file string) (*Import, error) {
+// the configuration. It writes nothing. The function getenv returns environment variables, which select the configuration
+// of the user.
+func ImportServers(opts admin.Options, file string, getenv func(string) string) (*Import, error) {
 	servers, err := agent.ReadServers(file)
 	if err != nil {
 		return nil, err
 	}
-	path, err := importTarget(opts.Config)
+	path, err := importTarget(opts.Config, getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +79,14 @@ func ImportServers(opts admin.Options, file string) (*Import, error) {
 
 // importTarget returns the path of the configuration file to which the import appends its blocks. If path is empty, this
 // is the configuration in use, or else the user's own configuration.
-func importTarget(path string) (string, error) {
+func importTarget(path string, getenv func(string) string) (string, error) {
 	if path == "" {
-		path = config.Find("")
+		path = config.Find("", "", getenv)
 	}
 	if path == "" {
-		dir, err := os.UserConfigDir()
-		if err != nil {
-			return "", fmt.Errorf("the directory of your configuration is unknown: %w; name a file with --config", err)
+		dir := config.UserDir(getenv)
+		if dir == "" {
+			return "", errors.New("the directory of your configuration is unknown; set HOME, or name a file with --config")
 		}
 		return filepath.Join(dir, "toolhost", config.ProjectFiles[0]), nil
 	}

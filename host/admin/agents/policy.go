@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,9 +24,9 @@ permissions {
 func ProposePolicy(p *agent.Plan, policy string) error {
 	dir := p.Place.Dir
 	if !p.Place.Project {
-		user, err := os.UserConfigDir()
-		if err != nil {
-			return fmt.Errorf("the directory of your configuration is unknown: %w; set HOME", err)
+		user := config.UserDir(p.Place.Getenv)
+		if user == "" {
+			return errors.New("the directory of your configuration is unknown; set HOME")
 		}
 		dir = filepath.Join(user, "toolhost")
 	}

@@ -66,9 +66,9 @@ func TestRestrictionsStay(t *testing.T) {
 				f.write(filepath.Join(f.out, "plugins", plugin), "", 0o700)
 			}
 			f.write("toolhost.hcl", restricting, 0o600)
-			f.trust(f.source(config.Find("")))
+			f.trust(f.source(config.Find("", "", os.Getenv)))
 			change(f)
-			cfg := f.open(f.source(config.Find("")))
+			cfg := f.open(f.source(config.Find("", "", os.Getenv)))
 			if cfg.Untrusted == "" {
 				t.Error("the changed configuration applies")
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -38,8 +37,8 @@ them at once.`,
 			}
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
-			go process.WhenUnread(os.Stdout, cancel)
-			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(ctx, os.Stdin, screen.New(os.Stdout))
+			defer process.WhenUnread(s.Out, cancel)()
+			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(ctx, s.In, screen.New(s.Out))
 			return errors.Join(err, h.Close())
 		},
 	}
@@ -58,21 +57,21 @@ func runAtomic(c *cobra.Command, s *globals.Settings) error {
 	}
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
-	go process.WhenUnread(os.Stdout, cancel)
-	end, err := batch.Batch{Host: h, Request: s.Request()}.RunAtomic(ctx, os.Stdin, screen.New(os.Stdout))
+	defer process.WhenUnread(s.Out, cancel)()
+	end, err := batch.Batch{Host: h, Request: s.Request()}.RunAtomic(ctx, s.In, screen.New(s.Out))
 	if err = errors.Join(err, h.Close()); err != nil {
 		return err
 	}
 	for _, n := range end.Notes {
-		fmt.Fprintln(os.Stderr, "toolhost:", screen.Printable(n))
+		fmt.Fprintln(s.Err, "toolhost:", screen.Printable(n))
 	}
 	switch end.Outcome {
 	case batch.Discarded:
-		fmt.Fprintf(os.Stderr, "toolhost: nothing was changed, because line %d failed\n", end.FailedLine)
+		fmt.Fprintf(s.Err, "toolhost: nothing was changed, because line %d failed\n", end.FailedLine)
 		return process.ExitError(process.ExitFailure)
 	case batch.Kept:
 		return end.Error
 	}
-	fmt.Fprintf(os.Stderr, "toolhost: applied %s; to undo this: toolhost branch revert %s\n", screen.Count(len(end.Changes), "change"), end.Branch)
+	fmt.Fprintf(s.Err, "toolhost: applied %s; to undo this: toolhost branch revert %s\n", screen.Count(len(end.Changes), "change"), end.Branch)
 	return nil
 }

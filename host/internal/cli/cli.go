@@ -1,4 +1,5 @@
-// Package cli implements the commands of the program toolhost.
+// Package cli implements the commands of the program toolhost. [Run] runs one command line, also inside of another
+// program, and [Main] the one of this process.
 package cli
 
 import (
@@ -13,10 +14,19 @@ import (
 	"toolhost.dev/host/internal/cli/screen"
 )
 
-// Main runs the program and returns its exit status.
-func Main() int {
-	delayCollection()
-	err := newRoot().ExecuteContext(process.WithTermination(process.WithHangup(process.WithInterrupt(context.Background()))))
+// Stdio is what a command reads and writes, and its environment. The zero value has an empty input and discards the
+// output.
+type Stdio = process.Stdio
+
+// Run runs one command line, without the name of the program, and returns its exit status. It returns when the command
+// ends or when ctx is canceled. Run can be called again, and several calls can run at the same time.
+//
+// Plugins are programs of their own. They are found beside the executable of the process, and inherit its environment.
+func Run(ctx context.Context, args []string, stdio Stdio) int {
+	stdio = stdio.Complete()
+	root := newRoot(stdio)
+	root.SetArgs(append([]string{}, args...)) // for nil, cobra would use the arguments of the process
+	err := root.ExecuteContext(ctx)
 	var code process.ExitError
 	switch {
 	case err == nil:
@@ -24,8 +34,18 @@ func Main() int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintln(os.Stderr, "toolhost:", screen.Clean(err.Error()))
+	fmt.Fprintln(stdio.Err, "toolhost:", screen.Clean(err.Error()))
 	return process.ExitUsage
+}
+
+// Main runs the command line of this process, and returns the exit status. It catches signals and sets up the garbage
+// collector, so only the main function of a program may call it.
+func Main() int {
+	delayCollection()
+	ctx, signals := process.Notify(context.Background())
+	stdio := process.OfProcess()
+	stdio.Signals = signals
+	return Run(ctx, os.Args[1:], stdio)
 }
 
 // delayCollection delays the first garbage collection until the heap reaches 10 MB, which is more than twice its usual

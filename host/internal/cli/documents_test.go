@@ -56,7 +56,7 @@ func TestCommandsInDocuments(t *testing.T) {
 
 // checkCommand returns an error if a command or one of its flags does not exist. It does not check arguments.
 func checkCommand(words []string) error {
-	root := newRoot()
+	root := newRoot(Stdio{})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("x")
 	at := root

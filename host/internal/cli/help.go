@@ -38,13 +38,13 @@ func newHelp(s *globals.Settings) *cobra.Command {
 			}
 			req := s.Request()
 			req.Command = args[0] + " --help"
-			client := terminal.New(s.JSON)
+			client := terminal.New(s.Stdio, s.JSON)
 			res := client.Run(c.Context(), h, req)
 			if err := h.Close(); err != nil {
 				return err
 			}
 			if s.JSON {
-				if err := screen.PrintJSON(c.OutOrStdout(), res); err != nil {
+				if err := screen.PrintJSON(s.Out, res); err != nil {
 					return err
 				}
 			} else {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -48,9 +47,9 @@ func newExplain(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, means)
+				err = screen.PrintJSON(s.Out, means)
 			} else {
-				err = explainText(screen.New(os.Stdout), means)
+				err = explainText(screen.New(s.Out), means)
 			}
 			if err == nil && means.Error != nil {
 				err = process.ExitError(process.ExitFailure)
@@ -164,16 +163,16 @@ function, bash, whose command string can call every tool.`,
 			case single && (format == "text" || format == "json"):
 				return fmt.Errorf("--single needs --format with one of these values: %s", formats())
 			case format == "json":
-				return screen.PrintJSON(os.Stdout, enabled(tools))
+				return screen.PrintJSON(s.Out, enabled(tools))
 			case format == "text":
-				return toolsText(screen.New(os.Stdout), tools)
+				return toolsText(screen.New(s.Out), tools)
 			case !slices.Contains(export.Formats, export.Format(format)):
 				return fmt.Errorf("--format %q: use text, json, %s", format, formats())
 			case single:
-				return export.Write(os.Stdout, export.Format(format), []export.Function{export.Single(tools)})
+				return export.Write(s.Out, export.Format(format), []export.Function{export.Single(tools)})
 			}
 			functions, err := export.Functions(tools)
-			return errors.Join(export.Write(os.Stdout, export.Format(format), functions), err)
+			return errors.Join(export.Write(s.Out, export.Format(format), functions), err)
 		},
 	}
 	c.AddCommand(newToolsHealth(s), toolscmd.NewSearch(s), toolscmd.NewForget(s), toolscmd.NewSize(s))
@@ -251,9 +250,9 @@ not answer. The exit status is 1 if a tool is not healthy.`,
 				return err
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, list)
+				err = screen.PrintJSON(s.Out, list)
 			} else {
-				err = healthText(screen.New(os.Stdout), list)
+				err = healthText(screen.New(s.Out), list)
 			}
 			if err == nil && !good {
 				return process.ExitError(process.ExitFailure)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/console"
 	"toolhost.dev/host/internal/cli/globals"
+	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/mcp"
 )
@@ -45,7 +47,7 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key")
 	}
-	l, err := inherited()
+	l, err := inherited(&f.settings.Stdio)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 		return l, f.check(l)
 	}
 	if path, ok := strings.CutPrefix(f.listen, "unix:"); ok {
-		return f.socket(ctx, path)
+		return f.socket(ctx, f.settings.Path(path))
 	}
 	l, err = new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -87,10 +89,10 @@ func (f *serveFlags) check(l net.Listener) (err error) {
 }
 
 // inherited returns the socket that a service manager such as systemd passed. It returns nil if no socket was passed.
-func inherited() (net.Listener, error) {
-	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
+func inherited(s *process.Stdio) (net.Listener, error) {
+	pid, count := s.Getenv("LISTEN_PID"), s.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-		_ = os.Unsetenv(name) // child processes must not use the socket
+		s.Unsetenv(name) // child processes must not use the socket
 	}
 	if count == "" || pid != strconv.Itoa(os.Getpid()) {
 		return nil, nil //nolint:nilnil // no socket is no error
@@ -127,7 +129,7 @@ func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*hos
 		return nil, errors.Join(fmt.Errorf("--take-over: clients of the running server would be refused or misled: %s. Use the same settings, or stop that server first", strings.Join(refused, "; ")), l.Return())
 	}
 	for _, w := range warnings {
-		fmt.Fprintln(os.Stderr, "toolhost: --take-over:", screen.Clean(w))
+		fmt.Fprintln(f.settings.Err, "toolhost: --take-over:", screen.Clean(w))
 	}
 	return l, f.check(l.Listener)
 }
@@ -173,9 +175,9 @@ func (l *leaving) handler(next http.Handler) http.Handler {
 
 // The method "yield" stops accepting connections, because another server now accepts connections from the same socket.
 // Then it waits until no more requests arrive on existing connections.
-func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener) {
+func (l *leaving) yield(ctx context.Context, log io.Writer, h *host.Host, listener net.Listener) {
 	if err := h.Share(); err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost: the sessions cannot be saved:", screen.Clean(err.Error()))
+		fmt.Fprintln(log, "toolhost: the sessions cannot be saved:", screen.Clean(err.Error()))
 	}
 	l.now.Store(true)
 	_ = listener.Close() // this closes only the descriptor of this process
@@ -229,7 +231,7 @@ func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, err
 }
 
 func newConsole(s *globals.Settings) *cobra.Command {
-	f := serveFlags{listen: "127.0.0.1:0", browse: true}
+	f := serveFlags{settings: s, listen: "127.0.0.1:0", browse: true}
 	c := &cobra.Command{
 		Use:   "console",
 		Short: "Open the web console in the browser",
@@ -244,7 +246,7 @@ browser on another machine or where none can be opened.`,
 			}
 			for _, h := range hosts {
 				if url, err := h.Console(c.Context()); err == nil {
-					show(c.Context(), url)
+					show(c.Context(), s.Stdio, url)
 					return nil
 				}
 			}
@@ -268,18 +270,18 @@ func (f *serveFlags) offerConsole(ctx context.Context, h *host.Host, l net.Liste
 	base += l.Addr().String()
 	h.OfferConsole(func() string { return base + pages.Link() })
 	if f.browse {
-		show(ctx, base+pages.Link())
+		show(ctx, f.settings.Stdio, base+pages.Link())
 	}
 }
 
 // show prints a link to the console, and opens it in the browser if there is a display.
-func show(ctx context.Context, url string) {
-	fmt.Println(url)
+func show(ctx context.Context, s process.Stdio, url string) {
+	fmt.Fprintln(s.Out, url)
 	program := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":
 		program = "open"
-	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+	case s.Getenv("DISPLAY") == "" && s.Getenv("WAYLAND_DISPLAY") == "":
 		return
 	}
 	c := exec.CommandContext(ctx, program, url) //nolint:gosec // the address is this program's
@@ -294,8 +296,8 @@ func (f *serveFlags) console(s *globals.Settings, clients *host.Directory) (*con
 
 // notify sends the state of the server to the service manager, as sd_notify(3) does. Without a service manager, it does
 // nothing.
-func notify(state string) {
-	socket := os.Getenv("NOTIFY_SOCKET")
+func notify(s process.Stdio, state string) {
+	socket := s.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
 		return
 	}
@@ -304,7 +306,7 @@ func notify(state string) {
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost: the service manager cannot be notified:", err)
+		fmt.Fprintln(s.Err, "toolhost: the service manager cannot be notified:", err)
 		return
 	}
 	_, _ = conn.Write([]byte(state)) // ignore the error: the service manager notices the missing message

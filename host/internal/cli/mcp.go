@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,7 +17,6 @@ import (
 	"toolhost.dev/host/api"
 	"toolhost.dev/host/internal/cli/globals"
 	"toolhost.dev/host/internal/cli/logincmd"
-	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/internal/cli/terminal"
 	"toolhost.dev/host/mcp"
@@ -36,9 +36,7 @@ Each run has its own session, unless --session names a session that is kept.`,
   toolhost mcp --tools read,grep,glob`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// Standard output must contain only protocol messages.
-			out := os.Stdout
-			os.Stdout = os.Stderr
+			out := reserveOutput(s)
 			h, err := s.OpenLive(c, host.Options{Prompt: true})
 			if err != nil {
 				return err
@@ -56,11 +54,11 @@ Each run has its own session, unless --session names a session that is kept.`,
 			if err != nil {
 				return errors.Join(err, h.Close())
 			}
-			in, release := terminal.StandardInput()
+			in, release := terminal.Input(s.In)
 			defer release()
 			ctx, cancel := context.WithCancelCause(c.Context())
 			defer cancel(nil)
-			terminated := process.Terminated()
+			terminated := s.Signals.Terminated()
 			go func() {
 				select {
 				case <-terminated:
@@ -81,9 +79,31 @@ Each run has its own session, unless --session names a session that is kept.`,
 	return c
 }
 
+// reserveOutput returns the output of the command, which must contain only protocol messages. All other output then goes
+// to the errors of the command.
+func reserveOutput(s *globals.Settings) io.WriteCloser {
+	out := s.Out
+	s.Out = s.Err
+	if out == io.Writer(os.Stdout) {
+		os.Stdout = os.Stderr // a library that prints must not disturb the protocol either
+	}
+	return closable{out}
+}
+
+// closable is a writer for a server that closes its output. It closes the writer only if that can be closed.
+type closable struct{ io.Writer }
+
+// Close implements [io.Closer].
+func (c closable) Close() error {
+	if closer, ok := c.Writer.(io.Closer); ok {
+		return closer.Close()
+	}
+	return nil
+}
+
 // mcpOptions adds the global settings to the options of a server.
 func mcpOptions(s *globals.Settings, opts mcp.Options) mcp.Options {
-	opts.Session, opts.Branch, opts.Log = s.Session, s.Branch, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: globals.WithoutTime}))
+	opts.Session, opts.Branch, opts.Log = s.Session, s.Branch, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: globals.WithoutTime}))
 	return opts
 }
 
@@ -111,7 +131,7 @@ func newMCPServer(h *host.Host, s *globals.Settings, opts mcp.Options) (*mcp.Ser
 	}
 	server, err := mcp.New(h, mcpOptions(s, opts))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost:", screen.Clean(err.Error()))
+		fmt.Fprintln(s.Err, "toolhost:", screen.Clean(err.Error()))
 	}
 	return server, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"text/tabwriter"
 
@@ -55,9 +54,9 @@ runs and nobody is asked.`,
 				if d.Unknown == nil {
 					d.Unknown = []string{}
 				}
-				return screen.PrintJSON(os.Stdout, d)
+				return screen.PrintJSON(s.Out, d)
 			}
-			return decisionText(screen.New(os.Stdout), d)
+			return decisionText(screen.New(s.Out), d)
 		},
 	}
 	c.Flags().SetInterspersed(false)
@@ -106,16 +105,16 @@ test fails.`,
 			if err != nil {
 				return err
 			}
-			err = policyTest(h, files, s.JSON)
+			err = policyTest(s, h, files)
 			return errors.Join(err, h.Close())
 		},
 	}
 }
 
-func policyTest(h *host.Host, files []string, asJSON bool) error {
+func policyTest(s *globals.Settings, h *host.Host, files []string) error {
 	tests := h.PermissionTests()
 	for _, f := range files {
-		more, err := admin.LoadPermissionTests(f)
+		more, err := admin.LoadPermissionTests(s.Path(f))
 		if err != nil {
 			return err
 		}
@@ -130,15 +129,15 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 			failures = append(failures, err.Error())
 		}
 	}
-	if asJSON {
-		if err := screen.PrintJSON(os.Stdout, map[string]any{"tests": len(tests), "failures": failures}); err != nil {
+	if s.JSON {
+		if err := screen.PrintJSON(s.Out, map[string]any{"tests": len(tests), "failures": failures}); err != nil {
 			return err
 		}
 	} else {
 		for _, f := range failures {
-			fmt.Fprintln(os.Stderr, screen.Printable(f))
+			fmt.Fprintln(s.Err, screen.Printable(f))
 		}
-		fmt.Printf("%d of %d tests passed.\n", len(tests)-len(failures), len(tests))
+		fmt.Fprintf(s.Out, "%d of %d tests passed.\n", len(tests)-len(failures), len(tests))
 	}
 	if len(failures) > 0 {
 		return process.ExitError(process.ExitFailure)
@@ -162,13 +161,13 @@ func newPolicyList(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, answers)
+				return screen.PrintJSON(s.Out, answers)
 			}
 			if len(answers) == 0 {
-				fmt.Println("No answer is remembered.")
+				fmt.Fprintln(s.Out, "No answer is remembered.")
 				return nil
 			}
-			out := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+			out := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(out, "ID\tANSWER\tKIND\tTOOL\tSUBJECT\tHOLDS FOR")
 			for _, a := range answers {
 				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID, map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool, screen.Printable(a.Subject), a.Scope, screen.Printable(a.Owner))
@@ -205,13 +204,13 @@ func newPolicyRevoke(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, map[string]int64{"revoked": n})
+				return screen.PrintJSON(s.Out, map[string]int64{"revoked": n})
 			}
 			if n == 0 && !all {
-				fmt.Fprintf(os.Stderr, "Unknown answer %d. Run toolhost policy list for a list.\n", id)
+				fmt.Fprintf(s.Err, "Unknown answer %d. Run toolhost policy list for a list.\n", id)
 				return process.ExitError(process.ExitFailure)
 			}
-			fmt.Printf("Forgotten: %d.\n", n)
+			fmt.Fprintf(s.Out, "Forgotten: %d.\n", n)
 			return nil
 		},
 	}

@@ -13,10 +13,11 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/internal/cli/globals"
 )
 
 // newReference returns the hidden command that generates docs/reference.
-func newReference() *cobra.Command {
+func newReference(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference DIRECTORY",
 		Short:  "Write the references of the command line and of the configuration, as Markdown",
@@ -27,7 +28,7 @@ func newReference() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeAll(args[0], map[string][]byte{"cli.md": cli, "configuration.md": []byte(admin.Reference())})
+			return writeAll(s.Path(args[0]), map[string][]byte{"cli.md": cli, "configuration.md": []byte(admin.Reference())})
 		},
 	}
 }
@@ -82,7 +83,7 @@ func writeAll(dir string, files map[string][]byte) error {
 	return nil
 }
 
-func newMan() *cobra.Command {
+func newMan(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write manual pages",
@@ -100,7 +101,7 @@ func newMan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeAll(args[0], files)
+			return writeAll(s.Path(args[0]), files)
 		},
 	}
 }

@@ -35,7 +35,7 @@ prompt; $if toolhost marks what is for toolhost alone.`,
 			if err != nil {
 				return err
 			}
-			p := terminal.Prompt{Host: h, Request: s.Request(), JSON: s.JSON, Status: report.Status}
+			p := terminal.Prompt{Stdio: s.Stdio, Host: h, Request: s.Request(), JSON: s.JSON, Status: report.Status}
 			return errors.Join(p.Run(c.Context()), h.Close())
 		},
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"toolhost.dev/host/internal/cli/fleetcmd"
 	"toolhost.dev/host/internal/cli/globals"
 	"toolhost.dev/host/internal/cli/plugincmd"
+	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/report"
 	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/internal/cli/setupcmd"
@@ -23,8 +23,8 @@ import (
 	"toolhost.dev/host"
 )
 
-func newRoot() *cobra.Command {
-	var s globals.Settings
+func newRoot(stdio process.Stdio) *cobra.Command {
+	s := globals.Settings{Stdio: stdio}
 	root := &cobra.Command{
 		Use:   "toolhost",
 		Short: "The tool host for LLM agents",
@@ -62,7 +62,10 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), fleetcmd.New(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(), newMan())
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), fleetcmd.New(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(&s), newMan(&s))
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
 	root.SetHelpCommand(newHelp(&s))
 	for _, c := range allCommands(root) {
 		if c != root && c.HasSubCommands() && !c.Runnable() {
@@ -92,7 +95,7 @@ func newVersion(s *globals.Settings) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := admin.Build()
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, b)
+				return screen.PrintJSON(s.Out, b)
 			}
 			commit := "not known"
 			if b.Commit != "" {
@@ -103,7 +106,7 @@ func newVersion(s *globals.Settings) *cobra.Command {
 				commit += " " + b.Time
 			}
 			protocols := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(b.PluginProtocols)), ", "), "[]")
-			_, err := fmt.Printf("toolhost %s\ncommit %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Go, b.Platform, protocols)
+			_, err := fmt.Fprintf(s.Out, "toolhost %s\ncommit %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Go, b.Platform, protocols)
 			return err
 		},
 	}

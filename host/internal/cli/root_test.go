@@ -6,7 +6,7 @@ import "testing"
 // pages, and must know the other commands.
 func TestHiddenCommands(t *testing.T) {
 	known := map[string]bool{"toolhost reference": true}
-	for _, c := range allCommands(newRoot()) {
+	for _, c := range allCommands(newRoot(Stdio{})) {
 		if c.Hidden && !known[c.CommandPath()] {
 			t.Errorf("%s is hidden: add it here and to TestCloneCommandsAreComplete, or show it", c.CommandPath())
 		}

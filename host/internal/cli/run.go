@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ command line or the configuration is wrong. For a native command, it is the stat
 			req := s.Request()
 			req.Command = command
 			req.Preview = preview
-			client := terminal.New(s.JSON)
+			client := terminal.New(s.Stdio, s.JSON)
 			res := client.Run(c.Context(), h, req)
 			err = h.Close()
 			left := endJobs(res)
@@ -53,16 +52,16 @@ command line or the configuration is wrong. For a native command, it is the stat
 				shown = branchcmd.Preview(res)
 			}
 			if s.JSON {
-				if err := screen.PrintJSON(os.Stdout, res); err != nil {
+				if err := screen.PrintJSON(s.Out, res); err != nil {
 					return err
 				}
 			} else {
 				client.Finish(res)
-				screen.PrintText(os.Stdout, shown)
-				screen.PrintText(os.Stderr, left)
+				screen.PrintText(s.Out, shown)
+				screen.PrintText(s.Err, left)
 			}
 			if err != nil {
-				fmt.Fprintln(os.Stderr, "toolhost:", screen.Clean(err.Error()))
+				fmt.Fprintln(s.Err, "toolhost:", screen.Clean(err.Error()))
 			}
 			return process.ExitStatus(res)
 		},

@@ -20,7 +20,6 @@ import (
 	"toolhost.dev/host/api"
 	"toolhost.dev/host/internal/cli/fleetcmd"
 	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/mcp"
 )
 
@@ -32,6 +31,7 @@ const (
 )
 
 type serveFlags struct {
+	settings  *globals.Settings
 	listen    string
 	tokenFile string
 	allow     []string
@@ -46,7 +46,7 @@ type serveFlags struct {
 }
 
 func newServe(s *globals.Settings) *cobra.Command {
-	var f serveFlags
+	f := serveFlags{settings: s}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve calls over HTTP: a JSON API and MCP",
@@ -97,8 +97,8 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 	if err != nil {
 		return err
 	}
-	approver := os.Getenv(approverEnv)
-	_ = os.Unsetenv(approverEnv)
+	approver := s.Getenv(approverEnv)
+	s.Unsetenv(approverEnv)
 	var listener net.Listener
 	if !f.takeOver {
 		if listener, err = f.listener(c.Context()); err != nil {
@@ -179,23 +179,23 @@ func (p pinner) Approve(ctx context.Context, by *host.Principal, plugin string) 
 // serve serves the connections of a listener. It uses TLS if the flags name a certificate.
 func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
 	if f.cert != "" {
-		return web.ServeTLS(l, f.cert, f.key)
+		return web.ServeTLS(l, f.settings.Path(f.cert), f.settings.Path(f.key))
 	}
 	return web.Serve(l)
 }
 
 // untilEnd waits until the server is stopped, is replaced, or fails. Then it stops the server and closes the host.
 func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error, replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
-	notify("READY=1")
+	notify(f.settings.Stdio, "READY=1")
 	select {
 	case err = <-served:
 	case <-replaced:
-		leaving.yield(ctx, h, listener)
+		leaving.yield(ctx, f.settings.Err, h, listener)
 		err = stop()
-	case <-process.Terminated():
-		notify("STOPPING=1")
+	case <-f.settings.Signals.Terminated():
+		notify(f.settings.Stdio, "STOPPING=1")
 		if f.activated {
-			leaving.yield(ctx, h, listener)
+			leaving.yield(ctx, f.settings.Err, h, listener)
 		} else {
 			h.Drain(ctx)
 		}
@@ -241,7 +241,7 @@ func (f *serveFlags) clients(h *host.Host, s *globals.Settings, token, approver 
 	if token != "" {
 		workspaces := []string{h.Status().Workspace}
 		for _, dir := range f.allow {
-			abs, err := filepath.Abs(dir)
+			abs, err := filepath.Abs(s.Path(dir))
 			if err != nil {
 				return nil, out, fmt.Errorf("--allow-workspace: %w", err)
 			}
@@ -259,27 +259,27 @@ func (f *serveFlags) clients(h *host.Host, s *globals.Settings, token, approver 
 func (f *serveFlags) announce(l net.Listener, made made) {
 	switch _, socket := l.(*net.UnixListener); {
 	case socket:
-		fmt.Fprintf(os.Stderr, "toolhost: listening on %s\n", f.listen)
+		fmt.Fprintf(f.settings.Err, "toolhost: listening on %s\n", f.listen)
 	case f.cert != "":
-		fmt.Fprintf(os.Stderr, "toolhost: listening on https://%s\n", l.Addr())
+		fmt.Fprintf(f.settings.Err, "toolhost: listening on https://%s\n", l.Addr())
 	default:
-		fmt.Fprintf(os.Stderr, "toolhost: listening on http://%s\n", l.Addr())
+		fmt.Fprintf(f.settings.Err, "toolhost: listening on http://%s\n", l.Addr())
 	}
 	if made.token != "" {
-		fmt.Fprintf(os.Stderr, "toolhost: token %s (set $%s or --token-file to keep a token)\n", made.token, tokenEnv)
+		fmt.Fprintf(f.settings.Err, "toolhost: token %s (set $%s or --token-file to keep a token)\n", made.token, tokenEnv)
 	}
 	if made.approver != "" {
-		fmt.Fprintf(os.Stderr, "toolhost: approver token %s (answers asks in /v1/asks; set $%s to keep a token)\n", made.approver, approverEnv)
+		fmt.Fprintf(f.settings.Err, "toolhost: approver token %s (answers asks in /v1/asks; set $%s to keep a token)\n", made.approver, approverEnv)
 	}
 }
 
 // token returns the server's token from the environment or from a file. It returns "" if there is no token.
 func (f *serveFlags) token() (token string, err error) {
-	token = os.Getenv(tokenEnv)
+	token = f.settings.Getenv(tokenEnv)
 	// Remove the token from the environment, because commands must not inherit it.
-	_ = os.Unsetenv(tokenEnv)
+	f.settings.Unsetenv(tokenEnv)
 	if f.tokenFile != "" {
-		b, err := os.ReadFile(f.tokenFile)
+		b, err := os.ReadFile(f.settings.Path(f.tokenFile))
 		if err != nil {
 			return "", fmt.Errorf("--token-file: %w", err)
 		}

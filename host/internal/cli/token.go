@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -56,7 +55,7 @@ reads status and statistics, an administrator also gives answers that last.`,
 			if f.expires < 0 {
 				return fmt.Errorf("--expires %s: use a duration such as 720h, or leave it out for a token that does not expire", f.expires)
 			}
-			grant, err := f.grant()
+			grant, err := f.grant(s)
 			if err != nil {
 				return err
 			}
@@ -65,13 +64,13 @@ reads status and statistics, an administrator also gives answers that last.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, struct {
+				return screen.PrintJSON(s.Out, struct {
 					Secret string `json:"token"`
 					admin.Token
 				}{secret, token})
 			}
-			fmt.Fprintf(os.Stderr, "toolhost: token %s of principal %s, %s. Keep it: it is not shown again.\n", token.ID, token.Principal, until(&token))
-			_, err = fmt.Println(secret)
+			fmt.Fprintf(s.Err, "toolhost: token %s of principal %s, %s. Keep it: it is not shown again.\n", token.ID, token.Principal, until(&token))
+			_, err = fmt.Fprintln(s.Out, secret)
 			return err
 		},
 	}
@@ -84,7 +83,7 @@ reads status and statistics, an administrator also gives answers that last.`,
 }
 
 // grant returns the rights that the flags specify. It returns nil if no flag specifies rights.
-func (f *tokenFlags) grant() (*admin.TokenGrant, error) {
+func (f *tokenFlags) grant(s *globals.Settings) (*admin.TokenGrant, error) {
 	if f.role == "" {
 		if len(f.workspaces)+len(f.tools)+len(f.fields) > 0 {
 			return nil, fmt.Errorf("--in, --tool and --field need --role: use --role caller")
@@ -97,7 +96,7 @@ func (f *tokenFlags) grant() (*admin.TokenGrant, error) {
 	}
 	workspaces := make([]string, 0, len(f.workspaces))
 	for _, dir := range f.workspaces {
-		abs, err := filepath.Abs(dir)
+		abs, err := filepath.Abs(s.Path(dir))
 		if err != nil {
 			return nil, fmt.Errorf("--in: %w", err)
 		}
@@ -128,13 +127,13 @@ func newTokenList(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, append([]admin.Token{}, tokens...))
+				return screen.PrintJSON(s.Out, append([]admin.Token{}, tokens...))
 			}
 			if len(tokens) == 0 {
-				_, err := fmt.Println("There are no tokens. Make one: toolhost token create NAME --role caller")
+				_, err := fmt.Fprintln(s.Out, "There are no tokens. Make one: toolhost token create NAME --role caller")
 				return err
 			}
-			t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+			t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "ID\tPRINCIPAL\tRIGHTS\tCREATED\tVALIDITY")
 			for _, k := range tokens {
 				rights := "(principal block)"
@@ -162,10 +161,10 @@ func newTokenRevoke(s *globals.Settings) *cobra.Command {
 				return fmt.Errorf("no token and no principal has the name %q: for a list, run: toolhost token list", args[0])
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, revoked)
+				return screen.PrintJSON(s.Out, revoked)
 			}
 			for _, k := range revoked {
-				fmt.Printf("Revoked token %s of principal %s.\n", k.ID, screen.Printable(k.Principal))
+				fmt.Fprintf(s.Out, "Revoked token %s of principal %s.\n", k.ID, screen.Printable(k.Principal))
 			}
 			return nil
 		},

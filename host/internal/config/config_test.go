@@ -375,7 +375,7 @@ func TestFind(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("XDG_CONFIG_HOME", dir+"/xdg")
 	t.Setenv(config.EnvVar, "")
-	if got := config.Find(""); got != "" {
+	if got := config.Find("", "", os.Getenv); got != "" {
 		t.Error(got)
 	}
 	for _, f := range []string{dir + "/xdg/toolhost/toolhost.hcl", "toolhost.hcl"} {
@@ -385,15 +385,15 @@ func TestFind(t *testing.T) {
 		if err := os.WriteFile(f, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := config.Find(""); got != f {
+		if got := config.Find("", "", os.Getenv); got != f {
 			t.Errorf("%q, wanted %q", got, f)
 		}
 	}
 	t.Setenv(config.EnvVar, "/from/env")
-	if got := config.Find(""); got != "/from/env" {
+	if got := config.Find("", "", os.Getenv); got != "/from/env" {
 		t.Error(got)
 	}
-	if got := config.Find("given"); got != "given" {
+	if got := config.Find("given", "", os.Getenv); got != "given" {
 		t.Error(got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -38,22 +39,26 @@ const builtIn = "built-in"
 // EnvVar is the environment variable that contains the path of the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, ./toolhost.hcl, and
-// the file in the user's configuration directory, in this order. It returns the first path that exists, or "" for the
-// built-in configuration.
-func Find(path string) string {
+// Find returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, toolhost.hcl in the
+// directory dir, and the file in the user's configuration directory, in this order. It returns the first path that
+// exists, or "" for the built-in configuration. An empty dir means the current directory.
+func Find(path, dir string, getenv func(string) string) string {
 	if path != "" {
 		return path
 	}
-	if p := os.Getenv(EnvVar); p != "" {
+	if p := getenv(EnvVar); p != "" {
+		if dir != "" && !filepath.IsAbs(p) {
+			p = filepath.Join(dir, p)
+		}
 		return p
 	}
-	for _, name := range ProjectFiles {
-		if _, err := os.Stat(name); err == nil {
-			return name
-		}
+	if p := existing(dir); p != "" {
+		return p
 	}
-	return FindUser()
+	if user := UserDir(getenv); user != "" {
+		return existing(filepath.Join(user, "toolhost"))
+	}
+	return ""
 }
 
 // ProjectFiles lists the names of configuration files in the current directory, in the order of preference.
@@ -62,15 +67,35 @@ var ProjectFiles = []string{"toolhost.hcl", "toolhost.hcl.json"}
 // FindUser returns the path of the configuration file in the user's configuration directory. It returns "" if the file
 // does not exist.
 func FindUser() string {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return ""
+	if dir := UserDir(os.Getenv); dir != "" {
+		return existing(filepath.Join(dir, "toolhost"))
 	}
+	return ""
+}
+
+// existing returns the path of the first project file that exists in a directory, or "".
+func existing(dir string) string {
 	for _, name := range ProjectFiles {
-		path := filepath.Join(dir, "toolhost", name)
+		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
+	}
+	return ""
+}
+
+// UserDir returns the user's configuration directory, like [os.UserConfigDir]. It returns "" if there is none.
+func UserDir(getenv func(string) string) string {
+	dir, home := getenv("XDG_CONFIG_HOME"), getenv("HOME")
+	switch {
+	case runtime.GOOS == "darwin" && home != "":
+		return filepath.Join(home, "Library", "Application Support")
+	case runtime.GOOS == "darwin":
+		return ""
+	case filepath.IsAbs(dir):
+		return dir
+	case dir == "" && home != "":
+		return filepath.Join(home, ".config")
 	}
 	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -58,13 +57,13 @@ func newList(s *globals.Settings) *cobra.Command {
 					return err
 				}
 				if s.JSON {
-					return screen.PrintJSON(os.Stdout, list)
+					return screen.PrintJSON(s.Out, list)
 				}
 				orphans, err := b.Orphans()
 				for _, dir := range orphans {
-					fmt.Fprintf(os.Stderr, "toolhost: %s contains files but is not a complete branch, so it is kept. Save the files that you need, and remove the directory.\n", screen.Printable(dir))
+					fmt.Fprintf(s.Err, "toolhost: %s contains files but is not a complete branch, so it is kept. Save the files that you need, and remove the directory.\n", screen.Printable(dir))
 				}
-				return errors.Join(err, printList(list))
+				return errors.Join(err, printList(s.Out, list))
 			})
 		},
 	}
@@ -72,8 +71,8 @@ func newList(s *globals.Settings) *cobra.Command {
 	return c
 }
 
-func printList(list []admin.BranchInfo) error {
-	t := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+func printList(to io.Writer, list []admin.BranchInfo) error {
+	t := tabwriter.NewWriter(screen.New(to), 0, 0, 2, ' ', 0)
 	if len(list) == 0 {
 		fmt.Fprintln(t, "The workspace has no branches. To make one, run a command in it: toolhost run --branch NAME COMMAND")
 		return t.Flush()
@@ -112,16 +111,16 @@ which begins with "#". Every deleted and every replaced path is shown.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {
 				if !s.JSON && !stat {
-					return b.Diff(screen.New(os.Stdout), args[0], args[1:]...)
+					return b.Diff(screen.New(s.Out), args[0], args[1:]...)
 				}
 				changes, err := b.Changes(args[0], args[1:]...)
 				if err != nil {
 					return err
 				}
 				if s.JSON {
-					return screen.PrintJSON(os.Stdout, changes)
+					return screen.PrintJSON(s.Out, changes)
 				}
-				printChanges(os.Stdout, changes)
+				printChanges(s.Out, changes)
 				return nil
 			})
 		},
@@ -130,7 +129,7 @@ which begins with "#". Every deleted and every replaced path is shown.`,
 	return c
 }
 
-func printChanges(w *os.File, changes []admin.BranchChange) {
+func printChanges(w io.Writer, changes []admin.BranchChange) {
 	out := screen.New(w)
 	for _, c := range changes {
 		_, _ = io.WriteString(out, screen.Printable(admin.Describe(c)))
@@ -183,31 +182,31 @@ files are kept, so that toolhost branch revert can undo the apply.`,
 
 func printOutcome(s *globals.Settings, out *admin.BranchOutcome, verb, name string) error {
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, out)
+		return screen.PrintJSON(s.Out, out)
 	}
-	printChanges(os.Stdout, out.Changes)
+	printChanges(s.Out, out.Changes)
 	if len(out.Changes)+len(out.GivenUp) == 0 {
-		fmt.Printf("The branch %s has nothing to apply.\n", name)
+		fmt.Fprintf(s.Out, "The branch %s has nothing to apply.\n", name)
 	} else {
-		fmt.Printf("%s %s of the branch %s.\n", verb, screen.Count(len(out.Changes), "change"), name)
+		fmt.Fprintf(s.Out, "%s %s of the branch %s.\n", verb, screen.Count(len(out.Changes), "change"), name)
 	}
 	if len(out.GivenUp) > 0 {
 		what := "The workspace is kept at these paths, and the branch no longer changes them:"
 		if verb != "Applied" {
 			what = "The branch changes these paths again, and the workspace is as before:"
 		}
-		fmt.Println(what)
-		printChanges(os.Stdout, out.GivenUp)
+		fmt.Fprintln(s.Out, what)
+		printChanges(s.Out, out.GivenUp)
 	}
 	if len(out.Left) > 0 {
-		fmt.Printf("Left in the branch (%s):\n", screen.Count(len(out.Left), "change"))
-		printChanges(os.Stdout, out.Left)
+		fmt.Fprintf(s.Out, "Left in the branch (%s):\n", screen.Count(len(out.Left), "change"))
+		printChanges(s.Out, out.Left)
 	}
 	for _, n := range out.Notes {
-		fmt.Println(screen.Printable(n))
+		fmt.Fprintln(s.Out, screen.Printable(n))
 	}
 	if verb == "Applied" && len(out.Changes)+len(out.GivenUp) > 0 {
-		fmt.Printf("To take it back: toolhost branch revert %s\n", name)
+		fmt.Fprintf(s.Out, "To take it back: toolhost branch revert %s\n", name)
 	}
 	return nil
 }
@@ -242,9 +241,9 @@ workspace, but can no longer be reverted.`,
 					return err
 				}
 				if s.JSON {
-					return screen.PrintJSON(os.Stdout, map[string]string{"discarded": args[0]})
+					return screen.PrintJSON(s.Out, map[string]string{"discarded": args[0]})
 				}
-				fmt.Printf("The branch %s was discarded.\n", args[0])
+				fmt.Fprintf(s.Out, "The branch %s was discarded.\n", args[0])
 				return nil
 			})
 		},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -17,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/cli/globals"
 	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
 )
 
 func newCheckpoint(s *globals.Settings) *cobra.Command {
@@ -33,11 +31,11 @@ func newCheckpoint(s *globals.Settings) *cobra.Command {
 					return err
 				}
 				if s.JSON {
-					return screen.PrintJSON(os.Stdout, made)
+					return screen.PrintJSON(s.Out, made)
 				}
-				fmt.Printf("Checkpoint %d of the branch %s has %s (%s). To go back to it: toolhost branch restore %[2]s %[1]d\n", made.Number, args[0], screen.Count(made.Files, "file"), screen.Size(made.Bytes))
+				fmt.Fprintf(s.Out, "Checkpoint %d of the branch %s has %s (%s). To go back to it: toolhost branch restore %[2]s %[1]d\n", made.Number, args[0], screen.Count(made.Files, "file"), screen.Size(made.Bytes))
 				if made.Ignored > 0 {
-					fmt.Printf("It leaves out %s that git ignores, because they are large.\n", screen.Count(made.Ignored, "path"))
+					fmt.Fprintf(s.Out, "It leaves out %s that git ignores, because they are large.\n", screen.Count(made.Ignored, "path"))
 				}
 				return nil
 			})
@@ -59,9 +57,9 @@ func newCheckpoints(s *globals.Settings) *cobra.Command {
 					return err
 				}
 				if s.JSON {
-					return screen.PrintJSON(os.Stdout, append([]admin.BranchCheckpoint{}, all...))
+					return screen.PrintJSON(s.Out, append([]admin.BranchCheckpoint{}, all...))
 				}
-				t := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+				t := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 				for _, c := range all {
 					fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", c.Number, c.At.Local().Format(time.DateTime), screen.Count(c.Files, "file"), screen.Size(c.Bytes), screen.Printable(c.Message))
 				}
@@ -79,12 +77,12 @@ const maxRestored = 50
 
 // confirmRestore shows what a restore changes in a branch. At a terminal, it asks whether to restore. It returns the number
 // of the checkpoint.
-func confirmRestore(b *admin.Branches, name string, number int, yes bool) (int, error) {
+func confirmRestore(s process.Stdio, b *admin.Branches, name string, number int, yes bool) (int, error) {
 	to, changes, err := b.RestoreChanges(name, number)
 	if err != nil {
 		return 0, err
 	}
-	w := screen.New(os.Stderr)
+	w := screen.New(s.Err)
 	message := to.Message
 	if message != "" {
 		message = " (" + message + ")"
@@ -97,16 +95,16 @@ func confirmRestore(b *admin.Branches, name string, number int, yes bool) (int, 
 		}
 		fmt.Fprintf(w, "  %s\n", admin.Describe(changes[i]))
 	}
-	if yes || !terminal.IsTerminal() {
+	if yes || !screen.IsTerminal(s.In) {
 		return to.Number, nil
 	}
-	fmt.Fprint(os.Stderr, "Restore the branch? [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Fprint(s.Err, "Restore the branch? [y/N] ")
+	line, err := bufio.NewReader(s.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		fmt.Fprintln(os.Stderr, "Nothing was restored.")
+		fmt.Fprintln(s.Err, "Nothing was restored.")
 		return 0, process.ExitError(process.ExitFailure)
 	}
 	return to.Number, nil
@@ -132,7 +130,7 @@ what changes in the branch. At a terminal, it asks before it changes anything.`,
 			return with(s, func(b *admin.Branches) error {
 				if !s.JSON {
 					var err error
-					if number, err = confirmRestore(b, args[0], number, yes); err != nil {
+					if number, err = confirmRestore(s.Stdio, b, args[0], number, yes); err != nil {
 						return err
 					}
 				}
@@ -141,17 +139,17 @@ what changes in the branch. At a terminal, it asks before it changes anything.`,
 					return err
 				}
 				if s.JSON {
-					return screen.PrintJSON(os.Stdout, done)
+					return screen.PrintJSON(s.Out, done)
 				}
-				fmt.Printf("The branch %s is as it was at checkpoint %d. To take that back: toolhost branch restore %[1]s %[3]d\n", args[0], done.To.Number, done.Saved.Number)
+				fmt.Fprintf(s.Out, "The branch %s is as it was at checkpoint %d. To take that back: toolhost branch restore %[1]s %[3]d\n", args[0], done.To.Number, done.Saved.Number)
 				if done.Ended != "" {
-					fmt.Printf("The programs that still ran in the branch were ended, because the files could not be restored while they ran: %s\n", done.Ended)
+					fmt.Fprintf(s.Out, "The programs that still ran in the branch were ended, because the files could not be restored while they ran: %s\n", done.Ended)
 				}
 				for _, note := range done.Notes() {
-					fmt.Println(screen.Printable(note))
+					fmt.Fprintln(s.Out, screen.Printable(note))
 				}
 				for _, job := range done.Jobs {
-					fmt.Printf("Still runs, with the files that it has open: %s\n", screen.Printable(job))
+					fmt.Fprintf(s.Out, "Still runs, with the files that it has open: %s\n", screen.Printable(job))
 				}
 				return nil
 			})

@@ -3,7 +3,6 @@ package branchcmd
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +42,8 @@ as editors, do not work.`,
 			if c.Flags().Changed("command") {
 				return errors.Join(runOne(c, s, h, req, command), h.Close())
 			}
-			fmt.Fprintf(os.Stderr, "toolhost: this shell works in the branch %s. Its changes stay in the branch until toolhost branch apply %[1]s. Ctrl-D ends it.\n", args[0])
-			p := terminal.Prompt{Host: h, Request: req, JSON: s.JSON, Shell: true}
+			fmt.Fprintf(s.Err, "toolhost: this shell works in the branch %s. Its changes stay in the branch until toolhost branch apply %[1]s. Ctrl-D ends it.\n", args[0])
+			p := terminal.Prompt{Stdio: s.Stdio, Host: h, Request: req, JSON: s.JSON, Shell: true}
 			return errors.Join(p.Run(c.Context()), h.Close())
 		},
 	}
@@ -53,11 +52,11 @@ as editors, do not work.`,
 }
 
 func runOne(c *cobra.Command, s *globals.Settings, h *host.Host, req host.Request, command string) error {
-	client := terminal.New(s.JSON)
+	client := terminal.New(s.Stdio, s.JSON)
 	terminal.ShellRequest(client, &req, command)
 	res := client.Run(c.Context(), h, req)
 	if s.JSON {
-		if err := screen.PrintJSON(os.Stdout, res); err != nil {
+		if err := screen.PrintJSON(s.Out, res); err != nil {
 			return err
 		}
 	} else {

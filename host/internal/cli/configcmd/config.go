@@ -4,7 +4,6 @@ package configcmd
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -65,9 +64,9 @@ Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it doe
 				v.Launched = append([]string{}, problems...)
 			}
 			if s.JSON {
-				return errors.Join(screen.PrintJSON(os.Stdout, v), v.status())
+				return errors.Join(screen.PrintJSON(s.Out, v), v.status())
 			}
-			return errors.Join(v.text(), v.status())
+			return errors.Join(v.text(s.Stdio), v.status())
 		},
 	}
 	c.Flags().BoolVar(&launch, "launch", false, "start the plugins, and show the problems that they report about their configuration")
@@ -84,25 +83,25 @@ func (v *validation) status() error {
 	return nil
 }
 
-func (v *validation) text() error {
+func (v *validation) text(s process.Stdio) error {
 	for _, p := range v.Problems {
 		if p.Severity == "warning" {
-			fmt.Fprintf(os.Stderr, "%s:%d:%d: warning: %s. %s\n", screen.Printable(p.File), p.Line, p.Column, screen.Clean(p.Summary), screen.Clean(p.Detail))
+			fmt.Fprintf(s.Err, "%s:%d:%d: warning: %s. %s\n", screen.Printable(p.File), p.Line, p.Column, screen.Clean(p.Summary), screen.Clean(p.Detail))
 		}
 	}
 	if v.Error != nil {
-		_, err := fmt.Fprintln(os.Stderr, screen.Clean(*v.Error))
+		_, err := fmt.Fprintln(s.Err, screen.Clean(*v.Error))
 		return err
 	}
 	for _, p := range v.Launched {
-		fmt.Fprintln(os.Stderr, screen.Clean(p))
+		fmt.Fprintln(s.Err, screen.Clean(p))
 	}
 	if len(v.Launched) > 0 {
 		return nil
 	}
 	if v.Untrusted != "" {
-		fmt.Fprintln(os.Stderr, "warning:", screen.Clean(v.Untrusted))
+		fmt.Fprintln(s.Err, "warning:", screen.Clean(v.Untrusted))
 	}
-	_, err := fmt.Printf("%s is valid: %s.\n", screen.Printable(v.Config), screen.Count(v.Plugins, "plugin"))
+	_, err := fmt.Fprintf(s.Out, "%s is valid: %s.\n", screen.Printable(v.Config), screen.Count(v.Plugins, "plugin"))
 	return err
 }

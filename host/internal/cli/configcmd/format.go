@@ -10,7 +10,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/internal/cli/globals"
@@ -22,10 +21,13 @@ import (
 // maxFormatted is the maximum size of a formatted file, in bytes.
 const maxFormatted = 16 << 20
 
-type formatFlags struct{ check, diff bool }
+type formatFlags struct {
+	check, diff bool
+	stdio       process.Stdio
+}
 
 func newConfigFormat(s *globals.Settings) *cobra.Command {
-	var f formatFlags
+	f := formatFlags{stdio: s.Stdio}
 	c := &cobra.Command{
 		Use:   "fmt [FILE]...",
 		Short: "Format the files of the configuration",
@@ -36,7 +38,7 @@ are still formatted.`,
 		RunE: func(_ *cobra.Command, names []string) error {
 			if len(names) == 0 {
 				var err error
-				if names, err = admin.Files(admin.FindConfig(s.Config)); err != nil {
+				if names, err = admin.Files(s.Options().Config); err != nil {
 					return err
 				}
 			}
@@ -71,9 +73,9 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	var src []byte
 	if stdin {
 		name = "<stdin>"
-		src, err = readFormatted(os.Stdin)
+		src, err = readFormatted(f.stdio.In)
 	} else {
-		src, err = readFile(name)
+		src, err = readFile(f.stdio.Path(name))
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s cannot be read: %w", name, err)
@@ -87,29 +89,29 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	}
 	changed = !bytes.Equal(src, out)
 	if f.diff {
-		return changed, showSource(diff.Diff(name, src, name+" (formatted)", out))
+		return changed, showSource(f.stdio.Out, diff.Diff(name, src, name+" (formatted)", out))
 	}
 	switch {
 	case stdin && !f.check:
-		return changed, showSource(out)
+		return changed, showSource(f.stdio.Out, out)
 	case !changed:
 		return false, nil
 	case !f.check:
-		if err := durable.Update(name, out); err != nil {
+		if err := durable.Update(f.stdio.Path(name), out); err != nil {
 			return true, fmt.Errorf("%s cannot be written, so it is unchanged: %w", name, err)
 		}
 	}
-	_, err = fmt.Println(screen.Printable(name))
+	_, err = fmt.Fprintln(f.stdio.Out, screen.Printable(name))
 	return changed, err
 }
 
 // showSource prints the content of a file. For a terminal, it replaces control characters. For any other output, it
 // prints the exact bytes, because a program can use them as a patch or as a file.
-func showSource(b []byte) error {
-	if term.IsTerminal(int(os.Stdout.Fd())) {
+func showSource(w io.Writer, b []byte) error {
+	if screen.IsTerminal(w) {
 		b = []byte(screen.Clean(string(b)))
 	}
-	_, err := os.Stdout.Write(b)
+	_, err := w.Write(b)
 	return err
 }
 

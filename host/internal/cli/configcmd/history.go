@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -47,9 +48,9 @@ func listServed(s *globals.Settings, r *admin.Records) error {
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, h)
+		return screen.PrintJSON(s.Out, h)
 	}
-	out := screen.New(os.Stdout)
+	out := screen.New(s.Out)
 	if len(h.Served) == 0 {
 		_, err := fmt.Fprintf(out, "No running host used %s yet. toolhost serve and toolhost mcp keep the history.\n", screen.Printable(h.Config))
 		return err
@@ -89,7 +90,7 @@ func showServed(s *globals.Settings, r *admin.Records, text string) error {
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, e)
+		return screen.PrintJSON(s.Out, e)
 	}
 	same := true
 	for _, name := range slices.Sorted(maps.Keys(e.Files)) {
@@ -99,13 +100,13 @@ func showServed(s *globals.Settings, r *admin.Records, text string) error {
 		}
 		if !bytes.Equal(now, e.Files[name]) {
 			same = false
-			if err := showSource(diff.Diff(name, now, fmt.Sprintf("%s (%d)", name, id), e.Files[name])); err != nil {
+			if err := showSource(s.Out, diff.Diff(name, now, fmt.Sprintf("%s (%d)", name, id), e.Files[name])); err != nil {
 				return err
 			}
 		}
 	}
 	if same {
-		fmt.Println("The files have not changed since then.")
+		fmt.Fprintln(s.Out, "The files have not changed since then.")
 	}
 	return nil
 }
@@ -160,9 +161,9 @@ func rollBack(c *cobra.Command, s *globals.Settings, id int64) error {
 		refused = refused || out.Reload != nil && out.Reload.Refused()
 	}
 	if s.JSON {
-		failed = errors.Join(failed, screen.PrintJSON(os.Stdout, all))
+		failed = errors.Join(failed, screen.PrintJSON(s.Out, all))
 	} else {
-		rolledBackText(all)
+		rolledBackText(s.Out, all)
 	}
 	if failed == nil && refused {
 		return process.ExitError(process.ExitFailure)
@@ -170,24 +171,24 @@ func rollBack(c *cobra.Command, s *globals.Settings, id int64) error {
 	return failed
 }
 
-func rolledBackText(all []*host.RolledBack) {
+func rolledBackText(w io.Writer, all []*host.RolledBack) {
 	for i, out := range all {
 		if i == 0 {
-			fmt.Printf("Went back to version %d, which was made at %s.\n", out.To.ID, out.To.At.Local().Format(time.DateTime))
+			fmt.Fprintf(w, "Went back to version %d, which was made at %s.\n", out.To.ID, out.To.At.Local().Format(time.DateTime))
 			for _, name := range out.Changed {
-				fmt.Println("  restored", screen.Printable(name))
+				fmt.Fprintln(w, "  restored", screen.Printable(name))
 			}
 		}
 		switch {
 		case out.Reload == nil:
-			fmt.Println("No host runs with this state directory. The next host reads the files.")
+			fmt.Fprintln(w, "No host runs with this state directory. The next host reads the files.")
 		case out.Reload.Config.Refused != "":
-			fmt.Println("refused:", screen.Clean(out.Reload.Config.Refused))
+			fmt.Fprintln(w, "refused:", screen.Clean(out.Reload.Config.Refused))
 		}
 		if out.Reload != nil {
 			for _, p := range out.Reload.Plugins {
 				if p.Refused != "" {
-					fmt.Printf("plugin %s refused: %s\n", screen.Printable(p.Name), screen.Clean(p.Refused))
+					fmt.Fprintf(w, "plugin %s refused: %s\n", screen.Printable(p.Name), screen.Clean(p.Refused))
 				}
 			}
 		}

@@ -30,22 +30,22 @@ download themselves get the network.`,
   toolhost config import ~/.claude.json --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			im, err := agents.ImportServers(s.Options(), args[0])
+			im, err := agents.ImportServers(s.Options(), s.Path(args[0]), s.Getenv)
 			if err != nil {
 				return err
 			}
 			for _, n := range im.Notes {
-				fmt.Println("note:", screen.Printable(n))
+				fmt.Fprintln(s.Out, "note:", screen.Printable(n))
 			}
 			if im.Change == nil {
-				fmt.Println("There is nothing to add.")
+				fmt.Fprintln(s.Out, "There is nothing to add.")
 				return nil
 			}
-			written, err := review.Apply([]*agent.Change{im.Change}, o, im.Change.Write)
+			written, err := review.Apply(s.Stdio, []*agent.Change{im.Change}, o, im.Change.Write)
 			if err != nil || !written {
 				return err
 			}
-			_, err = fmt.Printf("Added to %s. To check it: toolhost config validate --launch --config %[1]s\n", screen.Printable(im.Change.Path))
+			_, err = fmt.Fprintf(s.Out, "Added to %s. To check it: toolhost config validate --launch --config %[1]s\n", screen.Printable(im.Change.Path))
 			return err
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -39,16 +38,16 @@ plugins that are not known yet are started to read their tools, and stopped agai
 Exit status 0: no changes. 2: changes. 1: something would be refused, or there is no plan.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := plans(c.Context(), s, against)
+			all, err := plans(c.Context(), s, s.Path(against))
 			if err != nil { // avoid status 2, which means that the plan contains changes
-				fmt.Fprintln(os.Stderr, "toolhost:", screen.Clean(err.Error()))
+				fmt.Fprintln(s.Err, "toolhost:", screen.Clean(err.Error()))
 				return process.ExitError(process.ExitFailure)
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, all)
+				err = screen.PrintJSON(s.Out, all)
 			} else {
 				for _, p := range all {
-					err = errors.Join(err, planText(screen.New(os.Stdout), p))
+					err = errors.Join(err, planText(screen.New(s.Out), p))
 				}
 			}
 			return errors.Join(err, planStatus(all))

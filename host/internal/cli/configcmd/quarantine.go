@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"toolhost.dev/host/internal/cli/globals"
 	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
 )
 
 // NewQuarantine returns the command quarantine.
@@ -48,9 +46,9 @@ func newQuarantineList(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, append([]admin.Quarantined{}, all...))
+				return screen.PrintJSON(s.Out, append([]admin.Quarantined{}, all...))
 			}
-			t := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+			t := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 			for _, e := range all {
 				state := "taken out"
 				if !e.Restored.IsZero() {
@@ -77,12 +75,12 @@ func newQuarantineShow(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, struct {
+				return screen.PrintJSON(s.Out, struct {
 					*admin.Quarantined
 					Digest string `json:"digest"`
 				}{e, e.Digest()})
 			}
-			return quarantineText(screen.New(os.Stdout), e)
+			return quarantineText(screen.New(s.Out), e)
 		},
 	}
 }
@@ -124,9 +122,9 @@ prints with --accept.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, e)
+				return screen.PrintJSON(s.Out, e)
 			}
-			_, err = fmt.Printf("Restored %s.\n", screen.Printable(e.Path))
+			_, err = fmt.Fprintf(s.Out, "Restored %s.\n", screen.Printable(e.Path))
 			return err
 		},
 	}
@@ -140,20 +138,20 @@ func confirmRestore(s *globals.Settings, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := quarantineText(screen.New(os.Stderr), e); err != nil {
+	if err := quarantineText(screen.New(s.Err), e); err != nil {
 		return "", err
 	}
-	if !terminal.IsTerminal() {
-		fmt.Fprintf(os.Stderr, "toolhost: there is no terminal to ask on. To restore this content: toolhost quarantine restore %s --accept %s\n", id, e.Digest())
+	if !screen.IsTerminal(s.In) {
+		fmt.Fprintf(s.Err, "toolhost: there is no terminal to ask on. To restore this content: toolhost quarantine restore %s --accept %s\n", id, e.Digest())
 		return "", process.ExitError(process.ExitFailure)
 	}
-	fmt.Fprint(os.Stderr, "Restore this content? [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Fprint(s.Err, "Restore this content? [y/N] ")
+	line, err := bufio.NewReader(s.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		fmt.Fprintln(os.Stderr, "Nothing was restored.")
+		fmt.Fprintln(s.Err, "Nothing was restored.")
 		return "", process.ExitError(process.ExitFailure)
 	}
 	return e.Digest(), nil

@@ -2,7 +2,6 @@ package configcmd
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +26,9 @@ their form.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, tree)
+				return screen.PrintJSON(s.Out, tree)
 			}
-			_, err = fmt.Print(tree.HCL())
+			_, err = fmt.Fprint(s.Out, tree.HCL())
 			return err
 		},
 	}

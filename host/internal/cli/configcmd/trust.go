@@ -19,7 +19,6 @@ import (
 	"toolhost.dev/host/internal/cli/globals"
 	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
 )
 
 // NewTrust returns the command trust.
@@ -58,9 +57,9 @@ func acceptContent(s *globals.Settings, digest string) error {
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, r)
+		return screen.PrintJSON(s.Out, r)
 	}
-	_, err = fmt.Printf("Trusted %s.\n", screen.Printable(r.Config))
+	_, err = fmt.Fprintf(s.Out, "Trusted %s.\n", screen.Printable(r.Config))
 	return err
 }
 
@@ -72,25 +71,25 @@ func reviewContent(s *globals.Settings) error {
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, r)
+		return screen.PrintJSON(s.Out, r)
 	}
-	if err := reviewText(screen.New(os.Stdout), r); err != nil {
+	if err := reviewText(screen.New(s.Out), r); err != nil {
 		return err
 	}
 	if r.Status != "untrusted" {
 		return nil
 	}
-	if !terminal.IsTerminal() {
-		fmt.Fprintf(os.Stderr, "toolhost: there is no terminal to ask on. To trust this content: toolhost trust --accept %s\n", r.Digest)
+	if !screen.IsTerminal(s.In) {
+		fmt.Fprintf(s.Err, "toolhost: there is no terminal to ask on. To trust this content: toolhost trust --accept %s\n", r.Digest)
 		return process.ExitError(process.ExitFailure)
 	}
-	fmt.Print("Trust this content here? [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Fprint(s.Out, "Trust this content here? [y/N] ")
+	line, err := bufio.NewReader(s.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		fmt.Println("Not trusted. Nothing was changed.")
+		fmt.Fprintln(s.Out, "Not trusted. Nothing was changed.")
 		return process.ExitError(process.ExitFailure)
 	}
 	return acceptContent(s, r.Digest)
@@ -145,13 +144,13 @@ func newTrustList(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, append([]admin.ContentDecision{}, all...))
+				return screen.PrintJSON(s.Out, append([]admin.ContentDecision{}, all...))
 			}
 			for _, d := range all {
-				fmt.Printf("%s  %s  %s\n", d.At.Local().Format(time.DateTime), d.Digest(), screen.Printable(d.Config))
+				fmt.Fprintf(s.Out, "%s  %s  %s\n", d.At.Local().Format(time.DateTime), d.Digest(), screen.Printable(d.Config))
 			}
 			if len(all) == 0 {
-				fmt.Println("No project file is trusted.")
+				fmt.Fprintln(s.Out, "No project file is trusted.")
 			}
 			return nil
 		},
@@ -165,7 +164,7 @@ func newTrustShow(s *globals.Settings) *cobra.Command {
 		Long:  "Show what was trusted: the effects that were reviewed, and the files with their SHA-256. PATH is a project file or a directory.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			path, err := located(args[0])
+			path, err := located(s.Path(args[0]))
 			if err != nil {
 				return err
 			}
@@ -178,16 +177,16 @@ func newTrustShow(s *globals.Settings) *cobra.Command {
 				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, all)
+				return screen.PrintJSON(s.Out, all)
 			}
 			for _, d := range all {
-				fmt.Printf("%s, %s, trusted at %s\n", screen.Printable(d.Config), d.Digest(), d.At.Local().Format(time.DateTime))
+				fmt.Fprintf(s.Out, "%s, %s, trusted at %s\n", screen.Printable(d.Config), d.Digest(), d.At.Local().Format(time.DateTime))
 				for _, line := range d.Review {
-					fmt.Println(" ", screen.Printable(strings.ReplaceAll(line, "\t", "  ")))
+					fmt.Fprintln(s.Out, " ", screen.Printable(strings.ReplaceAll(line, "\t", "  ")))
 				}
 				for _, files := range []map[string]string{d.Files, d.Programs} {
 					for _, f := range slices.Sorted(maps.Keys(files)) {
-						fmt.Printf("  %-64s  %s\n", orAbsent(files[f]), screen.Printable(f))
+						fmt.Fprintf(s.Out, "  %-64s  %s\n", orAbsent(files[f]), screen.Printable(f))
 					}
 				}
 			}
@@ -210,7 +209,7 @@ func newTrustRevoke(s *globals.Settings) *cobra.Command {
 		Long:  "Remove the decision about a project file, or about all project files in a directory and below. Running hosts keep what they use until they reload.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			path, err := located(args[0])
+			path, err := located(s.Path(args[0]))
 			if err != nil {
 				return err
 			}
@@ -219,13 +218,13 @@ func newTrustRevoke(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, append([]string{}, revoked...))
+				return screen.PrintJSON(s.Out, append([]string{}, revoked...))
 			}
 			if len(revoked) == 0 {
 				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
 			for _, r := range revoked {
-				fmt.Printf("Revoked %s.\n", screen.Printable(r))
+				fmt.Fprintf(s.Out, "Revoked %s.\n", screen.Printable(r))
 			}
 			return nil
 		},

@@ -2,7 +2,6 @@ package fleetcmd
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -50,7 +49,7 @@ serve their sessions with it. If one of them refuses it, all of them go back. Pl
 lock file fixes are copied from this machine. End the trial with "promote" or "abort".`,
 		Example: `  toolhost fleet config push new.hcl --canary east2`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if a.Files, err = host.ReadSharedFiles(args[0]); err != nil {
+			if a.Files, err = host.ReadSharedFiles(s.Path(args[0])); err != nil {
 				return err
 			}
 			t, err := do[fleet.Trial](c.Context(), s, fleet.OpPush, a)
@@ -134,9 +133,9 @@ func newRollout(s *globals.Settings) *cobra.Command {
 
 func showTrial(s *globals.Settings, t *fleet.Trial) error {
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, t)
+		return screen.PrintJSON(s.Out, t)
 	}
-	w := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tSTATE\tCONFIG\tCALLS\tFAILURES")
 	for _, n := range t.Nodes {
 		config, calls, failures := "present", fmt.Sprint(n.Calls), fmt.Sprint(n.Failures)

@@ -2,7 +2,6 @@ package fleetcmd
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -65,9 +64,9 @@ func changeCoordinators(c *cobra.Command, s *globals.Settings, change string, no
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, out)
+		return screen.PrintJSON(s.Out, out)
 	}
-	w := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tADDRESS")
 	for _, m := range out.Members {
 		fmt.Fprintf(w, "%s\t%s\n", screen.Printable(m.Node), screen.Printable(m.Address))

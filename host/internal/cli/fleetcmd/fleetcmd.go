@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -61,15 +61,15 @@ func newStatus(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, st)
+				return screen.PrintJSON(s.Out, st)
 			}
-			return statusText(st)
+			return statusText(s.Out, st)
 		},
 	}
 }
 
-func statusText(st *fleet.Status) error {
-	w := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+func statusText(to io.Writer, st *fleet.Status) error {
+	w := tabwriter.NewWriter(screen.New(to), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tSTATE\tLEASE\tVERSION\tCONFIG\tSESSIONS\tCALLS\tWORKSPACES")
 	for _, n := range st.Nodes {
 		lease := "-"
@@ -102,9 +102,9 @@ func newSessions(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, all)
+				return screen.PrintJSON(s.Out, all)
 			}
-			w := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+			w := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "SESSION\tPRINCIPAL\tWORKSPACE\tNODE\tEPOCH\tKEY")
 			for _, e := range *all {
 				name := e.Session
@@ -141,9 +141,9 @@ func newMove(s *globals.Settings) *cobra.Command {
 // say prints the outcome of a command as text. With the flag --json, it prints v instead.
 func say(s *globals.Settings, v any, format string, a ...any) error {
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, v)
+		return screen.PrintJSON(s.Out, v)
 	}
-	_, err := fmt.Println(screen.Printable(fmt.Sprintf(format, a...)))
+	_, err := fmt.Fprintln(s.Out, screen.Printable(fmt.Sprintf(format, a...)))
 	return err
 }
 
@@ -163,14 +163,14 @@ that only this node has cannot move; they stop the drain unless --abandon-local 
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Printf("%s moved\n", screen.Count(out.Moved, "session"))
+			fmt.Fprintf(s.Out, "%s moved\n", screen.Count(out.Moved, "session"))
 			for _, e := range out.Ended {
-				fmt.Printf("ended: %s\n", screen.Printable(e))
+				fmt.Fprintf(s.Out, "ended: %s\n", screen.Printable(e))
 			}
 			for _, l := range out.Local {
-				fmt.Printf("stays: session %s\n", screen.Printable(l))
+				fmt.Fprintf(s.Out, "stays: session %s\n", screen.Printable(l))
 			}
 			return nil
 		},
@@ -205,10 +205,10 @@ func newToken(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Fprintf(os.Stderr, "Put the token into a file on the new machine, and run there: %s\n", screen.Printable((*out)["command"]))
-			_, err = fmt.Println(screen.Printable((*out)["token"]))
+			fmt.Fprintf(s.Err, "Put the token into a file on the new machine, and run there: %s\n", screen.Printable((*out)["command"]))
+			_, err = fmt.Fprintln(s.Out, screen.Printable((*out)["token"]))
 			return err
 		},
 	}

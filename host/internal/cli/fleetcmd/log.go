@@ -2,7 +2,6 @@ package fleetcmd
 
 import (
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -30,9 +29,9 @@ that does not answer is named at the end.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			w := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+			w := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 			for _, e := range out.Entries {
 				what := e.Tool
 				if what == "" {

@@ -3,6 +3,7 @@ package fleetcmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -61,8 +62,8 @@ func (f *NodeFlags) Arguments(_ *cobra.Command, args []string) error {
 }
 
 // tellBegan prints the command with which another machine joins the new fleet.
-func tellBegan(command, token string) {
-	fmt.Fprintf(os.Stderr, "toolhost: a new fleet. To add a machine, run there: %s\ntoolhost: with this token in FILE, once and within 15 minutes: %s\n", command, token)
+func tellBegan(w io.Writer, command, token string) {
+	fmt.Fprintf(w, "toolhost: a new fleet. To add a machine, run there: %s\ntoolhost: with this token in FILE, once and within 15 minutes: %s\n", command, token)
 }
 
 // Start makes the host a node of a fleet if the flag --fleet is set. The caller must call leave before it closes the
@@ -71,9 +72,9 @@ func (f *NodeFlags) Start(ctx context.Context, s *globals.Settings, h *host.Host
 	if !f.on {
 		return func() {}, nil
 	}
-	opts := fleet.Options{Join: f.join, Node: f.node, Listen: f.listen, Log: s.Log(slog.LevelInfo), Began: tellBegan}
+	opts := fleet.Options{Join: f.join, Node: f.node, Listen: f.listen, Log: s.Log(slog.LevelInfo), Began: func(command, token string) { tellBegan(s.Err, command, token) }}
 	if f.tokenFile != "" {
-		b, err := os.ReadFile(f.tokenFile)
+		b, err := os.ReadFile(s.Path(f.tokenFile))
 		if err != nil {
 			return nil, fmt.Errorf("--fleet-token-file: %w", err)
 		}
@@ -84,10 +85,10 @@ func (f *NodeFlags) Start(ctx context.Context, s *globals.Settings, h *host.Host
 		return nil, fmt.Errorf("the fleet: %w", err)
 	}
 	f.fleet = n
-	fmt.Fprintf(os.Stderr, "toolhost: node %s of the fleet, at %s\n", n.Node(), n.Address())
+	fmt.Fprintf(s.Err, "toolhost: node %s of the fleet, at %s\n", n.Node(), n.Address())
 	return func() {
 		if err := n.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "toolhost: the fleet:", screen.Clean(err.Error()))
+			fmt.Fprintln(s.Err, "toolhost: the fleet:", screen.Clean(err.Error()))
 		}
 	}, nil
 }
@@ -106,9 +107,9 @@ The node can join again as a new node with a new token.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			w := screen.New(os.Stdout)
+			w := screen.New(s.Out)
 			if len(out.Serials) == 0 {
 				fmt.Fprintf(w, "node %s was revoked before; the list was sent again\n", screen.Printable(args[0]))
 			} else {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"time"
@@ -92,7 +91,8 @@ func (u *upgrade) one(ctx context.Context, n *fleet.NodeStatus) error {
 		u.progress("node %s: ended %s", n.Node, e)
 	}
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", u.command) //nolint:gosec // the operator's command
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), "TOOLHOST_NODE="+n.Node), os.Stderr, os.Stderr
+	c.Env, c.Stdout, c.Stderr = append(u.settings.Environ(), "TOOLHOST_NODE="+n.Node), u.settings.Err, u.settings.Err
+	c.Dir = u.settings.Dir
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("the command failed: %w. If the node still runs, let it serve again: toolhost fleet undrain %s", err, n.Node)
 	}
@@ -128,5 +128,5 @@ func (u *upgrade) back(ctx context.Context, n *fleet.NodeStatus) error {
 }
 
 func (u *upgrade) progress(format string, a ...any) {
-	fmt.Fprintln(os.Stderr, screen.Clean(fmt.Sprintf(format, a...)))
+	fmt.Fprintln(u.settings.Err, screen.Clean(fmt.Sprintf(format, a...)))
 }

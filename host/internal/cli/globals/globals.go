@@ -3,6 +3,7 @@
 package globals
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
@@ -21,6 +21,8 @@ import (
 
 // Settings contains the values of the global flags.
 type Settings struct {
+	process.Stdio // of the command
+
 	Config    string
 	Vars      []string
 	VarFiles  []string
@@ -70,18 +72,22 @@ func (s *Settings) Check() error {
 func (s *Settings) Log(level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if s.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		return slog.New(slog.NewJSONHandler(s.Err, opts))
 	}
 	if !s.LogTime {
 		opts.ReplaceAttr = WithoutTime
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	return slog.New(slog.NewTextHandler(s.Err, opts))
 }
 
 // Options returns the options of a host according to the flags.
 func (s *Settings) Options() host.Options {
+	var files []string
+	for _, f := range s.VarFiles {
+		files = append(files, s.Path(f))
+	}
 	return host.Options{
-		Config: admin.FindConfig(s.Config), Variables: s.Vars, VariableFiles: s.VarFiles, Workspace: s.Workspace, StateDir: s.State,
+		Config: admin.FindConfig(s.Path(s.Config), s.Dir, s.Getenv), Variables: s.Vars, VariableFiles: files, Workspace: cmp.Or(s.Path(s.Workspace), s.Dir), StateDir: s.Path(s.State),
 		ReadOnly: s.ReadOnly, Trust: s.Trust, RequireTrust: s.RequireTrust,
 	}
 }
@@ -96,7 +102,7 @@ func (s *Settings) Inspection() host.Options {
 
 // Request returns the fields that all requests of a command share.
 func (s *Settings) Request() host.Request {
-	return host.Request{Session: s.Session, Branch: s.Branch, Trace: os.Getenv("TRACEPARENT")}
+	return host.Request{Session: s.Session, Branch: s.Branch, Trace: s.Getenv("TRACEPARENT")}
 }
 
 // Records opens the state directory that the flags select.
@@ -140,7 +146,7 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 		if s.Edit != nil {
 			p = s.Edit(p)
 		}
-		fmt.Fprintln(os.Stderr, "toolhost:", screen.Clean(p))
+		fmt.Fprintln(s.Err, "toolhost:", screen.Clean(p))
 	}
 	if !hasTools(h) {
 		err := errors.New("no tool is available")
@@ -176,7 +182,7 @@ func (s *Settings) TapeFlag(c *cobra.Command) {
 		if s.FromTape == "" {
 			return run(c, args)
 		}
-		config, remove, err := recording.ConfigFromTape(s.FromTape)
+		config, remove, err := recording.ConfigFromTape(s.Path(s.FromTape))
 		if err != nil {
 			return err
 		}
@@ -191,8 +197,8 @@ func (s *Settings) TapeFlag(c *cobra.Command) {
 func (s *Settings) OpenLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	opts.Live = true
 	h, err := s.OpenWith(c, opts)
-	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
-		process.OnHangup(func() {
+	if err == nil && !screen.IsTerminal(s.In) {
+		s.Signals.OnHangup(func() {
 			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // ignore errors: the host logs rejected changes
 		})
 	}

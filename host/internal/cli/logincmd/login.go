@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -14,10 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/internal/cli/globals"
+	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/mcp/authorize"
 )
@@ -66,15 +65,15 @@ as the flags, which take precedence.`,
 func (f *loginFlags) run(ctx context.Context, s *globals.Settings, field string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.wait, fmt.Errorf("no answer within %v; try again, or give more time with --wait", f.wait))
 	defer cancel()
-	l, err := f.login(ctx, s, field, f.show)
+	l, err := f.login(ctx, s, field, func(page string) { f.show(s.Stdio, page) })
 	switch {
 	case errors.Is(err, authorize.ErrNotNeeded):
-		fmt.Printf("The server of field %s needs no login.\n", field)
+		fmt.Fprintf(s.Out, "The server of field %s needs no login.\n", field)
 		return nil
 	case err != nil:
 		return err
 	}
-	fmt.Printf("Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", l.Resource, field, validity(l))
+	fmt.Fprintf(s.Out, "Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", l.Resource, field, validity(l))
 	return nil
 }
 
@@ -98,7 +97,7 @@ func (f *loginFlags) login(ctx context.Context, s *globals.Settings, field strin
 	if server.Header {
 		return nil, fmt.Errorf("the mcp block of field %q sends its own header Authorization; remove the header to use a login", field)
 	}
-	secret, err := f.client(server)
+	secret, err := f.client(s.Stdio, server)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +122,14 @@ func (f *loginFlags) login(ctx context.Context, s *globals.Settings, field strin
 
 // client sets the scopes and the client id from the configuration if the flags do not set them. It returns the secret
 // of the client.
-func (f *loginFlags) client(server *admin.RemoteServer) (secret string, err error) {
+func (f *loginFlags) client(s process.Stdio, server *admin.RemoteServer) (secret string, err error) {
 	o := server.OAuth
 	if f.scopes == nil {
 		f.scopes = o.Scopes
 	}
 	switch {
 	case f.secretEnv != "":
-		if secret = os.Getenv(f.secretEnv); secret == "" || f.clientID == "" {
+		if secret = s.Getenv(f.secretEnv); secret == "" || f.clientID == "" {
 			return "", fmt.Errorf("--client-secret-env needs --client-id and a value in the variable %s", f.secretEnv)
 		}
 	case f.clientID == "" && o.ClientID != "":
@@ -138,7 +137,7 @@ func (f *loginFlags) client(server *admin.RemoteServer) (secret string, err erro
 		if o.ClientSecret == "" {
 			return "", nil
 		}
-		if secret = os.Getenv(o.ClientSecret); secret == "" {
+		if secret = s.Getenv(o.ClientSecret); secret == "" {
 			return "", fmt.Errorf("the environment variable that client_secret of field %q names is not set; set it for this command, or log in with --client-id and --client-secret-env", server.Field)
 		}
 	}
@@ -161,9 +160,9 @@ func (f *loginFlags) extend(server *admin.RemoteServer) error {
 }
 
 // show shows the page of the authorization server to the user.
-func (f *loginFlags) show(page string) {
-	fmt.Fprintf(os.Stderr, "Log in on this page, and then return here:\n\n  %s\n\n", page)
-	if f.noBrowser || !term.IsTerminal(int(os.Stderr.Fd())) {
+func (f *loginFlags) show(s process.Stdio, page string) {
+	fmt.Fprintf(s.Err, "Log in on this page, and then return here:\n\n  %s\n\n", page)
+	if f.noBrowser || !screen.IsTerminal(s.Err) {
 		return
 	}
 	program := "xdg-open"
@@ -212,12 +211,12 @@ func newLogout(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if !removed {
-				fmt.Printf("Field %s has no login.\n", args[0])
+				fmt.Fprintf(s.Out, "Field %s has no login.\n", args[0])
 				return nil
 			}
-			fmt.Printf("The login of field %s is removed.\n", args[0])
+			fmt.Fprintf(s.Out, "The login of field %s is removed.\n", args[0])
 			if revoked != nil {
-				fmt.Fprintf(os.Stderr, "warning: the tokens are not revoked: %s. They end when they expire, or when you revoke them on the page of %s.\n", shown(revoked), server.URL)
+				fmt.Fprintf(s.Err, "warning: the tokens are not revoked: %s. They end when they expire, or when you revoke them on the page of %s.\n", shown(revoked), server.URL)
 			}
 			return nil
 		},
@@ -249,13 +248,13 @@ func newStatus(s *globals.Settings) *cobra.Command {
 				list = append(list, describe(&servers[i]))
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, list)
+				return screen.PrintJSON(s.Out, list)
 			}
 			if len(list) == 0 {
-				fmt.Println("No field has a remote server. Add one:\nfield \"NAME\" {\n  mcp { url = \"https://…\" }\n}")
+				fmt.Fprintln(s.Out, "No field has a remote server. Add one:\nfield \"NAME\" {\n  mcp { url = \"https://…\" }\n}")
 				return nil
 			}
-			w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+			w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "FIELD\tSERVER\tLOGIN\tISSUER\tSCOPES")
 			for _, e := range list {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Field, e.URL, e.State, e.Issuer, strings.Join(e.Scopes, " "))

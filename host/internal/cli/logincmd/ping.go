@@ -3,7 +3,6 @@ package logincmd
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -36,9 +35,9 @@ then 1.`,
 				return err
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, list)
+				err = screen.PrintJSON(s.Out, list)
 			} else {
-				err = printPings(screen.New(os.Stdout), list)
+				err = printPings(screen.New(s.Out), list)
 			}
 			for i := range list {
 				if list[i].Error != nil && err == nil {

@@ -42,23 +42,24 @@ timeouts; the command that attaches a debugger is printed at each start. With --
 also waits for the debugger before it serves.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			src, err := develop.Open(args[0], os.Stderr)
+			src, err := develop.Open(s.Path(args[0]), s.Err)
 			if err != nil {
 				return err
 			}
 			if debug = debug || wait; debug {
-				src.Env = append(src.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+` '-gcflags=./...=-N -l'`))
+				src.Env = append(src.Env, strings.TrimSpace("GOFLAGS="+s.Getenv("GOFLAGS")+` '-gcflags=./...=-N -l'`))
 			}
-			if s.OnAsk == "" && terminal.IsTerminal() {
+			if s.OnAsk == "" && screen.IsTerminal(s.In) {
 				s.OnAsk = "prompt"
 			}
 			if wait {
+				// The plugin inherits the environment of this process.
 				if err := os.Setenv(toolrpc.WaitEnv, "1"); err != nil {
 					return err
 				}
 			}
 			if with != "" {
-				if src.SettingsFile, err = filepath.Abs(with); err == nil {
+				if src.SettingsFile, err = filepath.Abs(s.Path(with)); err == nil {
 					_, err = os.Stat(src.SettingsFile)
 				}
 				if err != nil {
@@ -142,7 +143,7 @@ func (d *dev) configure(ctx context.Context) error {
 	}
 	env := make(map[string]string)
 	for _, name := range d.src.Manifest.Needs.Env {
-		if v, ok := os.LookupEnv(name); ok {
+		if v, ok := d.settings.LookupEnv(name); ok {
 			env[name] = v
 		}
 	}
@@ -176,18 +177,18 @@ func (d *dev) refused(r *host.Reload) {
 	var b strings.Builder
 	reloadText(&b, []reloaded{{PID: os.Getpid(), Reload: r}})
 	text := d.locate(b.String())
-	fmt.Fprint(screen.New(os.Stderr), text)
+	fmt.Fprint(screen.New(d.settings.Err), text)
 	if d.temporary && d.opts.Settings == "" && strings.Contains(text, "missing required attribute") {
-		fmt.Fprintf(os.Stderr, "dev: write the plugin's configuration to %s: config { … }\n", d.src.SettingsFile)
+		fmt.Fprintf(d.settings.Err, "dev: write the plugin's configuration to %s: config { … }\n", d.src.SettingsFile)
 	}
-	fmt.Fprintln(os.Stderr, "dev: the new version is not used; what ran before goes on")
+	fmt.Fprintln(d.settings.Err, "dev: the new version is not used; what ran before goes on")
 }
 
 // The method "turn" builds and reloads the plugin once. It only prints errors, because the developer can fix an error
 // with the next change.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) {
-		fmt.Fprintln(os.Stderr, d.locate("dev: "+fmt.Sprintf(format, a...)))
+		fmt.Fprintln(d.settings.Err, d.locate("dev: "+fmt.Sprintf(format, a...)))
 	}
 	name := d.src.Manifest.Name
 	if err := d.src.Build(ctx); err != nil {
@@ -262,7 +263,7 @@ func (d *dev) attach(name string) {
 	case "python":
 		command = fmt.Sprintf("sudo python3 -m debugpy --listen 127.0.0.1:5678 --pid %d", pid)
 	}
-	fmt.Fprintln(os.Stderr, "dev: to debug it:", command)
+	fmt.Fprintln(d.settings.Err, "dev: to debug it:", command)
 }
 
 // running returns the process id of the plugin, or 0 if the plugin does not run.
@@ -278,8 +279,8 @@ func (d *dev) running(name string) int {
 // prompt runs commands until the input ends. The end of the input ends the program only if the input is a terminal. If
 // the input is a file or a pipe, the program then continues until the user interrupts it.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
-	p := terminal.Prompt{Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
-	if err := p.Run(ctx); err != nil || terminal.IsTerminal() {
+	p := terminal.Prompt{Stdio: d.settings.Stdio, Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
+	if err := p.Run(ctx); err != nil || screen.IsTerminal(d.settings.In) {
 		ended <- err
 	}
 }

@@ -26,12 +26,12 @@ The plugin runs without a sandbox. With --json, the description itself is printe
 		Example: `  toolhost plugin docs ./greeter > greeter/TOOLS.md`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			binary := args[0]
+			binary := s.Path(args[0])
 			switch st, err := os.Stat(binary); {
 			case errors.Is(err, fs.ErrNotExist):
 				return fmt.Errorf("%s does not exist; name the plugin's program or the directory of its sources", binary)
 			case err == nil && st.IsDir():
-				src, err := develop.Open(binary, os.Stderr)
+				src, err := develop.Open(binary, s.Err)
 				if err != nil {
 					return err
 				}
@@ -46,9 +46,9 @@ The plugin runs without a sandbox. With --json, the description itself is printe
 				return fmt.Errorf("%s cannot be described: %w", binary, err)
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, d)
+				return screen.PrintJSON(s.Out, d)
 			}
-			_, err = fmt.Fprint(screen.New(os.Stdout), develop.Docs(d))
+			_, err = fmt.Fprint(screen.New(s.Out), develop.Docs(d))
 			return err
 		},
 	}

@@ -3,7 +3,6 @@ package plugincmd
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -30,9 +29,9 @@ func newPluginList(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, t.Plugins)
+				return screen.PrintJSON(s.Out, t.Plugins)
 			}
-			return trustText(screen.New(os.Stdout), t)
+			return trustText(screen.New(s.Out), t)
 		},
 	}
 }
@@ -94,9 +93,9 @@ A name with a slash is a source such as registry.example.org/acme/weather, possi
 			}
 			p := &t.Plugins[i]
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, p)
+				return screen.PrintJSON(s.Out, p)
 			}
-			return pluginText(screen.New(os.Stdout), t, p)
+			return pluginText(screen.New(s.Out), t, p)
 		},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +76,7 @@ func (l *pluginLogs) run(ctx context.Context, plugin string) error {
 			return err
 		}
 		if len(entries) == 0 && first && !l.follow {
-			fmt.Fprintf(os.Stderr, "Plugin %s has printed nothing since its log was begun.\n", plugin)
+			fmt.Fprintf(l.settings.Err, "Plugin %s has printed nothing since its log was begun.\n", plugin)
 		}
 		entries = slices.DeleteFunc(entries, func(e admin.PluginLine) bool { return slices.Index(logLevels, e.Level) < l.least })
 		if first && l.lines > 0 {
@@ -101,9 +100,9 @@ func (l *pluginLogs) run(ctx context.Context, plugin string) error {
 
 func (l *pluginLogs) print(e *admin.PluginLine) error {
 	if l.settings.JSON {
-		return screen.PrintJSON(os.Stdout, e)
+		return screen.PrintJSON(l.settings.Out, e)
 	}
-	return logLine(screen.New(os.Stdout), e)
+	return logLine(screen.New(l.settings.Out), e)
 }
 
 func logLine(w io.Writer, e *admin.PluginLine) error {

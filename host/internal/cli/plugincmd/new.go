@@ -1,8 +1,8 @@
 package plugincmd
 
 import (
+	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -25,24 +25,26 @@ protocol, and the block for a configuration.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			opts.Name = args[0]
+			opts.Dir = s.Path(cmp.Or(opts.Dir, opts.Name))
+			opts.SDK = s.Path(opts.SDK)
 			made, err := scaffold.New(opts)
 			if err != nil {
 				return err
 			}
 			if s.JSON {
 				slices.Sort(made.Files)
-				return screen.PrintJSON(os.Stdout, map[string]any{"dir": made.Dir, "files": made.Files})
+				return screen.PrintJSON(s.Out, map[string]any{"dir": made.Dir, "files": made.Files})
 			}
 			dir := made.Dir
-			if wd, err := os.Getwd(); err == nil {
+			if wd, err := s.WorkDir(); err == nil {
 				if rel, err := filepath.Rel(wd, dir); err == nil && filepath.IsLocal(rel) {
 					dir = rel
 				}
 			}
 			if made.Fetched != "" {
-				fmt.Printf("The build downloads %s, which needs a network. --sdk uses one on this machine.\n", made.Fetched)
+				fmt.Fprintf(s.Out, "The build downloads %s, which needs a network. --sdk uses one on this machine.\n", made.Fetched)
 			}
-			fmt.Printf(`The plugin %[1]s is in %[2]s. Next:
+			fmt.Fprintf(s.Out, `The plugin %[1]s is in %[2]s. Next:
   make -C %[2]s test
   cat %[2]s/plugin.hcl >> toolhost.hcl
   toolhost config validate

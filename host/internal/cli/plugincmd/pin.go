@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -34,12 +33,12 @@ review the tools first, with toolhost plugin info. Running hosts apply the pins 
 			}
 			told := renew(c, s)
 			if s.JSON {
-				return errors.Join(screen.PrintJSON(os.Stdout, t), told)
+				return errors.Join(screen.PrintJSON(s.Out, t), told)
 			}
-			if err := trustText(screen.New(os.Stdout), t); err != nil {
+			if err := trustText(screen.New(s.Out), t); err != nil {
 				return err
 			}
-			fmt.Printf("\nWritten to %s.\n", t.Lock)
+			fmt.Fprintf(s.Out, "\nWritten to %s.\n", t.Lock)
 			return told
 		},
 	}
@@ -66,12 +65,12 @@ whether a version was withdrawn or republished. The exit status is 1 if a plugin
 				return err
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, struct {
+				err = screen.PrintJSON(s.Out, struct {
 					*admin.Trust
 					Installed []registries.Verified `json:"installed,omitempty"`
 				}{t, installed})
 			} else {
-				err = verifyText(screen.New(os.Stdout), t, installed)
+				err = verifyText(screen.New(s.Out), t, installed)
 			}
 			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) || slices.ContainsFunc(installed, func(v registries.Verified) bool { return v.Problem != "" }) {
 				err = errors.Join(err, process.ExitError(process.ExitFailure))
@@ -135,10 +134,10 @@ PLUGIN. Running hosts apply the approval.`,
 					continue
 				}
 				for _, change := range p.Unapproved {
-					fmt.Printf("%s: approved: %s\n", p.Name, screen.Printable(change.String()))
+					fmt.Fprintf(s.Out, "%s: approved: %s\n", p.Name, screen.Printable(change.String()))
 				}
 				if len(p.Unapproved) == 0 {
-					fmt.Printf("%s: there is nothing to approve\n", p.Name)
+					fmt.Fprintf(s.Out, "%s: there is nothing to approve\n", p.Name)
 				}
 			}
 			return renew(c, s)

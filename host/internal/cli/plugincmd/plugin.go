@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,16 +42,16 @@ permanent. The exit status is 1 if no host knows the name.`,
 				return err
 			}
 			if len(hosts) == 0 {
-				fmt.Println("No host runs with this state directory. To " + verb + " a tool permanently, use the configuration.")
+				fmt.Fprintln(s.Out, "No host runs with this state directory. To "+verb+" a tool permanently, use the configuration.")
 			}
 			done := 0
 			for _, h := range hosts {
 				if err := h.Enable(c.Context(), args[0], on); err != nil {
-					fmt.Fprintf(os.Stderr, "host %d: %s\n", h.PID, screen.Printable(err.Error()))
+					fmt.Fprintf(s.Err, "host %d: %s\n", h.PID, screen.Printable(err.Error()))
 					continue
 				}
 				done++
-				fmt.Printf("host %d: %s is %sd\n", h.PID, screen.Printable(args[0]), verb)
+				fmt.Fprintf(s.Out, "host %d: %s is %sd\n", h.PID, screen.Printable(args[0]), verb)
 			}
 			if len(hosts) > 0 && done == 0 {
 				return process.ExitError(process.ExitFailure)
@@ -89,9 +88,9 @@ anything is refused; then the old version or configuration stays in use.`,
 			}
 			all := reloadAll(c.Context(), hosts, opts)
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, all)
+				err = screen.PrintJSON(s.Out, all)
 			} else {
-				reloadText(screen.New(os.Stdout), all)
+				reloadText(screen.New(s.Out), all)
 			}
 			for _, r := range all {
 				if r.Error != "" || r.Refused() {
@@ -106,7 +105,13 @@ anything is refused; then the old version or configuration stays in use.`,
 		const usage = "apply a configuration that increases privileges, even if reload { privilege_increases = \"approve\" } is in force"
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-privileges", false, usage)
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-widening", false, usage)
-		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // ignore the error: the flag exists
+		// The library would print its own note about a deprecated flag to standard output.
+		_ = c.Flags().MarkHidden("approve-widening") // ignore the error: the flag exists
+		c.PreRun = func(c *cobra.Command, _ []string) {
+			if c.Flags().Changed("approve-widening") {
+				fmt.Fprintln(s.Err, "Flag --approve-widening has been deprecated, use --approve-privileges")
+			}
+		}
 	}
 	if plugins {
 		c.Use = "reload [PLUGIN]..."

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -55,11 +54,11 @@ func steer(ctx context.Context, s *globals.Settings, action, plugin string) erro
 	done := 0
 	for _, h := range hosts {
 		if err := h.Rollout(ctx, plugin, action); err != nil {
-			fmt.Fprintf(os.Stderr, "host %d: %s\n", h.PID, screen.Printable(err.Error()))
+			fmt.Fprintf(s.Err, "host %d: %s\n", h.PID, screen.Printable(err.Error()))
 			continue
 		}
 		done++
-		fmt.Printf("host %d: %s of %s\n", h.PID, action, screen.Printable(plugin))
+		fmt.Fprintf(s.Out, "host %d: %s of %s\n", h.PID, action, screen.Printable(plugin))
 	}
 	if done == 0 {
 		return process.ExitError(process.ExitFailure)
@@ -93,9 +92,9 @@ func newRolloutStatus(s *globals.Settings) *cobra.Command {
 				all = append(all, rollouts{PID: h.PID, Rollouts: append([]host.RolloutStatus{}, st.Rollouts...)})
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, all)
+				return screen.PrintJSON(s.Out, all)
 			}
-			w := screen.New(os.Stdout)
+			w := screen.New(s.Out)
 			for _, h := range all {
 				fmt.Fprintf(w, "HOST %d\n", h.PID)
 				if len(h.Rollouts) == 0 {

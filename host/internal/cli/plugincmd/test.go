@@ -43,7 +43,7 @@ read-only is made only once, unless its line contains "repeat": true.`,
   toolhost plugin test --calls calls.jsonl --junit report.xml ./greeter -- --verbose`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			t.opts.Binary, t.opts.Args = args[0], args[1:]
+			t.opts.Binary, t.opts.Args = s.Path(args[0]), args[1:]
 			return t.run(c.Context())
 		},
 	}
@@ -89,16 +89,16 @@ func (t *pluginTest) run(ctx context.Context) error {
 	if t.junit != "" {
 		b, err := r.JUnit()
 		if err == nil {
-			err = os.WriteFile(t.junit, b, 0o644) //nolint:gosec // a report for others to read
+			err = os.WriteFile(t.settings.Path(t.junit), b, 0o644) //nolint:gosec // a report for others to read
 		}
 		if err != nil {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
 	if t.settings.JSON {
-		err = screen.PrintJSON(os.Stdout, r)
+		err = screen.PrintJSON(t.settings.Out, r)
 	} else {
-		conformanceText(screen.New(os.Stdout), r)
+		conformanceText(screen.New(t.settings.Out), r)
 	}
 	if err == nil && !r.Passed {
 		err = process.ExitError(process.ExitFailure)
@@ -113,7 +113,7 @@ func (t *pluginTest) replay(ctx context.Context, r *conformance.Report) error {
 		return err
 	}
 	began := time.Now()
-	out, err := recording.Replay(ctx, t.settings.Options(), t.tape, recording.ReplayOptions{Binary: binary})
+	out, err := recording.Replay(ctx, t.settings.Options(), t.settings.Path(t.tape), recording.ReplayOptions{Binary: binary})
 	if err != nil {
 		return fmt.Errorf("--tape: %w", err)
 	}
@@ -132,7 +132,7 @@ func (t *pluginTest) replay(ctx context.Context, r *conformance.Report) error {
 
 // readCalls reads the calls from the file t.calls.
 func (t *pluginTest) readCalls() error {
-	f, err := os.Open(t.calls)
+	f, err := os.Open(t.settings.Path(t.calls))
 	if err != nil {
 		return fmt.Errorf("--calls: %w", err)
 	}

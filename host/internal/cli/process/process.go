@@ -1,19 +1,126 @@
-// Package process contains what the commands share with their process: exit statuses and signals.
+// Package process contains what the commands share with the process in which they run: streams, environment and
+// directory ([Stdio]), signals ([Signals]), and exit statuses ([ExitError]).
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"sync/atomic"
-	"syscall"
-
-	"golang.org/x/sys/unix"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"toolhost.dev/host"
 )
+
+// Stdio is what a command reads and writes, and its environment. The zero value has an empty input and discards the
+// output.
+//
+// Commands use the streams of Stdio, and the process only if that is unavoidable: the editor of a prompt needs the
+// terminal of the process, and plugins inherit its environment. A host also reads the user's directories ($HOME and
+// $XDG_STATE_HOME) and the variables that a configuration names from the environment of the process.
+type Stdio struct {
+	In       io.Reader // nil: no input
+	Out, Err io.Writer // nil: the output is discarded
+	// Env is the environment of the command, as NAME=VALUE. Nil means the environment of the process.
+	Env []string
+	// Dir is the absolute path of the directory to which relative paths refer. Empty means the directory of the process.
+	Dir string
+	// Signals passes the signals of the process to the command. Nil means that no signal reaches it.
+	Signals *Signals
+}
+
+// OfProcess returns the streams, the environment and the directory of the process.
+func OfProcess() Stdio { return Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
+
+// Complete returns s with streams that can be used: an empty input and outputs that discard everything replace nil.
+func (s Stdio) Complete() Stdio {
+	if s.In == nil {
+		s.In = strings.NewReader("")
+	}
+	if s.Out == nil {
+		s.Out = io.Discard
+	}
+	if s.Err == nil {
+		s.Err = io.Discard
+	}
+	return s
+}
+
+// LookupEnv returns the value of an environment variable, and whether the variable is set.
+func (s Stdio) LookupEnv(name string) (string, bool) {
+	if s.Env == nil {
+		return os.LookupEnv(name)
+	}
+	for _, e := range slices.Backward(s.Env) {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Getenv returns the value of an environment variable. It returns "" if the variable is not set.
+func (s Stdio) Getenv(name string) string {
+	value, _ := s.LookupEnv(name)
+	return value
+}
+
+// Environ returns a copy of the environment.
+func (s Stdio) Environ() []string {
+	if s.Env == nil {
+		return os.Environ()
+	}
+	return slices.Clone(s.Env)
+}
+
+// Setenv sets an environment variable for the rest of the command.
+func (s *Stdio) Setenv(name, value string) {
+	if s.Env == nil {
+		_ = os.Setenv(name, value) // ignore the error: the names have no "="
+		return
+	}
+	s.Unsetenv(name)
+	s.Env = append(s.Env, name+"="+value)
+}
+
+// Unsetenv removes an environment variable, so that programs that the command starts do not inherit it.
+func (s *Stdio) Unsetenv(name string) {
+	if s.Env == nil {
+		_ = os.Unsetenv(name) // ignore the error: the names are valid
+		return
+	}
+	s.Env = slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+}
+
+// HomeDir returns the home directory of the user.
+func (s Stdio) HomeDir() (string, error) {
+	if s.Env == nil {
+		return os.UserHomeDir()
+	}
+	home, ok := s.LookupEnv("HOME")
+	if !ok {
+		return "", errors.New("$HOME is not set")
+	}
+	return home, nil
+}
+
+// WorkDir returns the directory to which relative paths refer.
+func (s Stdio) WorkDir() (string, error) {
+	if s.Dir != "" {
+		return s.Dir, nil
+	}
+	return os.Getwd()
+}
+
+// Path resolves a path of the command line. An empty path stays empty.
+func (s Stdio) Path(path string) string {
+	if path == "" || s.Dir == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.Dir, path)
+}
 
 // These are the exit statuses of the program. If a native command fails, the exit status is the status of the command.
 const (
@@ -38,91 +145,4 @@ func ExitStatus(res *host.Result) error {
 		return ExitError(res.Error.Code)
 	}
 	return ExitError(ExitFailure)
-}
-
-// hangup points to the function that handles SIGHUP.
-var hangup atomic.Pointer[func()]
-
-// OnHangup sets the function that handles SIGHUP.
-func OnHangup(f func()) { hangup.Store(&f) }
-
-// WithHangup returns a context that SIGHUP cancels. After [OnHangup], SIGHUP triggers a reload and no longer
-// cancels the context.
-func WithHangup(ctx context.Context) context.Context {
-	return withSignal(ctx, syscall.SIGHUP, &hangup)
-}
-
-// interrupted points to the function that handles SIGINT.
-var interrupted atomic.Pointer[func()]
-
-// OnInterrupt sets the function that handles SIGINT.
-func OnInterrupt(f func()) { interrupted.Store(&f) }
-
-// WithInterrupt returns a context that SIGINT cancels, unless [OnInterrupt] sets another function.
-func WithInterrupt(ctx context.Context) context.Context {
-	return withSignal(ctx, os.Interrupt, &interrupted)
-}
-
-// withSignal returns a context and stores in handler the function that cancels the context. When a signal arrives, the
-// function that is then stored in handler is called.
-func withSignal(ctx context.Context, s os.Signal, handler *atomic.Pointer[func()]) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	f := func() { cancel() }
-	handler.Store(&f)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, s)
-	go func() {
-		for range signals {
-			(*handler.Load())()
-		}
-	}()
-	return ctx
-}
-
-// terminated points to the channel that the next SIGTERM closes. If it is nil, SIGTERM cancels the context.
-var terminated atomic.Pointer[chan struct{}]
-
-// Terminated returns a channel that the next SIGTERM closes. A second SIGTERM cancels the context of the command. If
-// Terminated is not called, the first SIGTERM cancels this context.
-func Terminated() <-chan struct{} {
-	c := make(chan struct{})
-	terminated.Store(&c)
-	return c
-}
-
-// WithTermination returns a context that SIGTERM cancels. If [Terminated] was called, only the second SIGTERM cancels
-// the context.
-func WithTermination(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM)
-	go func() {
-		for range signals {
-			if c := terminated.Swap(nil); c != nil {
-				close(*c)
-				continue
-			}
-			cancel(host.ErrStopped)
-		}
-	}()
-	return ctx
-}
-
-// WhenUnread waits until all readers of a pipe or a socket have closed it, and then calls f. For other files, it returns
-// at once.
-func WhenUnread(file *os.File, f func()) {
-	if st, err := file.Stat(); err != nil || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
-		return
-	}
-	for {
-		// If no events are requested, poll reports only errors and that the other side was closed.
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(file.Fd())}}, -1)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if n > 0 && err == nil {
-			f()
-		}
-		return
-	}
 }

@@ -3,6 +3,7 @@ package registrycmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,14 +34,14 @@ Operators list the public key in a publisher block.`,
 				text []byte
 				mode os.FileMode
 			}{{args[0] + ".key", private, 0o600}, {args[0] + ".pub", public, 0o644}} {
-				if err := writeNew(f.path, f.text, f.mode); err != nil {
+				if err := writeNew(s.Path(f.path), f.text, f.mode); err != nil {
 					return err
 				}
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, map[string]string{"private": args[0] + ".key", "public": args[0] + ".pub", "fingerprint": fingerprint})
+				return screen.PrintJSON(s.Out, map[string]string{"private": args[0] + ".key", "public": args[0] + ".pub", "fingerprint": fingerprint})
 			}
-			fmt.Printf("%s.key  the private key: keep it secret\n%[1]s.pub  the public key, %s\n", screen.Printable(args[0]), fingerprint)
+			fmt.Fprintf(s.Out, "%s.key  the private key: keep it secret\n%[1]s.pub  the public key, %s\n", screen.Printable(args[0]), fingerprint)
 			return nil
 		},
 	}
@@ -106,7 +107,7 @@ func (f *publishFlags) run(c *cobra.Command, s *globals.Settings, text string) e
 	p := registries.Publication{Reference: ref, Place: place, Runtime: f.runtime, Summary: f.summary, Builds: make(map[string]string), Attached: make(map[string]string)}
 	switch {
 	case f.key != "":
-		if p.Key, err = registries.ReadSigningKey(f.key); err != nil {
+		if p.Key, err = registries.ReadSigningKey(keyPath(s, f.key)); err != nil {
 			return err
 		}
 	case !f.unsigned || f.catalog != "":
@@ -116,11 +117,11 @@ func (f *publishFlags) run(c *cobra.Command, s *globals.Settings, text string) e
 	if err != nil {
 		return err
 	}
-	m.Warn = warn
+	m.Warn = func(text string) { warn(s.Err, text) }
 	if f.catalog != "" {
-		return m.PublishCatalog(c.Context(), ref, place, f.catalog, p.Key)
+		return m.PublishCatalog(c.Context(), ref, place, s.Path(f.catalog), p.Key)
 	}
-	if err := f.builds(&p, ref); err != nil {
+	if err := f.builds(s, &p, ref); err != nil {
 		return err
 	}
 	out, err := m.Publish(c.Context(), p)
@@ -128,14 +129,22 @@ func (f *publishFlags) run(c *cobra.Command, s *globals.Settings, text string) e
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, out)
+		return screen.PrintJSON(s.Out, out)
 	}
-	printPublished(out)
+	printPublished(s.Out, out)
 	return nil
 }
 
+// keyPath returns the key that a flag names. It resolves the path of a file.
+func keyPath(s *globals.Settings, key string) string {
+	if strings.HasPrefix(key, "env:") {
+		return key
+	}
+	return s.Path(key)
+}
+
 // builds adds the content of a version to p, according to the flags.
-func (f *publishFlags) builds(p *registries.Publication, ref registries.Version) error {
+func (f *publishFlags) builds(s *globals.Settings, p *registries.Publication, ref registries.Version) error {
 	if err := registries.CheckRuntime(f.runtime); err != nil {
 		return err
 	}
@@ -147,30 +156,30 @@ func (f *publishFlags) builds(p *registries.Publication, ref registries.Version)
 		if _, twice := p.Builds[platform]; !ok || path == "" || twice {
 			return fmt.Errorf("--platform %q: write OS/ARCH=PATH, and each platform once", build)
 		}
-		p.Builds[platform] = path
+		p.Builds[platform] = s.Path(path)
 	}
 	for kind, file := range map[string]string{"application/vnd.cyclonedx+json": f.sbom, "application/vnd.in-toto+json": f.provenance} {
 		if file != "" {
-			p.Attached[kind] = file
+			p.Attached[kind] = s.Path(file)
 		}
 	}
 	return nil
 }
 
-func printPublished(out *registries.Published) {
-	fmt.Printf("Published %s\n  index:  %s\n", screen.Printable(out.Reference), out.Index)
+func printPublished(w io.Writer, out *registries.Published) {
+	fmt.Fprintf(w, "Published %s\n  index:  %s\n", screen.Printable(out.Reference), out.Index)
 	for _, platform := range slices.Sorted(maps.Keys(out.Platforms)) {
-		fmt.Printf("  %s:  %s\n", platform, screen.Size(out.Platforms[platform]))
+		fmt.Fprintf(w, "  %s:  %s\n", platform, screen.Size(out.Platforms[platform]))
 	}
-	fmt.Println("  tools: ", screen.Printable(strings.Join(out.Tools, ", ")))
+	fmt.Fprintln(w, "  tools: ", screen.Printable(strings.Join(out.Tools, ", ")))
 	if len(out.Needs) > 0 {
-		fmt.Println("  needs: ", screen.Printable(strings.Join(out.Needs, "; ")))
+		fmt.Fprintln(w, "  needs: ", screen.Printable(strings.Join(out.Needs, "; ")))
 	}
 	if out.Key == "" {
-		fmt.Println("  NOT SIGNED")
+		fmt.Fprintln(w, "  NOT SIGNED")
 		return
 	}
-	fmt.Println("  signed by", out.Key)
+	fmt.Fprintln(w, "  signed by", out.Key)
 }
 
 func newYank(s *globals.Settings) *cobra.Command {
@@ -193,7 +202,7 @@ it is locked, it stays usable. Only the key that signed the version can withdraw
 			if key == "" || reason == "" {
 				return errors.New("a withdrawal needs --key FILE and --reason TEXT")
 			}
-			signer, err := registries.ReadSigningKey(key)
+			signer, err := registries.ReadSigningKey(keyPath(s, key))
 			if err != nil {
 				return err
 			}
@@ -201,11 +210,11 @@ it is locked, it stays usable. Only the key that signed the version can withdraw
 			if err != nil {
 				return err
 			}
-			m.Warn = warn
+			m.Warn = func(text string) { warn(s.Err, text) }
 			if err := m.Yank(c.Context(), ref, place, signer, reason); err != nil {
 				return err
 			}
-			fmt.Printf("%s is withdrawn.\n", screen.Printable(args[0]))
+			fmt.Fprintf(s.Out, "%s is withdrawn.\n", screen.Printable(args[0]))
 			return nil
 		},
 	}

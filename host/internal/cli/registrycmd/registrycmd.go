@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"toolhost.dev/host/admin/registries"
 	"toolhost.dev/host/internal/cli/globals"
@@ -25,7 +23,7 @@ func New(s *globals.Settings) []*cobra.Command {
 	all := []*cobra.Command{newInstall(s), newUpgrade(s), newRollback(s), newOutdated(s), newCollect(s), newKey(s), newPublish(s), newYank(s), newMirror(s), newSearch(s)}
 	for _, c := range all {
 		run := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error { return failed(run(c, args)) }
+		c.RunE = func(c *cobra.Command, args []string) error { return failed(s, run(c, args)) }
 	}
 	return all
 }
@@ -36,17 +34,18 @@ func open(s *globals.Settings) (*registries.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Warn = warn
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		m.Progress = new(progress).show
+	m.Warn = func(text string) { warn(s.Err, text) }
+	if screen.IsTerminal(s.Err) {
+		m.Progress = (&progress{to: s.Err}).show
 	}
 	return m, nil
 }
 
-func warn(text string) { fmt.Fprintln(os.Stderr, "toolhost:", screen.Clean(text)) }
+func warn(w io.Writer, text string) { fmt.Fprintln(w, "toolhost:", screen.Clean(text)) }
 
 // progress shows the state of downloads in one line.
 type progress struct {
+	to   io.Writer
 	mu   sync.Mutex
 	last time.Time
 }
@@ -58,9 +57,9 @@ func (p *progress) show(plugin string, have, of int64) {
 		return
 	}
 	p.last = time.Now()
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s  %s of %s", plugin, screen.Size(have), screen.Size(of))
+	fmt.Fprintf(p.to, "\r\x1b[K%s  %s of %s", plugin, screen.Size(have), screen.Size(of))
 	if have == of {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		fmt.Fprint(p.to, "\r\x1b[K")
 	}
 }
 
@@ -89,7 +88,7 @@ A host never installs anything. Running hosts apply what was installed.`,
 			opts.Names = names
 			results, err := m.Install(c.Context(), opts)
 			if err == nil && len(results) == 0 && !s.JSON {
-				fmt.Println("The configuration has no plugin with a source.")
+				fmt.Fprintln(s.Out, "The configuration has no plugin with a source.")
 			}
 			return printResults(s, results, err)
 		},
@@ -149,9 +148,9 @@ func printResults(s *globals.Settings, results []registries.Result, err error) e
 		if results == nil {
 			results = []registries.Result{}
 		}
-		return errors.Join(screen.PrintJSON(os.Stdout, results), failed(err))
+		return errors.Join(screen.PrintJSON(s.Out, results), failed(s, err))
 	}
-	w := screen.New(os.Stdout)
+	w := screen.New(s.Out)
 	for i := range results {
 		if r := &results[i]; r.Error == "" {
 			resultText(w, r)
@@ -162,12 +161,12 @@ func printResults(s *globals.Settings, results []registries.Result, err error) e
 
 // failed prints an error and returns the exit status 1. Status 2 is reserved for wrong usage and for a result of
 // "plugin outdated".
-func failed(err error) error {
+func failed(s *globals.Settings, err error) error {
 	var status process.ExitError
 	if err == nil || errors.As(err, &status) {
 		return err
 	}
-	warn(err.Error())
+	warn(s.Err, err.Error())
 	return process.ExitError(process.ExitFailure)
 }
 

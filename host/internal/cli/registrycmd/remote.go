@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -34,9 +33,9 @@ was withdrawn or republished.`,
 			}
 			list, err := m.Outdated(c.Context())
 			if s.JSON {
-				err = errors.Join(screen.PrintJSON(os.Stdout, append([]registries.Outdated{}, list...)), failed(err))
+				err = errors.Join(screen.PrintJSON(s.Out, append([]registries.Outdated{}, list...)), failed(s, err))
 			} else {
-				err = errors.Join(outdatedText(list), err)
+				err = errors.Join(outdatedText(s.Out, list), err)
 			}
 			if err == nil && slices.ContainsFunc(list, func(o registries.Outdated) bool { return o.Due }) {
 				return process.ExitError(exitDue)
@@ -46,8 +45,8 @@ was withdrawn or republished.`,
 	}
 }
 
-func outdatedText(list []registries.Outdated) error {
-	shown := screen.New(os.Stdout)
+func outdatedText(to io.Writer, list []registries.Outdated) error {
+	shown := screen.New(to)
 	w := tabwriter.NewWriter(shown, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PLUGIN\tLOCKED\tWITHIN CONSTRAINT\tNEWEST\tNOTE")
 	for _, o := range list {
@@ -84,10 +83,10 @@ directory. Where a configuration names this place in a mirror block, nothing els
 			}
 			list, err := m.Mirror(c.Context(), to, platforms)
 			if s.JSON {
-				return errors.Join(screen.PrintJSON(os.Stdout, append([]registries.Mirrored{}, list...)), failed(err))
+				return errors.Join(screen.PrintJSON(s.Out, append([]registries.Mirrored{}, list...)), failed(s, err))
 			}
 			for _, l := range list {
-				fmt.Printf("%s %s  %s  %s\n", l.Name, l.Version, screen.Size(l.Bytes), screen.Printable(l.To))
+				fmt.Fprintf(s.Out, "%s %s  %s  %s\n", l.Name, l.Version, screen.Size(l.Bytes), screen.Printable(l.To))
 			}
 			return err
 		},
@@ -119,15 +118,15 @@ words. The copies on this machine are searched; --update downloads the catalogs 
 				return err
 			}
 			for _, name := range missing {
-				warn(fmt.Sprintf("The catalog %s was not downloaded yet: toolhost plugin search --update", name))
+				warn(s.Err, fmt.Sprintf("The catalog %s was not downloaded yet: toolhost plugin search --update", name))
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, append([]registries.Listed{}, found...))
+				return screen.PrintJSON(s.Out, append([]registries.Listed{}, found...))
 			}
 			for _, p := range found {
-				fmt.Printf("%s  %s\n", screen.Printable(p.Source), screen.Printable(p.Summary))
+				fmt.Fprintf(s.Out, "%s  %s\n", screen.Printable(p.Source), screen.Printable(p.Summary))
 				if len(p.Tools) > 0 {
-					fmt.Println("  tools:", screen.Printable(strings.Join(p.Tools, ", ")))
+					fmt.Fprintln(s.Out, "  tools:", screen.Printable(strings.Join(p.Tools, ", ")))
 				}
 			}
 			return nil
@@ -150,13 +149,13 @@ plugin stays, and so does what a running host uses. Unfinished downloads are rem
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Printf("%d removed, %d kept", out.Removed, out.Kept)
+			fmt.Fprintf(s.Out, "%d removed, %d kept", out.Removed, out.Kept)
 			if out.InUse > 0 {
-				fmt.Printf(", %d in use by running hosts", out.InUse)
+				fmt.Fprintf(s.Out, ", %d in use by running hosts", out.InUse)
 			}
-			fmt.Println()
+			fmt.Fprintln(s.Out)
 			return nil
 		},
 	}
@@ -181,9 +180,9 @@ func Info(c *cobra.Command, s *globals.Settings, text string) error {
 		return err
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, out)
+		return screen.PrintJSON(s.Out, out)
 	}
-	shown := screen.New(os.Stdout)
+	shown := screen.New(s.Out)
 	return errors.Join(infoText(shown, out), shown.Flush())
 }
 

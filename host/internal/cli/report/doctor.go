@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -30,8 +29,8 @@ that confines plugins is started. The exit status is 1 if a plugin must run conf
 				return err
 			}
 			if !s.JSON {
-				doctorText(screen.New(os.Stdout), d)
-			} else if err := screen.PrintJSON(os.Stdout, d); err != nil {
+				doctorText(screen.New(s.Out), d)
+			} else if err := screen.PrintJSON(s.Out, d); err != nil {
 				return err
 			}
 			for _, p := range d.Plugins {

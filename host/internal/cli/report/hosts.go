@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"golang.org/x/term"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
@@ -45,10 +42,10 @@ func watchStatus(ctx context.Context, s *globals.Settings) error {
 		}
 		if text := out.String(); text != last {
 			last = text
-			if !s.JSON && term.IsTerminal(int(os.Stdout.Fd())) {
-				_, _ = os.Stdout.WriteString("\x1b[H\x1b[2J")
+			if !s.JSON && screen.IsTerminal(s.Out) {
+				_, _ = io.WriteString(s.Out, "\x1b[H\x1b[2J")
 			}
-			if _, err := screen.New(os.Stdout).Write([]byte(text)); err != nil {
+			if _, err := screen.New(s.Out).Write([]byte(text)); err != nil {
 				return err
 			}
 		}

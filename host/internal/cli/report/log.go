@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ outcome. With --json, the output is an array; with both --json and --follow, it 
 			if err != nil {
 				return err
 			}
-			return errors.Join(showLog(c.Context(), r, q, logFormat{s.JSON, follow, programs}), r.Close())
+			return errors.Join(showLog(c.Context(), s.Out, r, q, logFormat{s.JSON, follow, programs}), r.Close())
 		},
 	}
 	f := c.Flags()
@@ -95,20 +94,20 @@ func parseTime(flag, s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s %q: use a time such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
 }
 
-func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, how logFormat) error {
+func showLog(ctx context.Context, w io.Writer, r *admin.Records, q host.LogQuery, how logFormat) error {
 	entries, err := r.Log(q)
 	if err != nil {
 		return err
 	}
 	if how.json && !how.follow {
-		return screen.PrintJSON(os.Stdout, entries)
+		return screen.PrintJSON(w, entries)
 	}
 	for {
 		for _, e := range entries {
 			if how.json {
-				err = screen.PrintJSON(os.Stdout, e)
+				err = screen.PrintJSON(w, e)
 			} else {
-				err = logText(screen.New(os.Stdout), e, how.programs)
+				err = logText(screen.New(w), e, how.programs)
 			}
 			if err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -41,9 +40,9 @@ counts from its start. With --json, the output is an array.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, stats)
+				return screen.PrintJSON(s.Out, stats)
 			}
-			return statsText(screen.New(os.Stdout), stats)
+			return statsText(screen.New(s.Out), stats)
 		},
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -54,9 +53,9 @@ func NewStatus(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, st)
+				err = screen.PrintJSON(s.Out, st)
 			} else {
-				err = statusText(screen.New(os.Stdout), *st)
+				err = statusText(screen.New(s.Out), *st)
 			}
 			if err == nil && st.Error != "" {
 				err = process.ExitError(process.ExitUsage)
@@ -90,7 +89,7 @@ func currentStatus(c *cobra.Command, s *globals.Settings) (*status, error) {
 	case len(hosts) == 0:
 		return nil, refused
 	}
-	st.Error, st.Version, st.Config = refused.Error(), host.Version, admin.FindConfig(s.Config)
+	st.Error, st.Version, st.Config = refused.Error(), host.Version, s.Options().Config
 	return st, nil
 }
 

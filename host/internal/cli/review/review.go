@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/agent"
 	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
 )
 
 // Options contains the flags of a command that writes files.
@@ -36,8 +35,8 @@ var token = regexp.MustCompile(`(Bearer )[A-Za-z0-9._~+/=-]{8,}`)
 
 // Apply shows the changes. If the flags and the user permit the changes, it calls write. If a question is required but
 // there is no terminal, it returns an error.
-func Apply(changes []*agent.Change, o Options, write func() error) (written bool, err error) {
-	out := screen.New(os.Stdout)
+func Apply(s process.Stdio, changes []*agent.Change, o Options, write func() error) (written bool, err error) {
+	out := screen.New(s.Out)
 	for _, c := range changes {
 		before, after := c.Path, c.Path
 		if !c.Existed {
@@ -52,19 +51,19 @@ func Apply(changes []*agent.Change, o Options, write func() error) (written bool
 	}
 	switch {
 	case o.Dry:
-		fmt.Println("Nothing was written (--dry-run).")
+		fmt.Fprintln(s.Out, "Nothing was written (--dry-run).")
 		return false, nil
 	case o.Yes:
-	case !terminal.IsTerminal():
+	case !screen.IsTerminal(s.In):
 		return false, errors.New("there is no terminal to ask on, and nothing was written; review the changes and add --yes")
 	default:
-		fmt.Print("Write these changes? [y/N] ")
-		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		fmt.Fprint(s.Out, "Write these changes? [y/N] ")
+		line, err := bufio.NewReader(s.In).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return false, err
 		}
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-			fmt.Println("Nothing was written.")
+			fmt.Fprintln(s.Out, "Nothing was written.")
 			return false, process.ExitError(process.ExitFailure)
 		}
 	}

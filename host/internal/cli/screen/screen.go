@@ -13,11 +13,28 @@ import (
 	"golang.org/x/term"
 )
 
-// New returns a writer for text from tools, files or models. If f is a terminal, the writer replaces control
+// New returns a writer for text from tools, files or models. If w is a terminal, the writer replaces control
 // characters except line feeds, tabs and color sequences, in the same way as [Printable]. Otherwise it writes all bytes
 // unchanged. A text can be split between several writes. The caller must call Flush at the end.
-func New(f *os.File) *Writer {
-	return &Writer{w: f, raw: !term.IsTerminal(int(f.Fd()))}
+func New(w io.Writer) *Writer { return &Writer{w: w, raw: !IsTerminal(w)} }
+
+// IsTerminal reports whether a reader or a writer is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Width returns the width of a terminal in columns. It returns 0 if the stream is not a terminal.
+func Width(stream io.Writer) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // Writer is the result of [New]. It is not safe for concurrent use.

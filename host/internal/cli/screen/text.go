@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 )
@@ -64,31 +63,28 @@ func FirstLine(s string) string {
 
 // PrintText writes a text through [New]. If the text does not end with a line feed, PrintText adds a line feed. It
 // writes nothing for an empty text. If the output is a closed pipe, a signal ends the program.
-func PrintText(f *os.File, s string) {
+func PrintText(w io.Writer, s string) {
 	if s == "" {
 		return
 	}
 	if !strings.HasSuffix(s, "\n") {
 		s += "\n"
 	}
-	WriteText(f, s)
+	WriteText(w, s)
 }
 
 // WriteText is like PrintText but adds no line feed.
-func WriteText(f *os.File, s string) {
-	w := New(f)
-	_, _ = io.WriteString(w, s)
-	_ = w.Flush()
+func WriteText(w io.Writer, s string) {
+	out := New(w)
+	_, _ = io.WriteString(out, s)
+	_ = out.Flush()
 }
 
 // PrintJSON writes a value as one line of JSON. For a terminal, it replaces control characters.
 func PrintJSON(w io.Writer, v any) error {
-	if f, ok := w.(*os.File); ok {
-		shown := New(f)
-		defer shown.Flush() //nolint:errcheck // a line of JSON leaves no incomplete character
-		w = shown
-	}
-	enc := json.NewEncoder(w)
+	out := New(w)
+	defer out.Flush() //nolint:errcheck // a line of JSON leaves no incomplete character
+	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/agent"
+	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
 )
 
@@ -23,13 +24,13 @@ const proveTimeout = time.Minute
 
 // prove checks the written settings: it reads them again, starts the server or connects to it in the same way as the
 // agent, and lists the server's tools.
-func prove(ctx context.Context, plan *agent.Plan) error {
-	l, err := plan.Launch(os.Environ())
+func prove(ctx context.Context, s process.Stdio, plan *agent.Plan) error {
+	l, err := plan.Launch(s.Environ())
 	if err != nil {
 		return err
 	}
 	if l.URL != "" {
-		return proveRemote(ctx, plan, l)
+		return proveRemote(ctx, s, plan, l)
 	}
 	var log bytes.Buffer
 	c := exec.Command(l.Command[0], l.Command[1:]...) //nolint:gosec // the agent runs the same command
@@ -38,31 +39,31 @@ func prove(ctx context.Context, plan *agent.Plan) error {
 	if err != nil {
 		return fmt.Errorf("the settings were written, but the server fails if it is started in the way of %s: %w\n%s", plan.Agent.Title, err, screen.Clean(strings.TrimSpace(log.String())))
 	}
-	return offered(plan, "Started "+strings.Join(l.Command, " "), names)
+	return offered(s.Out, plan, "Started "+strings.Join(l.Command, " "), names)
 }
 
-func proveRemote(ctx context.Context, plan *agent.Plan, l *agent.Launch) error {
+func proveRemote(ctx context.Context, s process.Stdio, plan *agent.Plan, l *agent.Launch) error {
 	if l.Variable != "" && l.Authorization == "" {
-		fmt.Printf("note: %s is not set here, so the server was not asked for its tools. Set it in the environment of %s.\n", l.Variable, plan.Agent.Title)
+		fmt.Fprintf(s.Out, "note: %s is not set here, so the server was not asked for its tools. Set it in the environment of %s.\n", l.Variable, plan.Agent.Title)
 		return nil
 	}
 	names, err := remoteTools(ctx, l.URL, l.Authorization)
 	if login := new(loginError); errors.As(err, &login) && l.Authorization == "" {
-		fmt.Printf("note: %s lets %s log in at %s.\n", l.URL, plan.Agent.Title, screen.Printable(login.at))
+		fmt.Fprintf(s.Out, "note: %s lets %s log in at %s.\n", l.URL, plan.Agent.Title, screen.Printable(login.at))
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("the settings are written, but %w", unreached(l.URL, err))
 	}
-	return offered(plan, "Reached "+l.URL, names)
+	return offered(s.Out, plan, "Reached "+l.URL, names)
 }
 
 // offered prints the text done, which describes how the server was reached, and the tools that the server offers.
-func offered(plan *agent.Plan, done string, names []string) error {
+func offered(w io.Writer, plan *agent.Plan, done string, names []string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("the settings are written, but the server offers no tools to %s; see toolhost tools", plan.Agent.Title)
 	}
-	_, err := fmt.Printf("%s as %s does. It offers %d tools: %s\n", screen.Printable(done), plan.Agent.Title, len(names), screen.Printable(strings.Join(names, ", ")))
+	_, err := fmt.Fprintf(w, "%s as %s does. It offers %d tools: %s\n", screen.Printable(done), plan.Agent.Title, len(names), screen.Printable(strings.Join(names, ", ")))
 	return err
 }
 

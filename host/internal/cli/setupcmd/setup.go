@@ -109,8 +109,8 @@ func (f *flags) run(ctx context.Context, name string) error {
 			if f.endpoint != "" {
 				return fmt.Errorf("%s uses the server at %s; to use an endpoint, add --url, or add --stdio to let the agent start the server", a.Title, l.URL)
 			}
-			fmt.Printf("%s is set up already, with the server at %s. Nothing was changed. To let the agent start the server, add --stdio.\n", a.Title, l.URL)
-			return prove(ctx, kept)
+			fmt.Fprintf(f.settings.Out, "%s is set up already, with the server at %s. Nothing was changed. To let the agent start the server, add --stdio.\n", a.Title, l.URL)
+			return prove(ctx, f.settings.Stdio, kept)
 		}
 	}
 	plan, err := f.plan(a, place, earlier.URLs)
@@ -118,16 +118,16 @@ func (f *flags) run(ctx context.Context, name string) error {
 		return err
 	}
 	if len(plan.Changes) == 0 {
-		fmt.Printf("%s is set up already. Nothing was changed.\n", a.Title)
-	} else if written, err := review.Apply(plan.Changes, f.Options, func() error { return f.write(ctx, store, plan, earlier.Tokens) }); err != nil || !written {
+		fmt.Fprintf(f.settings.Out, "%s is set up already. Nothing was changed.\n", a.Title)
+	} else if written, err := review.Apply(f.settings.Stdio, plan.Changes, f.Options, func() error { return f.write(ctx, store, plan, earlier.Tokens) }); err != nil || !written {
 		return err
 	} else {
-		fmt.Printf("The earlier files are kept in %s. To take this back: toolhost setup %s --undo%s\n", screen.Printable(store.Backup(plan)), name, f.more())
+		fmt.Fprintf(f.settings.Out, "The earlier files are kept in %s. To take this back: toolhost setup %s --undo%s\n", screen.Printable(store.Backup(plan)), name, f.more())
 	}
 	for _, n := range plan.Notes {
-		fmt.Println("note:", screen.Printable(n))
+		fmt.Fprintln(f.settings.Out, "note:", screen.Printable(n))
 	}
-	return prove(ctx, plan)
+	return prove(ctx, f.settings.Stdio, plan)
 }
 
 // The method "more" returns the flags with which another command selects the same settings.
@@ -146,12 +146,12 @@ func (f *flags) place() (*agent.Place, error) {
 	if f.name == "" || strings.ContainsFunc(f.name, func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
 		return nil, fmt.Errorf("%q cannot name a server; use lower-case letters, digits and '-'", f.name)
 	}
-	dir, err := os.Getwd()
+	dir, err := f.settings.WorkDir()
 	if err != nil {
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // ignore the error: only settings of the user need a home directory
-	return &agent.Place{Project: f.project, Dir: dir, Home: home, Server: f.name, Getenv: os.Getenv}, nil
+	home, _ := f.settings.HomeDir() // ignore the error: only settings of the user need a home directory
+	return &agent.Place{Project: f.project, Dir: dir, Home: home, Server: f.name, Getenv: f.settings.Getenv}, nil
 }
 
 func (f *flags) plan(a *agent.Agent, place *agent.Place, replaces []string) (*agent.Plan, error) {
@@ -204,17 +204,17 @@ func (f *flags) takeBack(store agent.Store, a *agent.Agent, place *agent.Place, 
 		return err
 	}
 	if len(plan.Changes) == 0 {
-		fmt.Printf("No set-up of %s is left to take back.\n", a.Title)
-	} else if written, err := review.Apply(plan.Changes, f.Options, func() error { return store.Restore(plan) }); err != nil || !written {
+		fmt.Fprintf(f.settings.Out, "No set-up of %s is left to take back.\n", a.Title)
+	} else if written, err := review.Apply(f.settings.Stdio, plan.Changes, f.Options, func() error { return store.Restore(plan) }); err != nil || !written {
 		return err
 	} else {
-		fmt.Printf("%s no longer uses toolhost.\n", a.Title)
+		fmt.Fprintf(f.settings.Out, "%s no longer uses toolhost.\n", a.Title)
 		if err := f.revoke(tokens); err != nil {
 			return err
 		}
 	}
 	for _, n := range plan.Notes {
-		fmt.Println("note:", screen.Printable(n))
+		fmt.Fprintln(f.settings.Out, "note:", screen.Printable(n))
 	}
 	return nil
 }

@@ -105,8 +105,8 @@ func (f *flags) write(ctx context.Context, store agent.Store, plan *agent.Plan, 
 		return err
 	}
 	if id != "" && plan.Target.Auth == agent.AuthVariable {
-		fmt.Printf("Set the token in the environment of %s. It is not shown again:\nexport %s=%s\n", plan.Agent.Title, plan.Target.Variable, token)
-		_ = os.Setenv(plan.Target.Variable, token) // the function prove needs this variable
+		fmt.Fprintf(f.settings.Out, "Set the token in the environment of %s. It is not shown again:\nexport %s=%s\n", plan.Agent.Title, plan.Target.Variable, token)
+		f.settings.Setenv(plan.Target.Variable, token) // the function prove needs this variable
 	}
 	return f.revoke(earlier)
 }
@@ -116,7 +116,7 @@ func (f *flags) write(ctx context.Context, store agent.Store, plan *agent.Plan, 
 func (f *flags) token(plan *agent.Plan) (token, id string, err error) {
 	switch {
 	case f.file != "":
-		b, err := os.ReadFile(f.file)
+		b, err := os.ReadFile(f.settings.Path(f.file))
 		if err != nil {
 			return "", "", fmt.Errorf("--token-file: %w", err)
 		}
@@ -125,7 +125,7 @@ func (f *flags) token(plan *agent.Plan) (token, id string, err error) {
 		}
 		return token, "", nil
 	case f.grant == nil:
-		return os.Getenv(plan.Target.Variable), "", nil
+		return f.settings.Getenv(plan.Target.Variable), "", nil
 	}
 	secret, t, err := agents.CreateToken(f.settings.Options(), principal(plan.Agent, plan.Place), f.grant)
 	return secret, t.ID, err
@@ -139,7 +139,7 @@ func (f *flags) revoke(ids []string) error {
 			return fmt.Errorf("token %s could not be revoked: %w; run: toolhost token revoke %[1]s", id, err)
 		}
 		for _, t := range gone {
-			fmt.Printf("Revoked token %s of principal %s.\n", t.ID, screen.Printable(t.Principal))
+			fmt.Fprintf(f.settings.Out, "Revoked token %s of principal %s.\n", t.ID, screen.Printable(t.Principal))
 		}
 	}
 	return nil

@@ -3,8 +3,8 @@ package statecmd
 
 import (
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -40,20 +40,20 @@ directory itself. Without FILE, the archive gets a name with the time in the cur
 The archive lacks branches, caches and what hosts make anew.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			path := ""
+			path := "toolhost-state-" + time.Now().Format("20060102-150405") + ".tar.gz"
 			if len(args) > 0 {
 				path = args[0]
 			}
-			out, err := admin.BackUpState(c.Context(), s.Options(), path)
+			out, err := admin.BackUpState(c.Context(), s.Options(), s.Path(path))
 			if err != nil {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Printf("%s: %s (%s), %s\n", screen.Printable(out.Path), screen.Count(out.Files, "file"), screen.Count(out.Databases, "database"), screen.Size(out.Bytes))
+			fmt.Fprintf(s.Out, "%s: %s (%s), %s\n", screen.Printable(out.Path), screen.Count(out.Files, "file"), screen.Count(out.Databases, "database"), screen.Size(out.Bytes))
 			for _, l := range out.LeftOut {
-				fmt.Println("  left out:", screen.Printable(l))
+				fmt.Fprintln(s.Out, "  left out:", screen.Printable(l))
 			}
 			return nil
 		},
@@ -68,16 +68,16 @@ func newRestore(s *globals.Settings) *cobra.Command {
 step. No process may use the directory. Its earlier content stays beside it, until you remove it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			out, err := admin.RestoreState(c.Context(), s.Options(), args[0])
+			out, err := admin.RestoreState(c.Context(), s.Options(), s.Path(args[0]))
 			if err != nil {
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Printf("%s has the state of %s: %s, %s\n", screen.Printable(out.To), out.At.Local().Format(time.DateTime), screen.Count(out.Files, "file"), screen.Size(out.Bytes))
+			fmt.Fprintf(s.Out, "%s has the state of %s: %s, %s\n", screen.Printable(out.To), out.At.Local().Format(time.DateTime), screen.Count(out.Files, "file"), screen.Size(out.Bytes))
 			if out.Before != "" {
-				fmt.Printf("Its earlier content is in %s. Remove it when you no longer need it.\n", screen.Printable(out.Before))
+				fmt.Fprintf(s.Out, "Its earlier content is in %s. Remove it when you no longer need it.\n", screen.Printable(out.Before))
 			}
 			return nil
 		},
@@ -98,29 +98,29 @@ blocks retention and audit of the configuration. Hosts do the same from time to 
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, out)
+				return screen.PrintJSON(s.Out, out)
 			}
-			return printGarbage(out)
+			return printGarbage(s.Out, out)
 		},
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be deleted")
 	return c
 }
 
-func printGarbage(out *admin.StateGarbage) error {
+func printGarbage(w io.Writer, out *admin.StateGarbage) error {
 	did := "deleted"
 	if out.Dry {
 		did = "would delete"
 	}
-	fmt.Printf("%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s), %d copies of plugins (%s)\n",
+	fmt.Fprintf(w, "%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s), %d copies of plugins (%s)\n",
 		did, out.Sessions, out.History, out.Audit, out.Output, screen.Size(out.OutputBytes), out.Versions, screen.Size(out.VersionBytes))
 	if out.Freed > 0 {
-		fmt.Printf("the database is %s smaller\n", screen.Size(out.Freed))
+		fmt.Fprintf(w, "the database is %s smaller\n", screen.Size(out.Freed))
 	}
 	for _, k := range out.Kept {
-		fmt.Println(k)
+		fmt.Fprintln(w, k)
 	}
-	t := tabwriter.NewWriter(screen.New(os.Stdout), 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(screen.New(w), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PART\tSIZE")
 	for _, part := range slices.Sorted(maps.Keys(out.Sizes)) {
 		fmt.Fprintf(t, "%s\t%s\n", part, screen.Size(out.Sizes[part]))

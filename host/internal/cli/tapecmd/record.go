@@ -4,13 +4,11 @@ package tapecmd
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/recording"
 )
@@ -33,7 +31,7 @@ results are masked as in the audit log. Other files are recorded as they are.`,
 			if r.Path == "" {
 				return errors.New("name the tape: --output FILE")
 			}
-			r.Session, r.MaxBytes = s.Session, size<<20
+			r.Path, r.Session, r.MaxBytes = s.Path(r.Path), s.Session, size<<20
 			return record(c, s, r)
 		},
 	}
@@ -52,8 +50,8 @@ func record(c *cobra.Command, s *globals.Settings, r recording.Settings) error {
 	if r.Session != "" {
 		session = "session " + r.Session
 	}
-	fmt.Fprintf(os.Stderr, "recording %s to %s; Ctrl-C ends it\n", session, r.Path)
-	terminated := process.Terminated()
+	fmt.Fprintf(s.Err, "recording %s to %s; Ctrl-C ends it\n", session, r.Path)
+	terminated := s.Signals.Terminated()
 	var failed error
 	select {
 	case <-c.Context().Done():
@@ -65,12 +63,12 @@ func record(c *cobra.Command, s *globals.Settings, r recording.Settings) error {
 		return fmt.Errorf("the recording failed, and the tape cannot be replayed: %w", err)
 	}
 	if s.JSON {
-		return screen.PrintJSON(os.Stdout, counts)
+		return screen.PrintJSON(s.Out, counts)
 	}
 	left := ""
 	if len(counts.LeftOut) > 0 {
 		left = "; left out: " + strings.Join(counts.LeftOut, ", ")
 	}
-	fmt.Printf("%s: %s, %s of the workspace%s\n", r.Path, screen.Count(counts.Calls, "call"), screen.Count(counts.Files, "file"), screen.Printable(left))
+	fmt.Fprintf(s.Out, "%s: %s, %s of the workspace%s\n", r.Path, screen.Count(counts.Calls, "call"), screen.Count(counts.Files, "file"), screen.Printable(left))
 	return nil
 }

@@ -34,18 +34,18 @@ program serves a plugin, and only its calls are compared. Exit status 1 if a cal
 			r := recording.ReplayOptions{Keep: keep}
 			if plugin != "" {
 				var err error
-				if r.Plugin, r.Binary, err = program(plugin); err != nil {
+				if r.Plugin, r.Binary, err = program(s, plugin); err != nil {
 					return err
 				}
 			}
-			out, err := recording.Replay(c.Context(), s.Options(), args[0], r)
+			out, err := recording.Replay(c.Context(), s.Options(), s.Path(args[0]), r)
 			if err != nil {
 				return err
 			}
 			if s.JSON {
-				err = screen.PrintJSON(os.Stdout, out)
+				err = screen.PrintJSON(s.Out, out)
 			} else {
-				Summary(screen.New(os.Stdout), out)
+				Summary(screen.New(s.Out), out)
 			}
 			if err == nil && !out.Same() {
 				err = process.ExitError(process.ExitFailure)
@@ -59,12 +59,12 @@ program serves a plugin, and only its calls are compared. Exit status 1 if a cal
 }
 
 // program splits the value of --plugin into the name of a plugin, which can be missing, and the absolute path of a program.
-func program(text string) (name, path string, err error) {
+func program(s *globals.Settings, text string) (name, path string, err error) {
 	name, path, named := strings.Cut(text, "=")
 	if !named {
 		name, path = "", text
 	}
-	if path, err = filepath.Abs(path); err == nil {
+	if path, err = filepath.Abs(s.Path(path)); err == nil {
 		_, err = os.Stat(path)
 	}
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
+
+	"toolhost.dev/host/internal/cli/process"
+	"toolhost.dev/host/internal/cli/screen"
 )
 
 // quiet is how long a user who is typing must pause before a question is shown.
@@ -19,18 +21,19 @@ const quiet = 500 * time.Millisecond
 // following keys would then reach the user's shell.
 type keyboard struct {
 	in       *os.File
+	out      io.Writer
 	original unix.Termios
 	ahead    []byte // keys that were typed before a question; they belong to the next command
 	colorful bool
 }
 
 // openKeyboard switches the terminal to the mode of a running command. The caller must call restore.
-func openKeyboard(in *os.File, colorful bool) (*keyboard, error) {
+func openKeyboard(in *os.File, out io.Writer, colorful bool) (*keyboard, error) {
 	t, err := unix.IoctlGetTermios(int(in.Fd()), readMode)
 	if err != nil {
 		return nil, err
 	}
-	k := &keyboard{in: in, original: *t, colorful: colorful}
+	k := &keyboard{in: in, out: out, original: *t, colorful: colorful}
 	return k, k.running()
 }
 
@@ -46,7 +49,7 @@ func (k *keyboard) restore() { k.set(k.original) }
 
 // abandon restores the terminal while the editor still reads from it.
 func (k *keyboard) abandon() {
-	_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // disable bracketed paste, which the editor enabled
+	_, _ = io.WriteString(k.out, "\x1b[?2004l\r\n") // disable bracketed paste, which the editor enabled
 	k.restore()
 }
 
@@ -160,11 +163,8 @@ func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, err
 	}
 }
 
-// IsTerminal reports whether standard input is a terminal.
-func IsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
-
-// Colorful reports whether the file f can show colors. The file must be a terminal, and NO_COLOR and TERM must not
+// colorful reports whether a stream can show colors. The stream must be a terminal, and NO_COLOR and TERM must not
 // exclude colors.
-func Colorful(f *os.File) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+func colorful(stdio process.Stdio, stream io.Writer) bool {
+	return stdio.Getenv("NO_COLOR") == "" && stdio.Getenv("TERM") != "dumb" && screen.IsTerminal(stream)
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/term"
 	"mvdan.cc/sh/v3/syntax"
 
 	"toolhost.dev/host"
@@ -29,6 +28,8 @@ const maxLine = 64 << 20
 
 // Prompt reads commands and runs them in one session.
 type Prompt struct {
+	// Stdio contains the streams of the prompt. Lines can be edited only at the terminal of this process.
+	Stdio   process.Stdio
 	Host    *host.Host
 	Request host.Request
 	// JSON selects JSON as the format of results.
@@ -47,21 +48,23 @@ type Prompt struct {
 // only Ctrl-D, "exit", SIGTERM and SIGHUP end Run. Ctrl-C does not end Run, because the following keys would reach the
 // user's shell.
 func (r *Prompt) Run(ctx context.Context) error {
-	if IsTerminal() { // if the input is a pipe, SIGINT ends the program
-		process.OnInterrupt(r.interrupt)
+	if screen.IsTerminal(r.Stdio.In) { // if the input is a pipe, SIGINT ends the program
+		r.Stdio.Signals.OnInterrupt(r.interrupt)
 	}
-	if IsTerminal() && term.IsTerminal(int(os.Stdout.Fd())) {
+	in, ok := r.Stdio.In.(*os.File)
+	switch {
+	case !ok || !screen.IsTerminal(in):
+	case in == os.Stdin && r.Stdio.Out == io.Writer(os.Stdout) && screen.IsTerminal(os.Stdout): // the editor uses only these
 		return r.interactive(ctx)
-	}
-	if IsTerminal() { // the output is redirected, so the prompt cannot edit lines
-		keys, err := openKeyboard(os.Stdin, false)
+	default: // the output is redirected, so the prompt cannot edit lines
+		keys, err := openKeyboard(in, r.Stdio.Out, false)
 		if err != nil {
 			return err
 		}
 		defer keys.restore()
 		keys.asking()
 	}
-	return r.lines(ctx, os.Stdin)
+	return r.lines(ctx, r.Stdio.In)
 }
 
 // lines reads commands from a pipe or a file.
@@ -97,7 +100,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 			history = append(history, e.Command)
 		}
 	}
-	keys, err := openKeyboard(os.Stdin, Colorful(os.Stdout))
+	keys, err := openKeyboard(os.Stdin, r.Stdio.Out, colorful(r.Stdio, r.Stdio.Out))
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 	r.keys = keys
 	r.editor = newEditor(keys, history, r.complete)
 	r.editor.highlight(r.isTool)
-	fmt.Println("toolhost", host.Version, "— help lists the tools, Ctrl-C ends a command, Ctrl-D the prompt.")
+	fmt.Fprintln(r.Stdio.Out, "toolhost", host.Version, "— help lists the tools, Ctrl-C ends a command, Ctrl-D the prompt.")
 	return r.loop(ctx, func(prompt string) (string, error) { return r.editor.read(ctx, prompt) })
 }
 
@@ -130,7 +133,7 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 		case "exit", "quit":
 			return nil
 		case r.own("status"): // use this host's status, which includes its running plugins
-			if err := r.Status(screen.New(os.Stdout), r.Host.Status()); err != nil {
+			if err := r.Status(screen.New(r.Stdio.Out), r.Host.Status()); err != nil {
 				return err
 			}
 		default:
@@ -182,7 +185,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 	defer cancel()
 	r.running.Store(&cancel)
 	defer r.running.Store(nil)
-	client := New(r.JSON)
+	client := New(r.Stdio, r.JSON)
 	client.keys = r.keys
 	req := r.Request
 	req.Command = command
@@ -194,7 +197,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 		r.editor.forget()
 	}
 	if r.JSON {
-		_ = screen.PrintJSON(os.Stdout, res) // ignore the error: standard output was closed
+		_ = screen.PrintJSON(r.Stdio.Out, res) // ignore the error: standard output was closed
 		return
 	}
 	client.Finish(res)

@@ -1,16 +1,21 @@
 package terminal
 
 import (
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// StandardInput returns standard input, in non-blocking mode if it is a pipe or a socket. In this mode, a waiting read
-// needs no thread of its own, and the host can handle a request sooner. The mode of a socket also applies to other
-// processes that share it. The function "release" therefore restores the original mode of a socket.
-func StandardInput() (in *os.File, release func()) {
+// Input returns a stream that can be closed. If the stream is the standard input of the process, and is a pipe or a
+// socket, the result is in non-blocking mode. In this mode, a waiting read needs no thread of its own, and the host can
+// handle a request sooner. The mode of a socket also applies to other processes that share it. The function "release"
+// therefore restores the original mode of a socket.
+func Input(stream io.Reader) (in io.ReadCloser, release func()) {
 	none := func() {}
+	if stream != io.Reader(os.Stdin) {
+		return closable(stream), none
+	}
 	var st, out unix.Stat_t
 	if unix.Fstat(0, &st) != nil || unix.Fstat(1, &out) != nil {
 		return os.Stdin, none

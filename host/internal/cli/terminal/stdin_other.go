@@ -2,7 +2,7 @@
 
 package terminal
 
-import "os"
+import "io"
 
-// StandardInput returns standard input. The function "release" does nothing.
-func StandardInput() (in *os.File, release func()) { return os.Stdin, func() {} }
+// Input returns a stream that can be closed. The function "release" does nothing.
+func Input(stream io.Reader) (in io.ReadCloser, release func()) { return closable(stream), func() {} }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,8 +17,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
-	"golang.org/x/term"
 
+	"toolhost.dev/host/internal/cli/process"
 	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/sdk/tool"
 
@@ -29,6 +28,7 @@ import (
 // Terminal is a [host.Client]. It prints output immediately, shows progress on a separate line, and reads answers to
 // questions from the keyboard.
 type Terminal struct {
+	stdio  process.Stdio
 	quiet  bool // whether only the result is printed
 	native bool // whether the call is a native command, whose output is the result
 
@@ -37,7 +37,7 @@ type Terminal struct {
 	progress bool   // whether the screen shows a progress line
 	printed  bool   // whether output was printed; the elapsed time is then not shown any more
 	title    string // the last progress of the call
-	screens  map[*os.File]*screen.Writer
+	screens  map[io.Writer]*screen.Writer
 	in       *bufio.Reader
 	keys     *keyboard // keyboard of a prompt; nil for a single call
 	shell    bool      // whether the call is a command of a shell; see ShellRequest
@@ -47,7 +47,7 @@ type Terminal struct {
 func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *host.Result {
 	p := h.Begin(req, t)
 	t.native = p.Native() || t.shell
-	if !t.quiet && term.IsTerminal(int(os.Stderr.Fd())) {
+	if !t.quiet && screen.IsTerminal(t.stdio.Err) {
 		defer t.showElapsed()()
 	}
 	return p.Run(ctx)
@@ -94,7 +94,9 @@ func (t *Terminal) elapsed(d time.Duration) {
 }
 
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
-func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
+func New(stdio process.Stdio, quiet bool) *Terminal {
+	return &Terminal{stdio: stdio, quiet: quiet, in: bufio.NewReader(stdio.In)}
+}
 
 // Progress implements [host.Client]. It prints only to a terminal, because the progress line must be erased later. A
 // wait for another process is always printed, because only that process can end the wait.
@@ -102,9 +104,9 @@ func (t *Terminal) Progress(title string, metadata map[string]any) {
 	if t.quiet || title == "" {
 		return
 	}
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
+	if !screen.IsTerminal(t.stdio.Err) {
 		if _, waits := metadata["holder_pid"]; waits {
-			fmt.Fprintln(os.Stderr, "toolhost:", screen.Printable(title))
+			fmt.Fprintln(t.stdio.Err, "toolhost:", screen.Printable(title))
 		}
 		return
 	}
@@ -125,13 +127,13 @@ func (t *Terminal) Progress(title string, metadata map[string]any) {
 // can be erased later.
 func (t *Terminal) showProgress(text string) {
 	text = screen.Printable(text)
-	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && width > 0 {
+	if width := screen.Width(t.stdio.Err); width > 0 {
 		for uniseg.StringWidth(text) >= width {
 			_, size := utf8.DecodeLastRuneInString(text)
 			text = text[:len(text)-size]
 		}
 	}
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", text)
+	fmt.Fprintf(t.stdio.Err, "\r\x1b[K%s", text)
 	t.progress = true
 }
 
@@ -139,11 +141,11 @@ func (t *Terminal) showProgress(text string) {
 // If the output is not a terminal, the complete output is printed with the result. The output of tools goes to standard
 // error. The output of native commands keeps its stream.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
-	out := os.Stderr
+	out := t.stdio.Err
 	if t.native && s == tool.Stdout {
-		out = os.Stdout
+		out = t.stdio.Out
 	}
-	if t.quiet || !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(out.Fd())) {
+	if t.quiet || !screen.IsTerminal(t.stdio.Out) || !screen.IsTerminal(out) {
 		return
 	}
 	t.mu.Lock()
@@ -154,9 +156,9 @@ func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 }
 
 // screen returns the writer for output of a running call.
-func (t *Terminal) screen(f *os.File) *screen.Writer {
+func (t *Terminal) screen(f io.Writer) *screen.Writer {
 	if t.screens == nil {
-		t.screens = make(map[*os.File]*screen.Writer)
+		t.screens = make(map[io.Writer]*screen.Writer)
 	}
 	if t.screens[f] == nil {
 		t.screens[f] = screen.New(f)
@@ -173,7 +175,7 @@ func (t *Terminal) flush() {
 
 func (t *Terminal) wipe() {
 	if t.progress {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		fmt.Fprint(t.stdio.Err, "\r\x1b[K")
 		t.progress = false
 	}
 }
@@ -182,11 +184,11 @@ func (t *Terminal) wipe() {
 func (t *Terminal) Decided() bool { return !t.ReachesPerson() }
 
 // ReachesPerson reports whether a person can answer at the terminal.
-func (t *Terminal) ReachesPerson() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
+func (t *Terminal) ReachesPerson() bool { return screen.IsTerminal(t.stdio.In) }
 
 // Ask implements [host.Client]. If standard input is not a terminal, the outcome is [tool.NobodyToAsk].
 func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
+	if !screen.IsTerminal(t.stdio.In) {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "standard input is no terminal, so there is nobody to ask"}, nil
 	}
 	t.mu.Lock()
@@ -194,25 +196,25 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	t.flush()
 	t.wipe()
 	if p := ask.Permission; p != nil {
-		fmt.Fprintf(os.Stderr, "%s\n", screen.Printable(p.Title))
+		fmt.Fprintf(t.stdio.Err, "%s\n", screen.Printable(p.Title))
 		for _, pattern := range p.Patterns {
-			fmt.Fprintf(os.Stderr, "  %s\n", screen.Printable(pattern))
+			fmt.Fprintf(t.stdio.Err, "  %s\n", screen.Printable(pattern))
 		}
 		if reason, _ := p.Metadata["reason"].(string); reason != "" {
-			fmt.Fprintf(os.Stderr, "  (%s)\n", screen.Printable(reason))
+			fmt.Fprintf(t.stdio.Err, "  (%s)\n", screen.Printable(reason))
 		}
 		if note, _ := p.Metadata["preview"].(string); note != "" {
-			fmt.Fprintf(os.Stderr, "%s\n", screen.Clean(note))
+			fmt.Fprintf(t.stdio.Err, "%s\n", screen.Clean(note))
 		}
 		if diff, ok := p.Metadata["diff"].(string); ok {
-			fmt.Fprintf(os.Stderr, "%s\n", screen.Clean(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed")))
+			fmt.Fprintf(t.stdio.Err, "%s\n", screen.Clean(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed")))
 		}
 		return t.permission(ctx)
 	}
 	q := ask.Question
-	fmt.Fprintf(os.Stderr, "%s\n", screen.Printable(q.Text))
+	fmt.Fprintf(t.stdio.Err, "%s\n", screen.Printable(q.Text))
 	for i, o := range q.Options {
-		fmt.Fprintf(os.Stderr, "  %d) %s\n", i+1, screen.Printable(o))
+		fmt.Fprintf(t.stdio.Err, "  %d) %s\n", i+1, screen.Printable(o))
 	}
 	prompt := "> "
 	if q.Multiple {
@@ -265,7 +267,7 @@ func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 	for {
 		answer, err := t.line(ctx, "Allow? [y]es, once / for this [s]ession / [a]lways here / [N]o / ne[v]er: ")
 		if errors.Is(err, io.EOF) {
-			fmt.Fprintln(os.Stderr)
+			fmt.Fprintln(t.stdio.Err)
 			return declined, nil
 		}
 		if err != nil {
@@ -283,7 +285,7 @@ func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 		case "", "n", "no":
 			return declined, nil
 		}
-		fmt.Fprintf(os.Stderr, "Unknown answer %q. Type y, s, a, n or v.\n", screen.Printable(answer))
+		fmt.Fprintf(t.stdio.Err, "Unknown answer %q. Type y, s, a, n or v.\n", screen.Printable(answer))
 	}
 }
 
@@ -291,9 +293,9 @@ func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 // returns an empty text and the error io.EOF.
 func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	if t.keys != nil {
-		return t.keys.line(ctx, func() { fmt.Fprint(os.Stderr, prompt) })
+		return t.keys.line(ctx, func() { fmt.Fprint(t.stdio.Err, prompt) })
 	}
-	fmt.Fprint(os.Stderr, prompt)
+	fmt.Fprint(t.stdio.Err, prompt)
 	type read struct {
 		text string
 		err  error
@@ -324,15 +326,15 @@ func (t *Terminal) Finish(res *host.Result) {
 	case t.native && len(res.Data) > 0:
 		t.finishNative(res)
 	case res.Success():
-		screen.PrintText(os.Stdout, res.Output)
+		screen.PrintText(t.stdio.Out, res.Output)
 	default:
-		screen.PrintText(os.Stderr, t.red(res.Error.Message))
+		screen.PrintText(t.stdio.Err, t.red(res.Error.Message))
 	}
 }
 
 // red colors the first line of an error message red, but only at a prompt.
 func (t *Terminal) red(message string) string {
-	if t.keys == nil || !Colorful(os.Stderr) {
+	if t.keys == nil || !colorful(t.stdio, t.stdio.Err) {
 		return message
 	}
 	first, rest, more := strings.Cut(message, "\n")
@@ -375,16 +377,24 @@ func notes(res *host.Result) []string {
 func (t *Terminal) finishNative(res *host.Result) {
 	var data struct{ Stdout, Stderr string }
 	if err := json.Unmarshal(res.Data, &data); err != nil {
-		screen.PrintText(os.Stderr, err.Error())
+		screen.PrintText(t.stdio.Err, err.Error())
 	}
 	if !t.streamed {
-		screen.WriteText(os.Stdout, data.Stdout)
-		screen.WriteText(os.Stderr, data.Stderr)
+		screen.WriteText(t.stdio.Out, data.Stdout)
+		screen.WriteText(t.stdio.Err, data.Stderr)
 	}
 	if res.Error != nil && res.Error.Kind != tool.ExecutionFailed {
-		screen.PrintText(os.Stderr, screen.FirstLine(res.Error.Message))
+		screen.PrintText(t.stdio.Err, screen.FirstLine(res.Error.Message))
 	}
 	for _, note := range notes(res) {
-		screen.PrintText(os.Stderr, note)
+		screen.PrintText(t.stdio.Err, note)
 	}
+}
+
+// closable returns a reader with a method Close. If the reader has none, Close does nothing.
+func closable(r io.Reader) io.ReadCloser {
+	if c, ok := r.(io.ReadCloser); ok {
+		return c
+	}
+	return io.NopCloser(r)
 }

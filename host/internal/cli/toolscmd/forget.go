@@ -3,7 +3,6 @@ package toolscmd
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,9 +37,9 @@ after a search in its session ranks higher in later searches for the same words.
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, map[string]int64{"forgotten": n})
+				return screen.PrintJSON(s.Out, map[string]int64{"forgotten": n})
 			}
-			_, err = fmt.Fprintf(screen.New(os.Stdout), "Forgot %d pairs of a word and a tool.\n", n)
+			_, err = fmt.Fprintf(screen.New(s.Out), "Forgot %d pairs of a word and a tool.\n", n)
 			return err
 		},
 	}

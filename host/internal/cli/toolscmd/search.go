@@ -3,7 +3,6 @@ package toolscmd
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,9 +42,9 @@ workspace and for the same caller. "tools forget" undoes this.`,
 			case err != nil:
 				return err
 			case s.JSON:
-				err = screen.PrintJSON(os.Stdout, found)
+				err = screen.PrintJSON(s.Out, found)
 			default:
-				_, err = fmt.Fprintln(screen.New(os.Stdout), found.Text)
+				_, err = fmt.Fprintln(screen.New(s.Out), found.Text)
 			}
 			if err == nil && len(found.Tools) == 0 && q.Words != "" {
 				return process.ExitError(process.ExitFailure)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -42,9 +41,9 @@ the definitions in each request.`,
 				return err
 			}
 			if s.JSON {
-				return screen.PrintJSON(os.Stdout, sizes)
+				return screen.PrintJSON(s.Out, sizes)
 			}
-			return sizesText(screen.New(os.Stdout), sizes)
+			return sizesText(screen.New(s.Out), sizes)
 		},
 	}
 }
