@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"api", "mcp", "mcp/authorize"},
 	{"mcp/internal/handover", "mcp/internal/outbox"},
 	{"batch", "exposition", "export"},
-	{"admin/agents", "admin/registries"},
+	{"admin/agents", "admin/registries", "internal/testtrust"},
 	{"admin", "recording", "fleet"},
 	{"fleet/internal/council", "fleet/internal/depot", "fleet/internal/directory", "fleet/internal/journal", "fleet/internal/lease", "fleet/internal/share"},
 	{"fleet/internal/surplus"},

@@ -78,11 +78,8 @@ func ImportServers(opts admin.Options, file string, getenv func(string) string) 
 }
 
 // importTarget returns the path of the configuration file to which the import appends its blocks. If path is empty, this
-// is the configuration in use, or else the user's own configuration.
+// is a new configuration of the user.
 func importTarget(path string, getenv func(string) string) (string, error) {
-	if path == "" {
-		path = config.Find("", "", getenv)
-	}
 	if path == "" {
 		dir := config.UserDir(getenv)
 		if dir == "" {

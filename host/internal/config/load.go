@@ -84,7 +84,7 @@ func existing(dir string) string {
 	return ""
 }
 
-// UserDir returns the user's configuration directory, like [os.UserConfigDir]. It returns "" if there is none.
+// UserDir returns the user's configuration directory, like [os.UserConfigDir]. It returns "" if it is unknown.
 func UserDir(getenv func(string) string) string {
 	dir, home := getenv("XDG_CONFIG_HOME"), getenv("HOME")
 	switch {

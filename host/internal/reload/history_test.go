@@ -122,8 +122,8 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for add, want := range map[string]string{
-		"host {\n speed = 9\n}\n":                            "speed",
-		"plugin \"q\" {\n path = \"/nonexistent/q\"\n}\n":    "/nonexistent/q does not exist",
+		"host {\n speed = 9\n}\n":                             "speed",
+		"plugin \"q\" {\n path = \"/nonexistent/q\"\n}\n":     "/nonexistent/q does not exist",
 		"permissions {\n allow \"r\" {\n tool = \"x\"\n }\n}": "Unknown tool",
 	} {
 		before := f.Current().Config.Host.Timeout

@@ -149,7 +149,7 @@ func TestRestarts(t *testing.T) {
 		if n := len(r.programs.Started()); n != 2 {
 			t.Errorf("%d programs were started too early", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if st := p.Status(); !st.Running || st.Starts != 3 || st.Crashes != 2 || st.Failures != 0 {
 			t.Errorf("%+v", st)

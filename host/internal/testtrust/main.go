@@ -42,6 +42,6 @@ func options(args []string) (opts host.Options) {
 			set[name](value)
 		}
 	}
-	opts.Config = admin.FindConfig(config)
+	opts.Config = admin.FindConfig(config, "", os.Getenv)
 	return opts
 }

@@ -21,8 +21,9 @@ import (
 // terminal of the process, and plugins inherit its environment. A host also reads the user's directories ($HOME and
 // $XDG_STATE_HOME) and the variables that a configuration names from the environment of the process.
 type Stdio struct {
-	In       io.Reader // nil: no input
-	Out, Err io.Writer // nil: the output is discarded
+	// A nil In means an empty input. A nil Out or Err means that this output is discarded.
+	In       io.Reader
+	Out, Err io.Writer
 	// Env is the environment of the command, as NAME=VALUE. Nil means the environment of the process.
 	Env []string
 	// Dir is the absolute path of the directory to which relative paths refer. Empty means the directory of the process.

@@ -13,8 +13,9 @@ import (
 // Signals passes signals of the process to a command. A nil *Signals passes none. At first, each signal cancels the
 // context that [Notify] returned.
 type Signals struct {
-	hangup, interrupt atomic.Pointer[func()]        // what SIGHUP and SIGINT call
-	terminated        atomic.Pointer[chan struct{}] // closed by the next SIGTERM; nil: SIGTERM cancels the context
+	hangup, interrupt atomic.Pointer[func()] // SIGHUP and SIGINT call these functions
+	// The next SIGTERM closes this channel. If it is nil, SIGTERM cancels the context.
+	terminated atomic.Pointer[chan struct{}]
 }
 
 // Notify returns a context that SIGINT, SIGHUP and SIGTERM cancel, and the signals of the process. The signals are
