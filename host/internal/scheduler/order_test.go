@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"toolhost.dev/host/internal/scheduler"
@@ -221,6 +222,28 @@ func TestABriefWaitEnds(t *testing.T) {
 	if _, err := other.Wait(ctx); err == nil || other.WaitedFor().Label != "bash: cd x && make" {
 		t.Errorf("%v, %+v", err, other.WaitedFor())
 	}
+}
+
+// TestPatience checks how long a read waits for an earlier command that can change the working directory.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scheduler.New(4)
+		k := s.Enqueue("s")
+		k.Claim(cd)
+		done, err := k.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		late := s.Enqueue("s")
+		late.Claim(readHere("/w/a"))
+		began := time.Now()
+		leave, err := late.Wait(t.Context())
+		if err != nil || time.Since(began) != scheduler.DefaultPatience {
+			t.Fatalf("after %s: %v", time.Since(began), err)
+		}
+		leave()
+	})
 }
 
 // TestFreeCallsAreAlwaysReachable checks that a free call starts at once: behind calls of every kind, before an earlier
