@@ -122,6 +122,8 @@ type Mode struct {
 	Empty bool
 	// Replace maps plugins to programs that serve them in place of the configured ones.
 	Replace map[string]string
+	// Programs starts the programs of plugins. If Programs is nil, the operating system starts them.
+	Programs supervisor.Programs
 }
 
 // Engine is a running host. It is safe for concurrent use.
@@ -191,7 +193,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	}
 	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), closing: closing{done: make(chan struct{})}}
 	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
-	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine, Changes: e.branches.Changes, Guard: e.guardProcess})
+	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine, Changes: e.branches.Changes, Guard: e.guardProcess, Programs: mode.Programs})
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
