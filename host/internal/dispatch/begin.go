@@ -286,5 +286,7 @@ func (d *Dispatcher) gate(c *call.Call) {
 
 // claim returns a description of the call for the scheduler.
 func (p *Pending) claim() scheduler.Claim {
-	return claim.Of(&p.call, p.unsettled, p.d.State.MaskCommand)
+	out := claim.Of(&p.call, p.unsettled, p.d.State.MaskCommand)
+	out.ID = p.call.Request.ID
+	return out
 }

@@ -317,15 +317,16 @@ func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, tot
 	all := slices.DeleteFunc(e.flights.All(), func(c *inflight.Call) bool { return !who.Sees(c.Principal) })
 	total = len(all)
 	all = all[:min(limit, total)]
-	waits := make(map[string]string)
+	type key struct{ session, id string }
+	waits := make(map[key]string)
 	for _, c := range e.Current().Dispatch.Scheduler.Calls() {
 		if !c.Running {
-			waits[c.Call] = c.Reason
+			waits[key{c.Session, c.ID}] = c.Reason
 		}
 	}
 	calls = make([]ActiveCall, 0, len(all))
 	for _, c := range all {
-		out := ActiveCall{ID: c.Number, Call: c.ID, Session: c.Session, Workspace: c.Workspace, Principal: c.Principal, Began: c.Began, Waits: waits[c.ID]}
+		out := ActiveCall{ID: c.Number, Call: c.ID, Session: c.Session, Workspace: c.Workspace, Principal: c.Principal, Began: c.Began, Waits: waits[key{c.Session, c.ID}]}
 		out.Text = c.Text(e.callText)
 		out.Output, out.Written = c.Tail()
 		calls = append(calls, out)

@@ -38,6 +38,8 @@ type Claim struct {
 	UsesDir bool
 	// Moves means that a shell command can change the working directory or the variables of the session.
 	Moves bool
+	// ID is the id of the call, for [Scheduler.Calls]. It can be empty.
+	ID string
 	// Label returns a short text that names the call, such as "bash: npm test". It can be nil.
 	Label func() string
 }

@@ -327,6 +327,8 @@ func (p *place) label() func() string {
 // CallStatus describes a call that has not ended.
 type CallStatus struct {
 	Session string `json:"session"`
+	// ID is the id of the call, and Call is its label; see [Claim].
+	ID      string `json:"-"`
 	Call    string `json:"call"`
 	Running bool   `json:"running"`
 	// Since is the start time of a running call, or the arrival time of a waiting call.
@@ -350,7 +352,7 @@ func (s *Scheduler) Calls() []CallStatus {
 			if p.claim == nil {
 				continue
 			}
-			st, n := CallStatus{Session: session, Running: p.running, Since: p.since}, labels{own: p.label()}
+			st, n := CallStatus{Session: session, ID: p.claim.ID, Running: p.running, Since: p.since}, labels{own: p.label()}
 			if !p.running {
 				var w Wait
 				w, n.other = l.waiting(i)
