@@ -94,14 +94,17 @@ func (t *task) clean() error {
 	return errors.Join(errs...)
 }
 
+// pinnedDir is the directory with the development tools.
+const pinnedDir = "bin/pinned"
+
 // tools builds the development tools at the versions in tools/go.mod.
 func (t *task) tools() error {
-	const stamp = "bin/tools/.built"
-	if t.installed(stamp, "tools/go.mod", "tools/go.sum") {
-		return nil
-	}
-	if err := t.command("tools", standalone, "go", "build", "-o", t.Path("bin/tools")+string(filepath.Separator), "tool").Run(); err != nil {
+	entry, err := t.cacheEntry("tools", "tools/go.mod", "tools/go.sum")
+	if err != nil {
 		return err
 	}
-	return t.stamp(stamp)
+	err = t.once(entry, func(dir string) error {
+		return t.command("tools", standalone, "go", "build", "-o", dir+string(filepath.Separator), "tool").Run()
+	})
+	return errors.Join(err, t.link(pinnedDir, entry))
 }

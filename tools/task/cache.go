@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -36,16 +34,8 @@ func (t *task) cacheEntry(name string, sources ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.New()
-	fmt.Fprintln(h, "1", runtime.GOOS, runtime.GOARCH)
-	for _, s := range sources {
-		b, err := os.ReadFile(t.Path(s))
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%d\n%s", len(b), b)
-	}
-	return filepath.Join(root, name+"-"+hex.EncodeToString(h.Sum(nil)[:8])), nil
+	hash, err := t.hash(sources)
+	return filepath.Join(root, name+"-"+hash[:min(len(hash), 16)]), err
 }
 
 // once fills an entry of the cache unless it is complete. The function fill installs into the directory dir, which
@@ -103,7 +93,7 @@ func (t *task) link(path, target string) error {
 	if now, err := os.Readlink(at); err == nil && now == target {
 		return nil
 	}
-	return errors.Join(os.RemoveAll(at), os.Symlink(target, at))
+	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.RemoveAll(at), os.Symlink(target, at)) //nolint:gosec // the build's output
 }
 
 // passed runs a check unless it has passed with the same files and the same Go version. The paths are those of the files and
@@ -138,20 +128,23 @@ func (t *task) passed(name string, paths []string, check func(*task) error) erro
 // sources returns a hash of the Go version and of the files below some paths that git does not ignore. Without paths, it covers
 // all of these files.
 func (t *task) sources(paths ...string) (string, error) {
-	c := exec.Command("git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, paths...)...) //nolint:gosec // a list of files
-	c.Dir = t.Root
-	list, err := c.Output()
+	files, err := t.files(paths...)
 	if err != nil {
 		return "", err
 	}
+	return t.hash(files)
+}
+
+// hash returns a hash of the Go version and of files. Their paths are relative to the root.
+func (t *task) hash(files []string) (string, error) {
 	h := sha256.New()
 	version, err := exec.Command("go", "env", "GOVERSION", "GOOS", "GOARCH").Output()
 	if err != nil {
 		return "", err
 	}
 	h.Write(version)
-	for _, path := range bytes.Split(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
-		if err := hashFile(h, string(path), t.Path(string(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, path := range files {
+		if err := hashFile(h, path, t.Path(path)); err != nil {
 			return "", err
 		}
 	}

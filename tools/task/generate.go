@@ -10,7 +10,7 @@ import (
 // protocol generates the Go code of the plugin protocol, and of the protocol between the nodes of a fleet. The
 // arguments are the output directories, relative to the root or absolute.
 func (t *task) protocol(sdk, legacy, fleet string) error {
-	path := []string{"PATH=" + t.Path("bin/tools") + string(os.PathListSeparator) + os.Getenv("PATH")}
+	path := []string{"PATH=" + t.Path(pinnedDir) + string(os.PathListSeparator) + os.Getenv("PATH")}
 	buf := func(dir string, args ...string) error {
 		c := t.command(".", path, t.tool("buf"), args...)
 		c.Dir = dir

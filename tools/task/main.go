@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -91,7 +90,7 @@ type task struct {
 }
 
 // tool returns the path of a development tool, whose version is pinned.
-func (t *task) tool(name string) string { return t.Path("bin/tools/" + name) }
+func (t *task) tool(name string) string { return t.Path(pinnedDir + "/" + name) }
 
 // command returns a command that runs in dir with additional environment variables. The path dir is relative to the
 // root.
@@ -125,23 +124,6 @@ func (t *task) each(modules, env []string, name string, args ...string) error {
 
 // standalone is the environment in which the go command runs for modules outside the workspace.
 var standalone = []string{"GOWORK=off"}
-
-// installed reports whether the stamp file is newer than all sources. The paths are relative to the root.
-func (t *task) installed(stamp string, sources ...string) bool {
-	made, err := os.Stat(t.Path(stamp))
-	return err == nil && !slices.ContainsFunc(sources, func(s string) bool {
-		source, err := os.Stat(t.Path(s))
-		return err != nil || source.ModTime().After(made.ModTime())
-	})
-}
-
-// stamp creates a stamp file, which marks a successful installation.
-func (t *task) stamp(path string) error {
-	if err := os.MkdirAll(filepath.Dir(t.Path(path)), 0o755); err != nil { //nolint:gosec // the build's output
-		return err
-	}
-	return os.WriteFile(t.Path(path), nil, 0o644) //nolint:gosec // the build's output
-}
 
 // leftOut prints that a check is skipped because it cannot run on this machine. In CI, it also returns an error that
 // contains the remedy.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"toolhost.dev/tools/project"
 )
@@ -88,25 +87,6 @@ func TestLeftOut(t *testing.T) {
 	err := r.leftOut("all.", "install it")
 	if err == nil || err.Error() != "CI must leave nothing out: install it" || out.String() != "LEFT OUT: all.\n" {
 		t.Errorf("%v, %q", err, out)
-	}
-}
-
-func TestInstalled(t *testing.T) {
-	t.Parallel()
-	r := &task{Project: &project.Project{Root: t.TempDir()}}
-	source := filepath.Join(r.Root, "source")
-	if err := os.WriteFile(source, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if r.installed("bin/stamp", "source") {
-		t.Error("installed without a stamp")
-	}
-	if err := r.stamp("bin/stamp"); err != nil || !r.installed("bin/stamp", "source") {
-		t.Errorf("not installed, %v", err)
-	}
-	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(source, later, later); err != nil || r.installed("bin/stamp", "source") {
-		t.Errorf("installed before its source, %v", err)
 	}
 }
 

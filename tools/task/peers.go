@@ -73,10 +73,10 @@ func (t *task) consoleAssets() error {
 	return nil
 }
 
-// ripgrep returns the path of the program ripgrep that npm has installed.
-func (t *task) ripgrep() string {
+// ripgrep returns the path of the program ripgrep that npm has installed into the directory modules.
+func ripgrep(modules string) string {
 	arch := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
-	return t.Path("bench/peers/node_modules/@vscode/ripgrep-" + runtime.GOOS + "-" + arch + "/bin/rg")
+	return filepath.Join(modules, "@vscode", "ripgrep-"+runtime.GOOS+"-"+arch, "bin", "rg")
 }
 
 // debianDir is the directory with the unpacked Debian packages.

@@ -82,16 +82,17 @@ func (t *task) programSources() ([]string, error) {
 	return slices.DeleteFunc(files, isTestFile), err
 }
 
-// files returns the regular files below some paths that git does not ignore. All paths are relative to the root.
+// files returns the files and symbolic links below some paths that git does not ignore. Without paths, it returns all of them. All
+// paths are relative to the root.
 func (t *task) files(paths ...string) ([]string, error) {
-	list, err := exec.Command("git", append([]string{"-C", t.Root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"}, paths...)...).Output() //nolint:gosec // a list of files
+	list, err := exec.Command("git", append([]string{"-C", t.Root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, paths...)...).Output() //nolint:gosec // a list of files
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w; tests need a clone of the repository", err)
 	}
 	var files []string
 	for path := range bytes.SplitSeq(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
 		info, err := os.Lstat(t.Path(string(path)))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 			continue
 		}
 		if err != nil {

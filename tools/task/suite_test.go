@@ -77,7 +77,7 @@ func TestFlakyTests(t *testing.T) {
 		if err := os.MkdirAll(r.Path("bin"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(p.Path("bin/tools"), r.Path("bin/tools")); err != nil {
+		if err := os.Symlink(p.Path(pinnedDir), r.Path(pinnedDir)); err != nil {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(r.Root, "go.mod"), "module example.org/a\n\ngo 1.26\n")

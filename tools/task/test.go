@@ -50,7 +50,7 @@ func (t *task) unit() error {
 	if err != nil {
 		return err
 	}
-	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_PEERS="+filepath.Dir(peers), "TOOLHOST_RG="+t.ripgrep()))
+	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_PEERS="+filepath.Dir(peers), "TOOLHOST_RG="+ripgrep(peers)))
 }
 
 // testEnv builds the programs that tests start. It returns the environment of tests. Go keeps the result of a test as long as

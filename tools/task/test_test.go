@@ -29,7 +29,7 @@ func bareRepository(t *testing.T, ci string, debian bool) (*task, *strings.Build
 	}}
 	for name, text := range map[string]string{
 		"sdk/oracle_test.go": "//go:build !race\n\npackage a\n\nfunc TestOracleA() {}\n", "bench/peers/debian.txt": "", "tools/go.mod": "", "tools/go.sum": "", "examples/legacy/go.mod": "",
-		"host/main.go": "", "plugins/bash/main.go": "", "plugins/grep/main.go": "", "go.work": "", "go.work.sum": "", "bin/tools/gotestsum": "#!/bin/sh\necho \"gotestsum $*\"\n",
+		"host/main.go": "", "plugins/bash/main.go": "", "plugins/grep/main.go": "", "go.work": "", "go.work.sum": "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(r.Path(name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -38,11 +38,18 @@ func bareRepository(t *testing.T, ci string, debian bool) (*task, *strings.Build
 			t.Fatal(err)
 		}
 	}
-	if err := r.stamp("bin/tools/.built"); err != nil {
-		t.Fatal(err)
-	}
 	if b, err := exec.CommandContext(t.Context(), "git", "init", "-q", r.Root).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
+	}
+	entry, err := r.cacheEntry("tools", "tools/go.mod", "tools/go.sum")
+	if err == nil {
+		err = os.Mkdir(entry, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(entry, "gotestsum"), []byte("#!/bin/sh\necho \"gotestsum $*\"\n"), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	if debian {
 		entry, err := r.debianEntry()

@@ -22,6 +22,9 @@ const Grace = 200 * time.Millisecond
 // a shell's dump can be larger than the pipe.
 const lookTime = 50 * time.Millisecond
 
+// settleTime is roughly the time that processes have for ending after the shell, before they count as left running.
+const settleTime = 64 * time.Millisecond
+
 // maxDump limits how much of a shell's dump is read.
 const maxDump = 2 << 20
 
@@ -218,9 +221,20 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		out.Kept, out.StateErr = true, nil
 	}
 	if out.Ending == Exited {
-		out.Background = in.tree.Alive()
+		out.Background = remaining(in.tree.Alive)
 	}
 	return out, nil
+}
+
+// remaining returns the processes that still run after a short wait. The wait lets processes end that are about to: the
+// process of the substitution <(command) has often closed its output, but not yet ended, when the shell ends.
+func remaining(alive func() []int) []int {
+	pids := alive()
+	for wait := time.Millisecond; len(pids) > 0 && wait <= settleTime; wait *= 2 {
+		time.Sleep(wait)
+		pids = alive()
+	}
+	return pids
 }
 
 // untilEnd waits for the end of the shell, or kills the shell. If the shell reports the exit status and the command
