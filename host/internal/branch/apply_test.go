@@ -288,6 +288,31 @@ func TestRevertIntoNewChanges(t *testing.T) {
 	}
 }
 
+// TestRevertIntoNewChangesIsKilled kills a process at each step of a revert of a branch with new changes. The next process must
+// complete the revert, and the branch must have its old and its new changes.
+func TestRevertIntoNewChangesIsKilled(t *testing.T) {
+	for step, done := 1, false; !done; step++ {
+		s, b, _, before := begun(t)
+		if _, err := s.Apply(b, Selection{}); err != nil {
+			t.Fatal(err)
+		}
+		files(t, b.Layer(), map[string]string{"deep/later": "l"})
+		if done = !killAtStep(t, s, b.Base, "revert", step); !done {
+			resume(t, s, b)
+		}
+		differ(t, fmt.Sprintf("killed at step %d of the revert", step), snapshot(t, b.Base), before)
+		now := snapshot(t, b.Layer())
+		for _, path := range []string{"deep/later", "deep/a/b/f", "edit", "new", "newdir/a/b", "gone", "dir/gone", "link", "turn/now", "turned", "tree/a", "mode"} {
+			if now[path] == "" {
+				t.Errorf("killed at step %d of the revert: the branch has lost %s", step, path)
+			}
+		}
+		if step > 500 {
+			t.Fatal("the revert does not end")
+		}
+	}
+}
+
 // resume completes the operation of a killed process, as the next use of the branch does.
 func resume(t *testing.T, s *Store, b *Branch) {
 	t.Helper()

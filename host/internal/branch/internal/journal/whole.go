@@ -57,7 +57,11 @@ func (x *Exchange) bringBack() error {
 	defer now.Close()
 	for i := range x.j.Steps {
 		s := &x.j.Steps[i]
-		if s.Op == change.OpMetadata || x.inode(x.layer, s.Path) == 0 || s.addsObjects() && x.inode(now, s.Path) != 0 {
+		if s.Op == change.OpMetadata || x.inode(x.layer, s.Path) == 0 {
+			continue
+		}
+		// If an earlier process was killed here, a whiteout can be in the branch already: the next process made it again.
+		if (s.addsObjects() || s.Op == change.OpDelete) && x.inode(now, s.Path) != 0 {
 			continue
 		}
 		if err := now.Parents(s.Path, x.base); err != nil {
