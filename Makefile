@@ -33,7 +33,7 @@ soak-order: ## Compare HISTORIES=10000 random histories of pipelined calls with 
 soak-upgrade: ## Upgrade a plugin UPGRADES=100 times while 64 callers use it: no call is lost, refused versions leave the one before
 soak-mounts: ## Install 72 public MCP servers (5 GB), mount each, and compare its tools with the server's own list
 soak-agents: ## Install four agents (0.8 GB), and compare their lists of servers with what toolhost setup wrote
-soak-clones: ## Run each command of the program in each hostile repository: none may run a program of the repository
+soak-long: ## The long forms of tests that make test runs in a short form: rollouts, kills, tapes, each command in each hostile repository
 soak-fleet: ## Break a fleet of five nodes at random for FLEETTIME=10m, and show that each guard is needed
 soak-branches: ## Work with many processes in the same branches for BRANCHTIME=10m: no acknowledged change may be lost
 soak-reflinks: ## Copy and check branches on new disks with xfs and btrfs, which takes root and their mkfs
@@ -64,7 +64,7 @@ dist: ## Make a release in dist/: archives for all platforms, checksums, bills o
 packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
 check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := test build install uninstall demo demo-fleet generate console-assets grammars clean unit test-docs test-programs conformance soak soak-order soak-upgrade soak-mounts soak-agents soak-clones soak-fleet soak-branches soak-reflinks fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := test build install uninstall demo demo-fleet generate console-assets grammars clean unit test-docs test-programs conformance soak soak-order soak-upgrade soak-mounts soak-agents soak-long soak-fleet soak-branches soak-reflinks fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

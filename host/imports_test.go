@@ -99,14 +99,14 @@ var rules = []rule{
 	{
 		why: "only the frontend for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", internal+"cli/setupcmd", internal+"testclient", internal+"testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
+			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/test", internal+"cli/setupcmd", internal+"testclient", internal+"testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
 	},
 	{
 		why: "only the exposition knows Prometheus, and its reader of /proc the metrics",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/exposition", internal+"metrics", "toolhost.dev/host/cmd/toolhost")
+			return !under(p, "toolhost.dev/host/exposition", internal+"metrics", "toolhost.dev/host/test")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/prometheus") },
 	},
@@ -121,7 +121,7 @@ var rules = []rule{
 			return !under(p, internal+"fetch", internal+"distribution", "toolhost.dev/host/admin/registries")
 		},
 		allows: func(p, i string) bool {
-			forTests := p == "toolhost.dev/host/cmd/toolhost" && under(i, "github.com/google/go-containerregistry")
+			forTests := under(p, "toolhost.dev/host/test") && under(i, "github.com/google/go-containerregistry")
 			return forTests || !under(i, "oras.land", "github.com/google/go-containerregistry", internal+"fetch", internal+"npm", internal+"distribution")
 		},
 	},

@@ -15,6 +15,8 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox", "cmd/toolhost-coordinator"},
+	{"test/branches", "test/calls", "test/cli", "test/docs", "test/durable", "test/fleet", "test/http", "test/mcp", "test/sandbox"},
+	{"test/hosttest"},
 	{"internal/cli"},
 	{"internal/cli/branchcmd", "internal/cli/configcmd", "internal/cli/fleetcmd", "internal/cli/logincmd", "internal/cli/setupcmd", "internal/cli/statecmd", "internal/cli/tapecmd", "internal/cli/toolscmd"},
 	{"internal/cli/plugincmd", "internal/cli/review"},
@@ -25,7 +27,7 @@ var layers = [][]string{
 	{"api", "mcp", "mcp/authorize"},
 	{"mcp/internal/handover", "mcp/internal/outbox"},
 	{"batch", "exposition", "export"},
-	{"admin/agents", "admin/registries", "internal/testtrust"},
+	{"admin/agents", "admin/registries"},
 	{"admin", "recording", "fleet"},
 	{"fleet/internal/council", "fleet/internal/depot", "fleet/internal/directory", "fleet/internal/journal", "fleet/internal/lease", "fleet/internal/share"},
 	{"fleet/internal/surplus"},

@@ -60,7 +60,6 @@ func (t *task) programs() []program {
 		{pkg: "./host/cmd/toolhost-coordinator", out: "toolhost-coordinator"},
 		{pkg: "./host/internal/testplugin", out: "testplugin"},
 		{pkg: "./host/internal/testserver", out: "testserver"},
-		{pkg: "./host/internal/testtrust", out: "testtrust"},
 		{pkg: "./host/internal/testclient", out: "testclient"},
 		{pkg: "./sdk/tooltest/conformance/internal/broken", out: "broken"},
 		{pkg: "github.com/modelcontextprotocol/go-sdk/conformance/everything-server", out: "everything"},

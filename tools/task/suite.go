@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,7 +25,7 @@ type suite struct {
 
 // maxFlaky is the number of flaky tests that a run may have. A test is flaky if it failed, and then passed when it ran
 // again.
-const maxFlaky = 3
+const maxFlaky = 1
 
 // suites runs suites one after the other. Then the tests that failed run once more, each alone. At the end, suites prints which
 // tests were flaky, which failed, and which were slowest.
@@ -51,6 +52,7 @@ func (t *task) suites(all ...suite) error {
 	}
 	flaky := seen.flaky()
 	seen.slowest(t.out)
+	fmt.Fprintf(t.out, "%s%d\n", startsPrefix, seen.starts())
 	for _, name := range flaky {
 		fmt.Fprintln(t.out, "FLAKY "+name)
 	}
@@ -124,10 +126,24 @@ func readEvents(log string) (events, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", log, err)
 		}
-		if e.Action != "output" || strings.Contains(e.Output, raced) {
+		if e.Action != "output" || strings.Contains(e.Output, raced) || strings.HasPrefix(e.Output, startsPrefix) {
 			all = append(all, e)
 		}
 	}
+}
+
+// startsPrefix begins a line with the number of starts of toolhost. Each package of tests that starts it prints such a line.
+const startsPrefix = "starts of toolhost: "
+
+// starts returns the number of starts of toolhost. If Go kept the result of a package, its starts count, too.
+func (all events) starts() (n int) {
+	for _, e := range all {
+		if number, ok := strings.CutPrefix(e.Output, startsPrefix); ok {
+			of, _ := strconv.Atoi(strings.TrimSpace(number)) // 0 if it is not a number
+			n += of
+		}
+	}
+	return n
 }
 
 // maxAgain is the number of failed tests that run again. If more fail, it is not by chance.

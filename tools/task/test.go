@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -13,7 +16,10 @@ import (
 
 // uninstrumented lists the packages whose tests start programs. The race detector would see nothing of these programs, and it
 // would make the tests slower.
-var uninstrumented = []string{"toolhost.dev/host/cmd/"}
+var uninstrumented = []string{"toolhost.dev/host/cmd/", "toolhost.dev/host/test/"}
+
+// startPrograms lists the packages whose tests start programs and take longest, the slowest first.
+var startPrograms = []string{"toolhost.dev/host/test/fleet", "toolhost.dev/host/test/sandbox", "toolhost.dev/host/test/durable", "toolhost.dev/host/test/mcp"}
 
 // first lists the packages with the race detector whose tests take longest, the slowest first. These tests start before all
 // others. Otherwise, the run could wait at the end for one of them while the other cores are idle.
@@ -96,27 +102,70 @@ func (t *task) modules(flags, env []string) error {
 }
 
 // docsSources lists the documents and kits, and the tests of what they promise.
-var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/cmd/toolhost/testdata/docs", "host/cmd/toolhost/*_docs*_test.go"}
+var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/test/docs", "host/test/hosttest"}
 
-// testPackages returns the packages with tests: those that run without the race detector, and those that run with it.
+// testPackages returns the packages with tests: those that run without the race detector, and those that run with it. The
+// detector can find something only where goroutines meet.
 func (t *task) testPackages() (plain, race []string, err error) {
-	c := t.command(".", nil, "go", append([]string{"list", "-tags=oracle", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"}, t.Packages()...)...)
+	c := t.command(".", nil, "go", append([]string{"list", "-tags=oracle", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}"}, t.Packages()...)...)
 	c.Stdout = nil
 	out, err := c.Output()
 	if err != nil {
 		return nil, nil, err
 	}
-	found := strings.Fields(string(out))
-	for _, p := range append(slices.Clone(first), found...) {
-		switch {
-		case !slices.Contains(found, p):
-		case slices.ContainsFunc(uninstrumented, func(prefix string) bool { return strings.HasPrefix(p, prefix) }):
+	dirs := make(map[string]string)
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		if p, dir, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			dirs[p] = dir
+			found = append(found, p)
+		}
+	}
+	for _, p := range slices.Concat(startPrograms, first, found) {
+		dir, ok := dirs[p]
+		if !ok {
+			continue
+		}
+		delete(dirs, p) // each package once
+		starts := slices.ContainsFunc(uninstrumented, func(prefix string) bool { return strings.HasPrefix(p, prefix) })
+		meet, err := goroutinesMeet(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		if starts || !meet {
 			plain = append(plain, p)
-		case !slices.Contains(race, p):
+		} else {
 			race = append(race, p)
 		}
 	}
 	return plain, race, nil
+}
+
+// goroutinesMeet reports whether the code of a package, or its tests, starts goroutines or shares data between them.
+func goroutinesMeet(dir string) (bool, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return false, err
+	}
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return false, err
+		}
+		for n := range ast.Preorder(f) {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				return true, nil
+			case *ast.SelectorExpr:
+				x, _ := n.X.(*ast.Ident)
+				shared := x != nil && (x.Name == "atomic" || x.Name == "sync" && n.Sel.Name != "OnceValue" && n.Sel.Name != "OnceValues")
+				if shared || n.Sel.Name == "Go" {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }
 
 // oraclePackages returns the packages with oracle tests. These tests run without the race detector: they only compute, so
@@ -155,7 +204,7 @@ func docsSuites(env []string) []suite {
 	programs := []string{"-tags=oracle,docs", "-run", "^(TestDocumentScripts|TestGuide|TestNewPluginsShip)"}
 	return []suite{
 		{name: "shipping", dir: "tools", env: slices.Concat(standalone, env), flags: tools, packages: []string{"./dist", "./task"}},
-		{name: "docs", dir: ".", env: env, flags: programs, packages: []string{"./host/cmd/toolhost"}},
+		{name: "docs", dir: ".", env: env, flags: programs, packages: []string{"./host/test/docs"}},
 	}
 }
 
@@ -164,7 +213,7 @@ func (t *task) conformance() error {
 		return err
 	}
 	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "10m", "-tags", "oracle", "-run", "TestConformance|TestTypeScriptClients|TestInspector", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "10m", "-tags", "oracle", "-run", "TestConformance|TestTypeScriptClients|TestInspector", "-v", "./test/mcp").Run()
 }
 
 func (t *task) soak() error {
@@ -174,13 +223,13 @@ func (t *task) soak() error {
 
 func (t *task) soakOrder() error {
 	env := []string{"TOOLHOST_ORDER=" + t.setting("HISTORIES", "10000")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./test/calls").Run()
 }
 
 // soakUpgrade upgrades a plugin many times while 64 callers use it.
 func (t *task) soakUpgrade() error {
 	env := []string{"TOOLHOST_UPGRADES=" + t.setting("UPGRADES", "100")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./test/durable").Run()
 }
 
 // soakMounts mounts public MCP servers. It compares the tools that the host offers with the tool list of each server.
@@ -190,7 +239,7 @@ func (t *task) soakMounts() error {
 		return err
 	}
 	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers"), "TOOLHOST_MOUNTS=" + t.setting("MOUNTS", t.Path("bench/mounts/packages"))}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./test/mcp").Run()
 }
 
 // soakAgents checks that agents list the servers that "toolhost setup" has written to the agents' configurations. It
@@ -202,25 +251,30 @@ func (t *task) soakAgents() error {
 		return err
 	}
 	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers"), "TOOLHOST_AGENTS=" + t.Path(dir+"/node_modules")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "20m", "-tags", "oracle", "-run", "^TestSetupOfRealAgents$", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "20m", "-tags", "oracle", "-run", "^TestSetupOfRealAgents$", "-v", "./test/cli").Run()
 }
 
-// soakClones runs each command of toolhost in each hostile repository.
-func (t *task) soakClones() error {
-	return t.command("host", []string{"TOOLHOST_CLONES=all"}, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestHostileClone", "-v", "./cmd/toolhost").Run()
+// soakLong runs the long forms of tests that "make test" runs in a short form.
+func (t *task) soakLong() error {
+	env, err := t.testEnv()
+	if err != nil {
+		return err
+	}
+	const tests = "^(TestRollouts|TestKilledWhileWriting|TestStateCommandsAreKilled|TestTapeOfManyCalls|TestHostileClone)$"
+	return t.command("host", append(env, "TOOLHOST_LONG=1"), "go", "test", "-count=1", "-timeout", "60m", "-run", tests, "-v", "./test/calls", "./test/durable", "./test/sandbox").Run()
 }
 
 // soakFleet breaks a fleet of five nodes at random and checks the histories of its clients. Then it disables one guard
 // after another, and checks that errors are found while the guard is disabled.
 func (t *task) soakFleet() error {
 	env := []string{"TOOLHOST_FLEET_TIME=" + t.setting("FLEETTIME", "10m"), "TOOLHOST_FLEET_CONTROLS=1", "TOOLHOST_FLEET_COORDINATORS=5"}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestFleet(History|Controls|Coordinators)$", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestFleet(History|Controls|Coordinators)$", "-v", "./test/fleet").Run()
 }
 
 // soakBranches changes the same branches with many processes, and checks that no acknowledged change is lost.
 func (t *task) soakBranches() error {
 	env := []string{"TOOLHOST_BRANCHES_TIME=" + t.setting("BRANCHTIME", "10m"), "TOOLHOST_BRANCHES_SEED=" + t.setting("BRANCHSEED", "")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestNoAcknowledgedChangeIsLost$", "-v", "./cmd/toolhost").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestNoAcknowledgedChangeIsLost$", "-v", "./test/branches").Run()
 }
 
 // soakReflinks tests branches on file systems on which files can share data. It must run as root, because it creates

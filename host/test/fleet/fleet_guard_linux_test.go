@@ -1,0 +1,44 @@
+package fleet
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"toolhost.dev/host/test/hosttest"
+)
+
+// plugins returns the command lines of the plugins that the node runs.
+func (n *fleetNode) plugins() (out []string) {
+	for _, p := range hosttest.Descendants() {
+		if command := p.Command(); p.Parent() == n.cmd.Process.Pid && strings.Contains(command, "/plugins/") {
+			out = append(out, command)
+		}
+	}
+	return out
+}
+
+// TestFleetGuardsFirstProcesses checks that the guard also ends plugins that started before the node had a lease. A node
+// without saved descriptions starts its plugins at once, because it must ask them for their tools.
+func TestFleetGuardsFirstProcesses(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "")
+	n := &fleetNode{fleet: f, name: "one", state: filepath.Join(f.dir, "one", "state"), listen: fleetPort(t), args: []string{"--workspace", f.workspace}}
+	hosttest.Must(t, os.MkdirAll(n.state, 0o700)) // so it does not get the saved descriptions
+	f.startNode(n)
+	if said := n.said(); strings.Contains(said, "cannot") {
+		t.Logf("node %s:\n%s", n.name, said)
+	}
+	n.want("s", "true")
+	if len(n.plugins()) == 0 {
+		t.Fatal("the test finds no process of a plugin")
+	}
+	n.signal(syscall.SIGSTOP)
+	hosttest.Wait(t, "all processes of plugins have ended with the lease", func() bool { return len(n.plugins()) == 0 })
+	n.signal(syscall.SIGCONT)
+	if res := n.want("s", "echo back"); !strings.HasPrefix(res.Output, "back\n") {
+		t.Error(res)
+	}
+}

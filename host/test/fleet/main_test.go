@@ -1,0 +1,11 @@
+// Package fleet tests fleets of several hosts. The tests start the program toolhost.
+package fleet
+
+import (
+	"os"
+	"testing"
+
+	"toolhost.dev/host/test/hosttest"
+)
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
