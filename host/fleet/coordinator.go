@@ -473,7 +473,7 @@ func (f *Fleet) giveUpAlone(ctx context.Context) (*council.Record, error) {
 	if err := f.followCouncil(r); err != nil {
 		return nil, err
 	}
-	return r, untilAnswered(ctx, f.shareCouncil)
+	return r, bus.UntilAnswered(ctx, f.shareCouncil)
 }
 
 // first reports whether this node began the fleet.

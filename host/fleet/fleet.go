@@ -294,28 +294,13 @@ func (f *Fleet) join(ctx context.Context) error {
 		return fmt.Errorf("the records of the fleet cannot be read: %w", err)
 	}
 	for _, step := range []func(context.Context) error{f.shareRevocations, f.checkShared, f.checkConfig} {
-		if err := untilAnswered(ctx, step); err != nil {
+		if err := bus.UntilAnswered(ctx, step); err != nil {
 			return err
 		}
 	}
 	close(f.ready)
 	f.host.Join(f)
 	return nil
-}
-
-// untilAnswered repeats a step while the coordinators do not answer, because they elect a leader.
-func untilAnswered(ctx context.Context, step func(context.Context) error) error {
-	for end := time.Now().Add(bus.ElectionTime); ; {
-		err := step(ctx)
-		if err == nil || !bus.IsUnanswered(err) || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
 }
 
 // record returns the record of this node.

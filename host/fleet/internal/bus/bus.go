@@ -312,6 +312,21 @@ func IsUnanswered(err error) bool {
 // ElectionTime is the longest time for which servers elect a leader.
 const ElectionTime = 9 * time.Second
 
+// UntilAnswered repeats a step while no server answers it, for at most [ElectionTime].
+func UntilAnswered(ctx context.Context, step func(context.Context) error) error {
+	for end := time.Now().Add(ElectionTime); ; {
+		err := step(ctx)
+		if err == nil || !IsUnanswered(err) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
 // IsFull reports whether a write failed because the store is full.
 func IsFull(err error) bool {
 	var a *jetstream.APIError

@@ -100,9 +100,13 @@ func (k *Keeper) Join(ctx context.Context) error {
 	first := time.Duration(0)
 	var seen uint64
 	for {
-		c, cancel := context.WithTimeout(ctx, 3*bus.TryTimeout)
-		e, err := k.kv.Get(c, k.own.Node)
-		cancel()
+		var e jetstream.KeyValueEntry
+		err := bus.UntilAnswered(ctx, func(ctx context.Context) (err error) {
+			c, cancel := context.WithTimeout(ctx, 3*bus.TryTimeout)
+			defer cancel()
+			e, err = k.kv.Get(c, k.own.Node)
+			return err
+		})
 		switch {
 		case errors.Is(err, jetstream.ErrKeyNotFound):
 			k.setRevision(0)
@@ -131,7 +135,7 @@ func (k *Keeper) Join(ctx context.Context) error {
 			}
 			k.setRevision(e.Revision())
 		}
-		err = k.renew(ctx)
+		err = bus.UntilAnswered(ctx, k.renew) // if a server stored the record and did not answer, the next attempt is a conflict
 		if !bus.IsConflict(err) {
 			return err
 		}
