@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"toolhost.dev/host/test/hosttest"
 )
 
 // cancels determines which calls of a history are canceled.
@@ -24,10 +22,10 @@ const (
 )
 
 // newSequence creates the files for a history below root.
-func newSequence(t *testing.T, root string) *hosttest.Sequence {
+func newSequence(t *testing.T, root string) *sequence {
 	t.Helper()
-	m := &hosttest.Sequence{Root: root, Dir: root, Files: make(map[string]string), Known: make(map[string]bool), Jobs: make(map[string]string)}
-	for _, place := range hosttest.Places {
+	m := &sequence{Root: root, Dir: root, Files: make(map[string]string), Known: make(map[string]bool), Jobs: make(map[string]string)}
+	for _, place := range places {
 		dir := filepath.Join(root, place)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -43,7 +41,7 @@ func newSequence(t *testing.T, root string) *hosttest.Sequence {
 	return m
 }
 
-func expect(o hosttest.Outcome, ok bool, contains string) string {
+func expect(o outcome, ok bool, contains string) string {
 	switch {
 	case o.Ok != ok:
 		return fmt.Sprintf("success is %t, want %t", o.Ok, ok)
@@ -53,8 +51,8 @@ func expect(o hosttest.Outcome, ok bool, contains string) string {
 	return ""
 }
 
-func bashStep(command string, check func(m *hosttest.Sequence, o hosttest.Outcome) string) hosttest.Step {
-	return hosttest.Step{Name: "bash", Args: map[string]any{"command": command}, Check: check}
+func bashStep(command string, check func(m *sequence, o outcome) string) step {
+	return step{Name: "bash", Args: map[string]any{"command": command}, Check: check}
 }
 
 // abilities describes the features of a frontend.
@@ -65,8 +63,8 @@ type abilities struct {
 }
 
 // history returns random calls for one session.
-func history(rng *rand.Rand, root string, can abilities) []hosttest.Step {
-	steps := []hosttest.Step{changeDir(root)}
+func history(rng *rand.Rand, root string, can abilities) []step {
+	steps := []step{changeDir(root)}
 	for i := range 4 + rng.IntN(8) {
 		s := randomStep(rng, root, i, can)
 		if rng.IntN(4) == 0 {
@@ -74,11 +72,11 @@ func history(rng *rand.Rand, root string, can abilities) []hosttest.Step {
 		}
 		steps = append(steps, s)
 	}
-	return append(steps, bashStep("pwd", func(m *hosttest.Sequence, o hosttest.Outcome) string { return expect(o, true, m.Dir+"\n") }))
+	return append(steps, bashStep("pwd", func(m *sequence, o outcome) string { return expect(o, true, m.Dir+"\n") }))
 }
 
-func changeDir(target string) hosttest.Step {
-	return bashStep("cd "+target, func(m *hosttest.Sequence, o hosttest.Outcome) string {
+func changeDir(target string) step {
+	return bashStep("cd "+target, func(m *sequence, o outcome) string {
 		to := m.Path(target)
 		if o.Kind == "canceled" {
 			return ""
@@ -91,10 +89,10 @@ func changeDir(target string) hosttest.Step {
 	})
 }
 
-func randomStep(rng *rand.Rand, root string, i int, can abilities) hosttest.Step {
+func randomStep(rng *rand.Rand, root string, i int, can abilities) step {
 	name := "f.txt"
 	if rng.IntN(3) == 0 {
-		name = filepath.Join(root, hosttest.Places[rng.IntN(len(hosttest.Places))], "f.txt")
+		name = filepath.Join(root, places[rng.IntN(len(places))], "f.txt")
 	}
 	switch k := rng.IntN(15); {
 	case k < 3:
@@ -104,20 +102,20 @@ func randomStep(rng *rand.Rand, root string, i int, can abilities) hosttest.Step
 		}
 		return s
 	case k == 3:
-		return bashStep("pwd", func(m *hosttest.Sequence, o hosttest.Outcome) string { return expect(o, true, m.Dir+"\n") })
+		return bashStep("pwd", func(m *sequence, o outcome) string { return expect(o, true, m.Dir+"\n") })
 	case k == 4:
-		return bashStep(fmt.Sprintf("echo old=$V; V=%d", i), func(m *hosttest.Sequence, o hosttest.Outcome) string {
+		return bashStep(fmt.Sprintf("echo old=$V; V=%d", i), func(m *sequence, o outcome) string {
 			was := m.Vars
 			m.Vars = fmt.Sprint(i)
 			return expect(o, true, "old="+was+"\n")
 		})
 	case k == 5 && rng.IntN(2) == 0:
-		return bashStep(fmt.Sprintf("here() { echo $PWD:%d; }", i), func(m *hosttest.Sequence, o hosttest.Outcome) string {
+		return bashStep(fmt.Sprintf("here() { echo $PWD:%d; }", i), func(m *sequence, o outcome) string {
 			m.Function = fmt.Sprintf(":%d\n", i)
 			return expect(o, true, "")
 		})
 	case k == 5:
-		return bashStep("here", func(m *hosttest.Sequence, o hosttest.Outcome) string {
+		return bashStep("here", func(m *sequence, o outcome) string {
 			if m.Function == "" {
 				return expect(o, false, "")
 			}
@@ -130,24 +128,24 @@ func randomStep(rng *rand.Rand, root string, i int, can abilities) hosttest.Step
 	case k == 10:
 		return editStep(name, i)
 	case k == 11:
-		return bashStep(fmt.Sprintf("echo %d >> log.txt", i), func(m *hosttest.Sequence, o hosttest.Outcome) string {
+		return bashStep(fmt.Sprintf("echo %d >> log.txt", i), func(m *sequence, o outcome) string {
 			m.Files[m.Path("log.txt")] += fmt.Sprintln(i)
 			return expect(o, true, "")
 		})
 	case k == 12 && can.routed:
-		return hosttest.Step{Command: "read only", Check: func(m *hosttest.Sequence, o hosttest.Outcome) string {
+		return step{Command: "read only", Check: func(m *sequence, o outcome) string {
 			text := m.Files[m.Path("only")]
 			return expect(o, text != "", strings.TrimSpace(text))
 		}}
 	case k == 13 && can.jobs && rng.IntN(3) == 0:
-		s := bashStep(fmt.Sprintf("pwd > job%d.txt", i), func(m *hosttest.Sequence, o hosttest.Outcome) string {
+		s := bashStep(fmt.Sprintf("pwd > job%d.txt", i), func(m *sequence, o outcome) string {
 			m.Jobs[m.Path(fmt.Sprintf("job%d.txt", i))] = m.Dir + "\n"
 			return expect(o, true, "")
 		})
 		s.Args["run_in_background"] = true
 		return s
 	case k == 14 && can.cancels != neverCanceled:
-		s := bashStep("sleep 5; cd a", func(_ *hosttest.Sequence, o hosttest.Outcome) string {
+		s := bashStep("sleep 5; cd a", func(_ *sequence, o outcome) string {
 			if o.Kind != "canceled" {
 				return "a canceled call ended as " + o.Kind
 			}
@@ -156,11 +154,11 @@ func randomStep(rng *rand.Rand, root string, i int, can abilities) hosttest.Step
 		s.Cancel = time.Duration(1+rng.IntN(4000)) * time.Microsecond
 		return s
 	}
-	return bashStep("sleep 0.00"+fmt.Sprint(rng.IntN(9)), func(_ *hosttest.Sequence, o hosttest.Outcome) string { return expect(o, true, "") })
+	return bashStep("sleep 0.00"+fmt.Sprint(rng.IntN(9)), func(_ *sequence, o outcome) string { return expect(o, true, "") })
 }
 
-func readStep(name string) hosttest.Step {
-	return hosttest.Step{Name: "read", Args: map[string]any{"file_path": name}, Check: func(m *hosttest.Sequence, o hosttest.Outcome) string {
+func readStep(name string) step {
+	return step{Name: "read", Args: map[string]any{"file_path": name}, Check: func(m *sequence, o outcome) string {
 		path := m.Path(name)
 		m.Known[path] = true
 		for line := range strings.Lines(m.Files[path]) {
@@ -172,11 +170,11 @@ func readStep(name string) hosttest.Step {
 	}}
 }
 
-func writeStep(beside, name, text string) hosttest.Step {
+func writeStep(beside, name, text string) step {
 	if filepath.IsAbs(beside) {
 		name = filepath.Join(filepath.Dir(beside), name)
 	}
-	return hosttest.Step{Name: "write", Args: map[string]any{"file_path": name, "content": text}, Check: func(m *hosttest.Sequence, o hosttest.Outcome) string {
+	return step{Name: "write", Args: map[string]any{"file_path": name, "content": text}, Check: func(m *sequence, o outcome) string {
 		path := m.Path(name)
 		if m.Denied(path) {
 			if o.Kind != "permission_denied" {
@@ -189,8 +187,8 @@ func writeStep(beside, name, text string) hosttest.Step {
 	}}
 }
 
-func editStep(name string, i int) hosttest.Step {
-	return hosttest.Step{Name: "edit", Args: map[string]any{"file_path": name, "old_string": "n=", "new_string": fmt.Sprintf("n=%d,", i)}, Check: func(m *hosttest.Sequence, o hosttest.Outcome) string {
+func editStep(name string, i int) step {
+	return step{Name: "edit", Args: map[string]any{"file_path": name, "old_string": "n=", "new_string": fmt.Sprintf("n=%d,", i)}, Check: func(m *sequence, o outcome) string {
 		path := m.Path(name)
 		switch {
 		case m.Denied(path):
@@ -207,7 +205,7 @@ func editStep(name string, i int) hosttest.Step {
 }
 
 // compare applies the calls to the model one after another and returns the differences.
-func compare(t *testing.T, m *hosttest.Sequence, steps []hosttest.Step, outcomes []hosttest.Outcome) (problems []string) {
+func compare(t *testing.T, m *sequence, steps []step, outcomes []outcome) (problems []string) {
 	t.Helper()
 	for i, s := range steps {
 		dir := m.Dir

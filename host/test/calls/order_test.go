@@ -77,7 +77,7 @@ func orderDir(t *testing.T) (dir, config string) {
 
 // sender runs the calls of a history in one session. It sends all calls without waiting for results. Result i belongs to
 // call i.
-type sender func(ctx context.Context, session string, steps []hosttest.Step) []hosttest.Outcome
+type sender func(ctx context.Context, session string, steps []step) []outcome
 
 // runHistories runs n random histories, some of them concurrently, and compares the results with the model.
 func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
@@ -99,7 +99,7 @@ func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
 					results := send(t.Context(), session, steps)
 					problems = compare(t, m, steps, results)
 					_ = os.RemoveAll(root)
-					impatient = slices.ContainsFunc(results, hosttest.Outcome.Impatient)
+					impatient = slices.ContainsFunc(results, outcome.Impatient)
 					if len(problems) == 0 || !impatient {
 						break
 					}
@@ -132,8 +132,8 @@ func TestOrderOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	runHistories(t, dir, orderHistories(t), abilities{routed: true, jobs: true, cancels: canceledWithAnswer}, func(ctx context.Context, session string, steps []hosttest.Step) []hosttest.Outcome {
-		out := make([]hosttest.Outcome, len(steps))
+	runHistories(t, dir, orderHistories(t), abilities{routed: true, jobs: true, cancels: canceledWithAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
+		out := make([]outcome, len(steps))
 		var wg sync.WaitGroup
 		var order sync.Mutex // the lock makes the callers begin their calls in the order of the history
 		next := 0
@@ -169,8 +169,8 @@ func TestOrderOfCalls(t *testing.T) {
 	})
 }
 
-func outcomeOf(res *host.Result) hosttest.Outcome {
-	o := hosttest.Outcome{Ok: res.Success(), Output: res.Output}
+func outcomeOf(res *host.Result) outcome {
+	o := outcome{Ok: res.Success(), Output: res.Output}
 	if res.Error != nil {
 		o.Kind, o.Output = string(res.Error.Kind), res.Error.Message
 	}
@@ -185,8 +185,8 @@ type lineResult struct {
 	Error   *struct{ Kind, Message string }
 }
 
-func (r *lineResult) outcome() hosttest.Outcome {
-	o := hosttest.Outcome{Ok: r.Success}
+func (r *lineResult) outcome() outcome {
+	o := outcome{Ok: r.Success}
 	if r.Output != nil {
 		o.Output = *r.Output
 	}
@@ -197,7 +197,7 @@ func (r *lineResult) outcome() hosttest.Outcome {
 }
 
 // requestLines returns the calls of a history as input lines for "toolhost batch".
-func requestLines(session string, steps []hosttest.Step) []byte {
+func requestLines(session string, steps []step) []byte {
 	var b bytes.Buffer
 	for i, s := range steps {
 		r := map[string]any{"id": i, "session": session}
@@ -212,8 +212,8 @@ func requestLines(session string, steps []hosttest.Step) []byte {
 	return b.Bytes()
 }
 
-func outcomesIn(t *testing.T, body io.Reader, n int) []hosttest.Outcome {
-	out := make([]hosttest.Outcome, n)
+func outcomesIn(t *testing.T, body io.Reader, n int) []outcome {
+	out := make([]outcome, n)
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
 	for i := 0; lines.Scan(); i++ {
@@ -234,7 +234,7 @@ func TestOrderInBatch(t *testing.T) {
 	n := orderHistories(t) / 10
 	dir, config := orderDir(t)
 	t.Run("batch", func(t *testing.T) {
-		runHistories(t, dir, n/5+1, abilities{routed: true}, func(ctx context.Context, session string, steps []hosttest.Step) []hosttest.Outcome {
+		runHistories(t, dir, n/5+1, abilities{routed: true}, func(ctx context.Context, session string, steps []step) []outcome {
 			c := hosttest.Toolhost(t, dir, "--config", config, "--workspace", dir, "batch", "--ordered")
 			c.Stdin = bytes.NewReader(requestLines(session, steps))
 			text, err := c.Output()
@@ -247,7 +247,7 @@ func TestOrderInBatch(t *testing.T) {
 	t.Run("v1", func(t *testing.T) {
 		base, token := hosttest.Serve(t, dir, "--config", config, "--workspace", dir)
 		c := hosttest.NewClient(t, base, token)
-		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(ctx context.Context, session string, steps []hosttest.Step) []hosttest.Outcome {
+		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(ctx context.Context, session string, steps []step) []outcome {
 			code, text := c.Do("POST", "/v1/batch?ordered=1", string(requestLines(session, steps)))
 			if code != 200 {
 				t.Errorf("%d %s", code, text)
@@ -262,7 +262,7 @@ func TestOrderInBatch(t *testing.T) {
 func TestOrderOverMCP(t *testing.T) {
 	t.Parallel()
 	dir, config := orderDir(t)
-	runHistories(t, dir, orderHistories(t)/50+1, abilities{cancels: canceledWithoutAnswer}, func(ctx context.Context, session string, steps []hosttest.Step) []hosttest.Outcome {
+	runHistories(t, dir, orderHistories(t)/50+1, abilities{cancels: canceledWithoutAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
 		s := hosttest.LineSession(t, dir, "--config", config, "--workspace", dir, "--session", session)
 		for i, call := range steps {
 			time.Sleep(call.Pause)
@@ -275,7 +275,7 @@ func TestOrderOverMCP(t *testing.T) {
 			}
 		}
 		defer s.End()
-		return s.Answers(steps)
+		return answers(t, s, steps)
 	})
 }
 
@@ -304,8 +304,8 @@ func arrived(c *hosttest.Client, session string, n int, answered func() int) {
 }
 
 // pipelined sends the calls of a history in order, without waiting for answers.
-func pipelined(c *hosttest.Client, session string, steps []hosttest.Step, call func(i int) hosttest.Outcome) []hosttest.Outcome {
-	out := make([]hosttest.Outcome, len(steps))
+func pipelined(c *hosttest.Client, session string, steps []step, call func(i int) outcome) []outcome {
+	out := make([]outcome, len(steps))
 	var wg sync.WaitGroup
 	var answered atomic.Int64
 	for i := range steps {
@@ -328,9 +328,9 @@ func TestOrderOverHTTP(t *testing.T) {
 	base, token := hosttest.Serve(t, dir, "--config", config, "--workspace", dir)
 	t.Run("run", func(t *testing.T) {
 		c := hosttest.NewClient(t, base, token)
-		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(_ context.Context, session string, steps []hosttest.Step) []hosttest.Outcome {
+		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(_ context.Context, session string, steps []step) []outcome {
 			lines := bytes.Split(requestLines(session, steps), []byte("\n"))
-			return pipelined(c, session, steps, func(i int) hosttest.Outcome {
+			return pipelined(c, session, steps, func(i int) outcome {
 				code, text := c.Do("POST", "/v1/run", string(lines[i]))
 				var r lineResult
 				if err := json.Unmarshal([]byte(text), &r); code != 200 || err != nil {
@@ -342,16 +342,16 @@ func TestOrderOverHTTP(t *testing.T) {
 	})
 	t.Run("mcp", func(t *testing.T) {
 		c := hosttest.NewClient(t, base, token)
-		runHistories(t, dir, n, abilities{jobs: true}, func(ctx context.Context, _ string, steps []hosttest.Step) []hosttest.Outcome {
+		runHistories(t, dir, n, abilities{jobs: true}, func(ctx context.Context, _ string, steps []step) []outcome {
 			s := hosttest.Connect(t, "2025-06-18", &mcp.StreamableClientTransport{Endpoint: base + "/mcp", HTTPClient: &http.Client{Transport: hosttest.Bearer(token)}}, nil, nil)
 			defer s.Close()
-			return pipelined(c, s.ID(), steps, func(i int) hosttest.Outcome {
+			return pipelined(c, s.ID(), steps, func(i int) outcome {
 				res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: steps[i].Name, Arguments: steps[i].Args})
 				if err != nil {
 					t.Error(err)
-					return hosttest.Outcome{}
+					return outcome{}
 				}
-				o := hosttest.Outcome{Ok: !res.IsError}
+				o := outcome{Ok: !res.IsError}
 				if e, ok := res.Meta["toolhost.dev/error"].(map[string]any); ok {
 					o.Kind, _ = e["kind"].(string)
 				}

@@ -63,8 +63,8 @@ func (f *testFleet) console(n *fleetNode) {
 			t.Errorf("the page lacks %q: %s", want, text)
 		}
 	}
-	hosttest.Shot(t, ctx, "fleet")
-	if found := hosttest.Axe(t, ctx); found != "" {
+	hosttest.Shot(ctx, t, "fleet")
+	if found := hosttest.Axe(ctx, t); found != "" {
 		t.Errorf("fleet: %s", found)
 	}
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Press(`[aria-label="Drain one"]`), hosttest.Appears(`[aria-label="Undrain one"]`), hosttest.Press(`[aria-label="Undrain one"]`), hosttest.Appears(`[aria-label="Drain one"]`)))
@@ -73,7 +73,7 @@ func (f *testFleet) console(n *fleetNode) {
 	if wide {
 		t.Error("the page is wider than a phone")
 	}
-	if found := hosttest.Axe(t, ctx); found != "" {
+	if found := hosttest.Axe(ctx, t); found != "" {
 		t.Errorf("fleet, dark: %s", found)
 	}
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Press(`form[action="/fleet/promote"] button`), hosttest.Disappears(`form[action="/fleet/promote"]`)))

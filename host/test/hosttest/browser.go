@@ -40,7 +40,7 @@ func Browser(t *testing.T) context.Context {
 }
 
 // Axe returns the findings of axe-core with the impact "serious" or "critical".
-func Axe(t *testing.T, ctx context.Context) string {
+func Axe(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile("../../console/npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
@@ -57,7 +57,8 @@ func Axe(t *testing.T, ctx context.Context) string {
 // shots is the directory for screenshots. If it is empty, no screenshots are taken.
 var shots = os.Getenv("TOOLHOST_SCREENSHOTS")
 
-func Shot(t *testing.T, ctx context.Context, name string) {
+// Shot takes a screenshot if TOOLHOST_SCREENSHOTS names a directory.
+func Shot(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	if shots == "" {
 		return
@@ -67,6 +68,7 @@ func Shot(t *testing.T, ctx context.Context, name string) {
 	Must(t, os.WriteFile(filepath.Join(shots, name+".png"), png, 0o600))
 }
 
+// Look sets the width of the page in pixels and its color scheme, "light" or "dark".
 func Look(width int64, scheme string) chromedp.Tasks {
 	return chromedp.Tasks{
 		emulation.SetDeviceMetricsOverride(width, 900, 1, width < 600),
@@ -96,10 +98,12 @@ func Holds(script string) chromedp.Action {
 // slow, and a test that passes does not need it.
 const pageTime = 3 * time.Minute
 
+// Appears waits until an element is visible.
 func Appears(selector string) chromedp.Action {
 	return Holds(fmt.Sprintf("(document.querySelector(%q)?.getClientRects().length ?? 0) > 0", selector))
 }
 
+// Disappears waits until no element matches.
 func Disappears(selector string) chromedp.Action {
 	return Holds(fmt.Sprintf("document.readyState === 'complete' && document.querySelector(%q) === null", selector))
 }

@@ -35,8 +35,8 @@ func ShellBlocks(t *testing.T, path string) (lines []string) {
 // status matches the comment on a command with an exit status other than 0.
 var status = regexp.MustCompile(`# .*\(exit status (\d+)\)`)
 
-// guide is a workspace in which the commands of documents run.
-type guide struct {
+// Guide is a workspace in which the commands of documents run.
+type Guide struct {
 	t        *testing.T
 	Dir      string
 	Env      []string
@@ -46,13 +46,13 @@ type guide struct {
 
 // NewGuide returns an empty workspace. As in the repository, the built programs and the SDK are in directories next to
 // it. The programs trust the project files, because the test cannot ask a person.
-func NewGuide(t *testing.T) *guide {
+func NewGuide(t *testing.T) *Guide {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guide{t: t, Dir: filepath.Join(root, "workspace"), programs: filepath.Join(root, "bin")}
+	g := &Guide{t: t, Dir: filepath.Join(root, "workspace"), programs: filepath.Join(root, "bin")}
 	for _, dir := range []string{g.Dir, g.programs, filepath.Join(g.programs, "plugins"), filepath.Join(g.programs, trustingDir), filepath.Join(root, "home"), filepath.Join(root, "tmp")} {
 		Must(t, os.Mkdir(dir, 0o755))
 	}
@@ -77,7 +77,7 @@ func NewGuide(t *testing.T) *guide {
 }
 
 // Run runs the unmarked commands of a document in the directory dir of the workspace. It returns their output.
-func (g *guide) Run(dir string, lines []string) string {
+func (g *Guide) Run(dir string, lines []string) string {
 	g.t.Helper()
 	var all strings.Builder
 	for _, line := range lines {

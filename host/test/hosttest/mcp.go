@@ -21,19 +21,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// session is an MCP client that can send arbitrary lines to the server.
-type session struct {
+// Session is an MCP client that can send arbitrary lines to the server.
+type Session struct {
 	t   *testing.T
 	in  io.WriteCloser
 	Out *bufio.Reader
 	End func() // end ends the program; also called at the end of the test
 }
 
-func LineSession(t *testing.T, dir string, args ...string) *session {
+// LineSession starts "toolhost mcp" and initializes a session, in which the test writes and reads single lines.
+func LineSession(t *testing.T, dir string, args ...string) *Session {
 	t.Helper()
 	c := Toolhost(t, dir, append(args, "mcp")...)
 	in, out := Piped(t, c)
-	s := &session{t, in, out, sync.OnceFunc(func() {
+	s := &Session{t, in, out, sync.OnceFunc(func() {
 		_ = in.Close()
 		if err := c.Wait(); err != nil {
 			t.Errorf("the server ended with %v", err)
@@ -46,13 +47,15 @@ func LineSession(t *testing.T, dir string, args ...string) *session {
 	return s
 }
 
-func (s *session) Say(lines ...string) {
+// Say writes lines.
+func (s *Session) Say(lines ...string) {
 	s.t.Helper()
 	if _, err := io.WriteString(s.in, strings.Join(lines, "\n")+"\n"); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
+// Heard is a message of the server.
 type Heard struct {
 	ID     json.RawMessage
 	Method string
@@ -66,8 +69,8 @@ type Heard struct {
 	}
 }
 
-// The method "hear" reads the next answer and checks that it answers the request with the given id.
-func (s *session) Hear(id string) Heard {
+// Hear reads the next answer and checks that it answers the request with the given id.
+func (s *Session) Hear(id string) Heard {
 	s.t.Helper()
 	for {
 		line, err := s.Out.ReadBytes('\n')
@@ -91,6 +94,7 @@ func (s *session) Hear(id string) Heard {
 // Eras lists the protocol revisions to test, with and without sessions.
 var Eras = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
+// McpConfig is the configuration of [McpDir]. Its verb stands for the path of the test plugin.
 const McpConfig = `
 plugin "read" {}
 plugin "edit" {}
@@ -117,6 +121,7 @@ func McpDir(t *testing.T) string {
 	return dir
 }
 
+// Toolhost returns a command that trusts the configuration of the workspace dir and starts toolhost there.
 func Toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(filepath.Join(Bin, "trusting", "toolhost"), append([]string{"--state", KeptState(t, dir+".state")}, args...)...)
@@ -180,6 +185,7 @@ func Connect(t *testing.T, era string, transport mcp.Transport, u *User, progres
 	return s
 }
 
+// CallTool calls a tool over MCP.
 func CallTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) *mcp.CallToolResult {
 	t.Helper()
 	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
@@ -189,6 +195,7 @@ func CallTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]a
 	return res
 }
 
+// Text returns the text of a result.
 func Text(t *testing.T, res *mcp.CallToolResult) string {
 	t.Helper()
 	c, ok := res.Content[0].(*mcp.TextContent)
@@ -198,8 +205,10 @@ func Text(t *testing.T, res *mcp.CallToolResult) string {
 	return c.Text
 }
 
+// Bearer is a token that the requests of an HTTP client have.
 type Bearer string
 
+// RoundTrip implements http.RoundTripper.
 func (b Bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(b))
@@ -280,6 +289,7 @@ func Peer(t *testing.T, path string) string {
 	return filepath.Join(filepath.Dir(dir), path)
 }
 
+// Node returns a command that runs the Node of the pinned npm packages.
 func Node(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -309,4 +319,32 @@ func PostStateless(t *testing.T, url, token, method, name, workspace string, bod
 	b, err := io.ReadAll(res.Body)
 	Must(t, err)
 	return b
+}
+
+// Tell sends a function call over standard input.
+func (s *Session) Tell(id, name string, args map[string]any) {
+	s.t.Helper()
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": "tools/call", "params": map[string]any{"name": name, "arguments": args}})
+	Must(s.t, err)
+	s.Say(string(line))
+}
+
+// Text reads the answer to a call and returns its text.
+func (s *Session) Text(id string) string {
+	s.t.Helper()
+	h := s.Hear(id)
+	if h.Error != nil || len(h.Result.Content) == 0 {
+		s.t.Fatalf("%s: %+v", id, h)
+	}
+	return h.Result.Content[0].Text
+}
+
+// WaitsFor waits until the status of the running host contains a waiting call whose line contains a text.
+func WaitsFor(t *testing.T, dir, want string) {
+	t.Helper()
+	Wait(t, "the status has "+want, func() bool {
+		out, err := Toolhost(t, dir, "status").Output()
+		Must(t, err)
+		return strings.Contains(string(out), want)
+	})
 }

@@ -58,6 +58,7 @@ type Operator struct {
 	Env []string
 }
 
+// NewOperator returns a machine whose user has a configuration.
 func NewOperator(t *testing.T, config string) *Operator {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -69,10 +70,12 @@ func NewOperator(t *testing.T, config string) *Operator {
 	return o
 }
 
+// Configure writes the configuration.
 func (o *Operator) Configure(text string) {
 	Must(o.t, os.WriteFile(filepath.Join(o.Dir, "config", "toolhost", "toolhost.hcl"), []byte(text), 0o644))
 }
 
+// Lock returns the content of the lock file, or "" without one.
 func (o *Operator) Lock() string {
 	b, err := os.ReadFile(filepath.Join(o.Dir, "config", "toolhost", "toolhost.lock.json"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -81,6 +84,7 @@ func (o *Operator) Lock() string {
 	return string(b)
 }
 
+// Command returns a command of the user, which the shell runs.
 func (o *Operator) Command(line string) *exec.Cmd {
 	c := exec.CommandContext(o.t.Context(), "sh", "-c", line)
 	c.Dir, c.Env = filepath.Join(o.Dir, "work"), o.Env
@@ -114,6 +118,7 @@ func (o *Operator) Served() string {
 	return dirs[0]
 }
 
+// Archive returns a compressed tar archive of executable files. The key is the name, and the value the content.
 func Archive(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer

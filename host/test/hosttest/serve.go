@@ -97,6 +97,7 @@ type Principals struct {
 	Base string
 }
 
+// NewPrincipals starts a server with a configuration of principals.
 func NewPrincipals(t *testing.T, config string) *Principals {
 	t.Helper()
 	p := &Principals{T: t, Dir: McpDir(t), More: t.TempDir()}
@@ -117,7 +118,7 @@ func NewPrincipals(t *testing.T, config string) *Principals {
 	return p
 }
 
-// The method "as" creates a token for a principal and returns a client with this token.
+// As creates a token for a principal and returns a client with this token.
 func (p *Principals) As(name string, args ...string) *Client {
 	p.T.Helper()
 	out, err := Toolhost(p.T, p.Dir, append([]string{"token", "create", name}, args...)...).Output()
@@ -143,6 +144,7 @@ type server struct {
 	Ended chan error
 }
 
+// ServerToken is the token of the servers that [StartServer] starts.
 const ServerToken = "the-token-of-all-servers"
 
 // StartServer starts a server and returns when the server listens. A non-nil socket is passed in the same way as a
@@ -228,6 +230,7 @@ func (c *Client) Do(method, path, body string, header ...string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
+// Want sends a request and checks the status, and that the body contains a text. It returns the body.
 func (c *Client) Want(code int, contains, method, path, body string, header ...string) string {
 	c.T.Helper()
 	got, text := c.Do(method, path, body, header...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// CollectedSpan is a span that a host exported.
 type CollectedSpan struct {
 	TraceID, SpanID, ParentSpanID, Name string
 	Kind                                int
@@ -19,6 +20,7 @@ type CollectedSpan struct {
 	Status struct{ Code int }
 }
 
+// Attribute returns the value of an attribute, or "".
 func (s CollectedSpan) Attribute(key string) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {
@@ -36,6 +38,7 @@ type SpanCollector struct {
 	Text  strings.Builder
 }
 
+// NewSpanCollector starts a server that collects the spans of hosts.
 func NewSpanCollector(t *testing.T) *SpanCollector {
 	c := new(SpanCollector)
 	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

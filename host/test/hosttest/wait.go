@@ -24,7 +24,7 @@ func limit(t *testing.T) time.Duration {
 // Late returns a channel that receives the time when a test has waited too long, for use in a select statement.
 func Late(t *testing.T) <-chan time.Time { return time.After(limit(t)) }
 
-// Wait calls done until it returns true. It fails the test if that takes too long. The text what says what it waits for.
+// Wait calls done until it returns true. It fails the test if that takes too long. The text what names the condition.
 func Wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	Must(t, wait(limit(t), func() error {

@@ -77,7 +77,7 @@ func TestConsole(t *testing.T) {
 	if len(text) > 10_000 || !strings.Contains(text, `<img src=x onerror="window.owned=1">`) || strings.Contains(text, "\x1b") || !strings.Contains(text, "‹U+202E›gnp.exe") {
 		t.Errorf("the output is shown as %q", text)
 	}
-	hosttest.Shot(t, ctx, "now")
+	hosttest.Shot(ctx, t, "now")
 	hosttest.Must(t, chromedp.Run(ctx, chromedp.Evaluate(`document.querySelector(".danger").click()`, nil))) // updates can replace the button between two steps
 	if body := <-ended; !strings.Contains(body, "canceled") {
 		t.Errorf("the call was not canceled: %s", body)
@@ -92,8 +92,8 @@ func TestConsole(t *testing.T) {
 	if title != "(1) Asks · toolhost" {
 		t.Errorf("the title is %q", title)
 	}
-	hosttest.Shot(t, ctx, "asks-phone-dark")
-	if found := hosttest.Axe(t, ctx); found != "" {
+	hosttest.Shot(ctx, t, "asks-phone-dark")
+	if found := hosttest.Axe(ctx, t); found != "" {
 		t.Errorf("asks: %s", found)
 	}
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Appears(".ask"), chromedp.KeyEvent("j"), chromedp.KeyEvent("a"), hosttest.Appears(".empty")))
@@ -113,7 +113,7 @@ func TestConsole(t *testing.T) {
 	if !strings.Contains(text, "Privilege increases") {
 		t.Errorf("the plan is %q", text)
 	}
-	hosttest.Shot(t, ctx, "configuration")
+	hosttest.Shot(ctx, t, "configuration")
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Press("section[aria-label=Plan] .danger"), hosttest.Disappears("section[aria-label=Plan]"), hosttest.Appears("table")))
 	c.Want(200, `"digest"`, "GET", "/v1/config/history", "", "Authorization", "Bearer "+token)
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Press(`button[aria-label="Go back to 1"]`), hosttest.Appears("h1"), hosttest.Disappears(`button[aria-label="Go back to 1"]`)))
@@ -144,9 +144,9 @@ func TestConsole(t *testing.T) {
 		name := strings.ReplaceAll(strings.Trim(p, "/"), "/", "-")
 		hosttest.Must(t, chromedp.Run(ctx, hosttest.Look(1280, "light"), chromedp.Navigate(base+p), hosttest.Appears("h1")))
 		if name != "" && name != "config" {
-			hosttest.Shot(t, ctx, name)
+			hosttest.Shot(ctx, t, name)
 		}
-		if found := hosttest.Axe(t, ctx); found != "" {
+		if found := hosttest.Axe(ctx, t); found != "" {
 			t.Errorf("%s: %s", p, found)
 		}
 		var wide bool
@@ -154,7 +154,7 @@ func TestConsole(t *testing.T) {
 		if wide {
 			t.Errorf("%s is wider than a phone", p)
 		}
-		if found := hosttest.Axe(t, ctx); found != "" {
+		if found := hosttest.Axe(ctx, t); found != "" {
 			t.Errorf("%s, dark: %s", p, found)
 		}
 	}

@@ -49,7 +49,7 @@ principal "staff" {
 	if text != p.Base+"/audit?text=x" {
 		t.Errorf("the login leads to %s", text)
 	}
-	hosttest.Shot(t, ctx, "login")
+	hosttest.Shot(ctx, t, "login")
 
 	// The provider's answer to a login that began in another browser is refused.
 	begin := func() (address string, jar http.CookieJar) {

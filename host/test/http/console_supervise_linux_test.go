@@ -42,7 +42,7 @@ func promote(t *testing.T, ctx context.Context, c *hosttest.Client, plugin strin
 	if owned || strings.ContainsAny(text, "\x1b\u202e") {
 		t.Errorf("hostile texts of a rollout reached the browser: %q", text)
 	}
-	if found := hosttest.Axe(t, ctx); found != "" {
+	if found := hosttest.Axe(ctx, t); found != "" {
 		t.Errorf("rollouts with differences: %s", found)
 	}
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Press(`[aria-label="Rollout of test"] [value=promote]`), hosttest.Disappears(`[aria-label="Rollout of test"] [value=promote]`), hosttest.Reads("#live", &text)))
@@ -77,8 +77,8 @@ func reviewChanges(t *testing.T, ctx context.Context, c *hosttest.Client, dir st
 			t.Errorf("the changes lack %q: %q", want, text)
 		}
 	}
-	hosttest.Shot(t, ctx, "changes")
-	if found := hosttest.Axe(t, ctx); found != "" {
+	hosttest.Shot(ctx, t, "changes")
+	if found := hosttest.Axe(ctx, t); found != "" {
 		t.Errorf("changes: %s", found)
 	}
 	content := func(want string) {
@@ -131,7 +131,7 @@ func supervise(t *testing.T, ctx context.Context, c *hosttest.Client, dir, plugi
 	hosttest.Must(t, os.Rename(plugin+".next", plugin))
 	hosttest.Must(t, chromedp.Run(ctx, at("/rollouts"), hosttest.Appears(`[aria-label="Rollout of test"] [value=pause]`), hosttest.Press(`[aria-label="Rollout of test"] [value=pause]`),
 		hosttest.Appears(`[aria-label="Rollout of test"] [value=resume]`)))
-	hosttest.Shot(t, ctx, "rollout")
+	hosttest.Shot(ctx, t, "rollout")
 	c.Want(200, `toolhost_rollout_share{plugin="test",state="shadow"} 0`, "GET", "/metrics", "")
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Press(`[aria-label="Rollout of test"] [value=resume]`), hosttest.Appears(`[aria-label="Rollout of test"] [value=pause]`),
 		hosttest.Press(`[aria-label="Rollout of test"] [value=abort]`), hosttest.Disappears(`[aria-label="Rollout of test"] [value=abort]`), hosttest.Reads("#live", &text)))
@@ -161,8 +161,8 @@ func supervise(t *testing.T, ctx context.Context, c *hosttest.Client, dir, plugi
 	if !strings.Contains(text, "<script>window.owned=1</script>") || strings.Contains(text, "\x1b") {
 		t.Errorf("the diff is shown as %q", text)
 	}
-	hosttest.Shot(t, ctx, "branch")
-	if found := hosttest.Axe(t, ctx); found != "" {
+	hosttest.Shot(ctx, t, "branch")
+	if found := hosttest.Axe(ctx, t); found != "" {
 		t.Errorf("branch: %s", found)
 	}
 	var owned bool
