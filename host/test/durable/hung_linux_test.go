@@ -18,7 +18,7 @@ const hungConfig = `plugin "test" {
 }
 plugin "bash" {}
 tool "echo" {
-  timeout = "1500ms"
+  timeout = "5s"
 }
 `
 

@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 			t.Skip("this needs root and a process namespace")
 		}
 		w := newWorld(t, user)
-		processes := 300
+		processes := tooMany(t, 100)
 		if user == "isolated" { // for this user, only the range of process ids limits the number
 			processes = 5000
 		}
