@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,5 +59,30 @@ func TestUpdate(t *testing.T) {
 	all, err := os.ReadDir(dir)
 	if err != nil || len(all) != 3 {
 		t.Errorf("%v %v", all, err)
+	}
+}
+
+// TestReplaceIsAtomic checks that a reader that opened the file before sees the whole old content: the new content goes to another
+// file, which takes the name when it is complete.
+func TestReplaceIsAtomic(t *testing.T) {
+	for name, replace := range map[string]func(string, []byte) error{"Replace": durable.Replace, "ReplaceUnsynced": durable.ReplaceUnsynced, "Update": durable.Update} {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte("the old content"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer before.Close()
+		if err := replace(path, []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(before); err != nil || string(b) != "the old content" {
+			t.Errorf("%s: an earlier reader sees %q, %v", name, b, err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != "new" {
+			t.Errorf("%s: the file has %q, %v", name, b, err)
+		}
 	}
 }

@@ -46,8 +46,26 @@ func (t *task) buildTestPrograms() (string, error) {
 			b, err := os.ReadFile(t.Path("plugins/" + name + "/" + project.Manifest))
 			errs = append(errs, err, os.WriteFile(filepath.Join(dir, "plugins", name+".json"), b, 0o644)) //nolint:gosec // the build's output
 		}
-		return errors.Join(append(errs, t.command("examples/legacy", standalone, "go", "build", "-o", filepath.Join(dir, "legacy"), ".").Run())...)
+		return errors.Join(append(errs, t.command("examples/legacy", standalone, "go", "build", "-o", filepath.Join(dir, "legacy"), ".").Run(), t.fillGoCache(dir))...)
 	})
+}
+
+// fillGoCache compiles what a small Go program needs of the standard library. A test builds such a program in sandboxes, where the
+// user's cache is not accessible.
+func (t *task) fillGoCache(dir string) error {
+	source, err := os.MkdirTemp("", "hello")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(source) //nolint:errcheck // a temporary directory
+	err = errors.Join(os.WriteFile(filepath.Join(source, "go.mod"), []byte("module m\ngo 1.21\n"), 0o600), os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\nfunc main() {}\n"), 0o600))
+	if err != nil {
+		return err
+	}
+	c := exec.Command("go", "build", "-o", os.DevNull, ".") //nolint:gosec // the go command
+	c.Dir, c.Stdout, c.Stderr = source, t.out, t.out
+	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "CGO_ENABLED=1", "GOCACHE="+filepath.Join(dir, "go-cache"))
+	return c.Run()
 }
 
 // programs lists the programs that tests start.

@@ -42,17 +42,14 @@ func TestDiagnostics(t *testing.T) {
 		t.Errorf("there are only %d cases", len(cases))
 	}
 	var out []txtar.File
+	toolhost := hosttest.NewResident(t)
 	for _, f := range cases {
 		name := strings.TrimSuffix(f.Name, filepath.Ext(f.Name))
-		c := hosttest.Command("config", "validate", "--config", f.Name)
-		c.Dir = dir
-		c.Env = append(os.Environ(), "HOME=/home/u")
-		var stderr bytes.Buffer
-		c.Stderr = &stderr
-		if err := c.Run(); c.ProcessState == nil || c.ProcessState.ExitCode() != 2 {
-			t.Errorf("%s: %v, want exit status 2\n%s", f.Name, err, stderr.Bytes())
+		_, stderr, exit := toolhost.Run(dir, []string{"HOME=/home/u"}, "config", "validate", "--config", f.Name)
+		if exit != 2 {
+			t.Errorf("%s: exit status %d, want 2\n%s", f.Name, exit, stderr)
 		}
-		got := bytes.ReplaceAll(stderr.Bytes(), []byte(dir), []byte("DIR"))
+		got := bytes.ReplaceAll([]byte(stderr), []byte(dir), []byte("DIR"))
 		got = bytes.ReplaceAll(got, []byte(hosttest.Bin), []byte("BIN"))
 		out = append(out, f, txtar.File{Name: name + ".want", Data: got})
 		if !*update && !bytes.Equal(got, want[name]) {

@@ -90,6 +90,8 @@ func install(dir string) error {
 		switch {
 		case err != nil || to == dir:
 			return err
+		case d.IsDir() && d.Name() == "go-cache": // see GoCache
+			return filepath.SkipDir
 		case d.IsDir():
 			return os.Mkdir(to, 0o755)
 		}
@@ -104,6 +106,15 @@ func install(dir string) error {
 	}
 	return errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, trustingDir), 0o755), link(self, filepath.Join(dir, trustingDir, trustingName)),
 		link(self, filepath.Join(dir, residentName)), learn(dir))
+}
+
+// GoCache returns the path of a cache of the go command, in which a small program finds what it needs of the standard library. Tests
+// must copy it.
+func GoCache(t *testing.T) string {
+	t.Helper()
+	programs, err := testneed.Programs()
+	Must(t, err)
+	return filepath.Join(programs, "go-cache")
 }
 
 // link makes a program available under another path. On another file system, it copies the program.

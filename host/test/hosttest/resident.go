@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+	"testing"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
@@ -29,9 +31,10 @@ const (
 
 // line is a command line that a resident runs.
 type line struct {
-	Args []string
-	Env  []string
-	Dir  string
+	Args  []string
+	Env   []string
+	Dir   string
+	Trust bool // whether the configuration becomes trusted before
 }
 
 // outcomeOfLine is what a command line did.
@@ -46,6 +49,33 @@ type resident struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
+}
+
+// Resident runs command lines of toolhost in one process, so that a test that needs many of them starts one program.
+type Resident struct {
+	t  *testing.T
+	mu sync.Mutex
+	on *resident
+}
+
+// NewResident starts a process that runs command lines until the end of the test.
+func NewResident(t *testing.T) *Resident {
+	t.Helper()
+	on, err := startResident(os.Environ())
+	Must(t, err)
+	t.Cleanup(func() { _ = on.close() }) // ignore the error: a command can have changed how the process ends
+	return &Resident{t: t, on: on}
+}
+
+// Run runs a command line in the directory dir with additional environment variables. It returns what the command printed, and its
+// exit status. It is safe for concurrent use; the command lines run one after the other.
+func (r *Resident) Run(dir string, env []string, args ...string) (stdout, stderr string, status int) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	did, err := r.on.run(line{Args: args, Env: append(os.Environ(), env...), Dir: dir})
+	Must(r.t, err)
+	return did.Out, did.Err, did.Status
 }
 
 // startResident starts a resident with an environment.
@@ -104,7 +134,10 @@ func (l line) run() outcomeOfLine {
 		return outcomeOfLine{Err: err.Error(), Status: 1}
 	}
 	var stdout, stderr bytes.Buffer
-	status := cli.Run(context.Background(), withTrust(l.Args), cli.Stdio{Out: &stdout, Err: &stderr})
+	if l.Trust {
+		l.Args = withTrust(l.Args)
+	}
+	status := cli.Run(context.Background(), l.Args, cli.Stdio{Out: &stdout, Err: &stderr})
 	return outcomeOfLine{Out: stdout.String(), Err: stderr.String(), Status: status}
 }
 
