@@ -95,8 +95,7 @@ func (t *task) modules(flags, env []string) error {
 	err = t.suites(
 		suite{name: "tools", dir: "tools", env: slices.Concat(standalone, env), packages: []string{"./..."}},
 		suite{name: "oracles", dir: ".", env: env, flags: slices.Concat(flags, []string{"-run", "^TestOracle"}), packages: oracles},
-		// Tests that start programs often wait for them, so more packages run at once than there are processors.
-		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle", "-p", strconv.Itoa(1 + runtime.GOMAXPROCS(0)), "-parallel", strconv.Itoa(2 * runtime.GOMAXPROCS(0))}), packages: plain},
+		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle", "-parallel", strconv.Itoa(2 * runtime.GOMAXPROCS(0))}), packages: plain},
 		suite{name: "race", dir: ".", env: instrumented, flags: slices.Concat(flags, []string{"-race"}), packages: race},
 	)
 	return errors.Join(err, t.passed("test-docs", docsSources, func(*task) error { return t.suites(docsSuites(env)...) }))

@@ -81,7 +81,7 @@ func TestUnitLeavesOut(t *testing.T) {
 	const leftDebian, leftNPM = "LEFT OUT: plugins in Python", "LEFT OUT: the comparison with ripgrep"
 	run := []string{
 		"test tools\n", " -- -vet=off -timeout 40m ./...\n", "test oracles\n", " -- -vet=off -timeout 40m -run ^TestOracle ./sdk\n",
-		"test programs\n", " -- -vet=off -timeout 40m -skip ^TestOracle -p ", " toolhost.dev/host/router toolhost.dev/host/test/cli\n",
+		"test programs\n", " -- -vet=off -timeout 40m -skip ^TestOracle -parallel ", " toolhost.dev/host/router toolhost.dev/host/test/cli\n",
 		// These begin with the packages whose tests take longest.
 		"test race\n", " -- -vet=off -timeout 40m -race toolhost.dev/plugins/bash/bash toolhost.dev/host toolhost.dev/host/api\n",
 		"test docs\n", " -- -vet=off -timeout 40m -tags=oracle,docs -run ",
