@@ -230,7 +230,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 // process of the substitution <(command) has often closed its output, but not yet ended, when the shell ends.
 func remaining(alive func() []int) []int {
 	pids := alive()
-	for wait := time.Millisecond; len(pids) > 0 && wait <= settleTime; wait *= 2 {
+	for wait := time.Millisecond; len(pids) > 0 && wait < settleTime; wait *= 2 {
 		time.Sleep(wait)
 		pids = alive()
 	}
