@@ -22,13 +22,13 @@ func TestBranchOverMCP(t *testing.T) {
 	hosttest.NeedsNamespaces(t)
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		dir := hosttest.McpDir(t)
+		dir := hosttest.MCPDir(t)
 		u := &hosttest.User{}
 		reviewed(t, hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "--config", withBranchTool(t), "mcp")}, u, nil), u, filepath.Join(dir, "notes.txt"))
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		dir := hosttest.McpDir(t)
+		dir := hosttest.MCPDir(t)
 		base, token := hosttest.Serve(t, dir, "--config", withBranchTool(t))
 		u := &hosttest.User{}
 		reviewed(t, hosttest.Connect(t, hosttest.Eras[1], &mcp.StreamableClientTransport{Endpoint: base + "/mcp", HTTPClient: &http.Client{Transport: hosttest.Bearer(token)}}, u, nil), u, filepath.Join(dir, "notes.txt"))

@@ -318,7 +318,7 @@ func TestPreviewsOverHTTP(t *testing.T) {
 func TestMCPShowsDiff(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := filepath.Join(dir, "toolhost.hcl")
 	b, err := os.ReadFile(config)
 	hosttest.Must(t, err)

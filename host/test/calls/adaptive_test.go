@@ -17,7 +17,7 @@ import (
 // with their bounds. A call that exceeds the lower timeout must be stopped.
 func TestAdaptiveUnderLoad(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "host {\n  adaptive = true\n}\nplugin \"testplugin\" {\n  path = %q\n}\ntool \"nap\" {\n  max_concurrent = 16\n  timeout = \"20s\"\n}\n", filepath.Join(hosttest.Bin, "testplugin")), 0o600))
 	base, token := hosttest.Serve(t, dir)
 	c := hosttest.NewClient(t, base, token)

@@ -172,7 +172,7 @@ func TestSecretsStayOut(t *testing.T) {
 		traces.Write(b)
 	}))
 	defer server.Close()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := strings.NewReplacer("SERVER", server.URL, "BIN", hosttest.Bin).Replace(leakConfig)
 	if err := os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

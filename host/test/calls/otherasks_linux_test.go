@@ -19,7 +19,7 @@ import (
 // If there is no server, nobody is asked.
 func TestAsksOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	file := filepath.Join(dir, "toolhost.hcl")
 	b, err := os.ReadFile(file)
 	hosttest.Must(t, err)

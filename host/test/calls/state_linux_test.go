@@ -18,7 +18,7 @@ import (
 // remove the remains of the killed commands.
 func TestStateCommandsAreKilled(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	state, archives := dir+".state", t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()

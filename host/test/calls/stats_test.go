@@ -34,7 +34,7 @@ permissions {
 // TestStats checks the statistics after a known sequence of calls, in all output formats.
 func TestStats(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, statsConfig, filepath.Join(hosttest.Bin, "testplugin")), 0o600); err != nil {
 		t.Fatal(err)
 	}

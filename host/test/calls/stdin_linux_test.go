@@ -41,7 +41,7 @@ func TestStandardInputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			ours, theirs, answers, out := open(t)
 			for _, line := range []string{
 				`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,

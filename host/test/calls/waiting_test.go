@@ -15,7 +15,7 @@ import (
 // which calls wait.
 func TestWhatWaitsBehindACommand(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	hosttest.Must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
 	notes := filepath.Join(dir, "notes.txt")
 	s := hosttest.LineSession(t, dir)

@@ -45,7 +45,7 @@ func TestDiagnostics(t *testing.T) {
 	toolhost := hosttest.NewResident(t)
 	for _, f := range cases {
 		name := strings.TrimSuffix(f.Name, filepath.Ext(f.Name))
-		_, stderr, exit := toolhost.Run(dir, []string{"HOME=/home/u"}, "config", "validate", "--config", f.Name)
+		_, stderr, exit := toolhost.Run(t, dir, []string{"HOME=/home/u"}, "config", "validate", "--config", f.Name)
 		if exit != 2 {
 			t.Errorf("%s: exit status %d, want 2\n%s", f.Name, exit, stderr)
 		}

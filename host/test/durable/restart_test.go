@@ -22,7 +22,7 @@ import (
 // take too long. A second SIGTERM must cancel all calls at once.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	s := hosttest.StartServer(t, dir, nil, "--listen", "127.0.0.1:0")
 	c := hosttest.NewClient(t, s.Base, hosttest.ServerToken)
 	c.Want(200, "ok", "GET", "/readyz", "")
@@ -89,7 +89,7 @@ const restartCallers = 64
 // case, a service manager keeps the socket open. Every call must succeed.
 func TestRestartRefusesNothing(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	first := hosttest.StartServer(t, dir, nil, "--listen", "127.0.0.1:0")
 	address := strings.TrimPrefix(first.Base, "http://")
 	load := startLoad(t, first.Base)

@@ -202,7 +202,7 @@ func TestServiceUnderSystemd(t *testing.T) {
 // the time.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	runtime, err := os.MkdirTemp("", "th")
 	hosttest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })

@@ -18,7 +18,7 @@ import (
 // default timer slack.
 func TestTimerSlack(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	c := hosttest.Toolhost(t, dir, "batch")
 	in, out := hosttest.Piped(t, c)
 	t.Cleanup(func() { _ = c.Wait() })

@@ -94,8 +94,8 @@ func (s *Session) Hear(id string) Heard {
 // Eras lists the protocol revisions to test, with and without sessions.
 var Eras = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
-// McpConfig is the configuration of [McpDir]. Its verb stands for the path of the test plugin.
-const McpConfig = `
+// MCPConfig is the configuration of [MCPDir]. Its verb stands for the path of the test plugin.
+const MCPConfig = `
 plugin "read" {}
 plugin "edit" {}
 plugin "bash" {}
@@ -106,14 +106,14 @@ plugin "test" {
 }
 `
 
-// McpDir creates a workspace with a configuration and returns its path.
-func McpDir(t *testing.T) string {
+// MCPDir creates a workspace with a configuration and returns its path.
+func MCPDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"toolhost.hcl": fmt.Sprintf(McpConfig, filepath.Join(Bin, "testplugin")), "notes.txt": "one\ntwo\n"} {
+	for name, text := range map[string]string{"toolhost.hcl": fmt.Sprintf(MCPConfig, filepath.Join(Bin, "testplugin")), "notes.txt": "one\ntwo\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -43,11 +43,11 @@ func Main(m *testing.M) int {
 	if signal.Ignored(os.Interrupt) {
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
+	adoptOrphans()
 	if Bin = os.Getenv("TOOLHOST_TEST_BIN"); Bin != "" { // a test runs itself again
 		return m.Run()
 	}
 	_ = os.Setenv("CGO_ENABLED", "0") // builds in tests then share compiled packages with the programs
-	adoptOrphans()
 	dir, err := os.MkdirTemp("", "toolhost-test")
 	if err == nil {
 		Bin = dir

@@ -43,45 +43,36 @@ type outcomeOfLine struct {
 	Status   int
 }
 
-// resident is a process that runs command lines of toolhost, one after the other. Each command line has its own environment and
-// directory, as if it ran in a process of its own.
-type resident struct {
+// Resident is a process that runs command lines of toolhost, one after the other, so that a test that needs many of them starts one
+// program. Each command line has its own environment and directory, as if it ran in a process of its own.
+type Resident struct {
+	mu  sync.Mutex // permits one command line at a time
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
 }
 
-// Resident runs command lines of toolhost in one process, so that a test that needs many of them starts one program.
-type Resident struct {
-	t  *testing.T
-	mu sync.Mutex
-	on *resident
-}
-
-// NewResident starts a process that runs command lines until the end of the test.
+// NewResident starts a resident, which ends with the test.
 func NewResident(t *testing.T) *Resident {
 	t.Helper()
-	on, err := startResident(os.Environ())
+	r, err := startResident(os.Environ())
 	Must(t, err)
-	t.Cleanup(func() { _ = on.close() }) // ignore the error: a command can have changed how the process ends
-	return &Resident{t: t, on: on}
+	t.Cleanup(func() { _ = r.close() }) // ignore the error: a command can have changed how the process ends
+	return r
 }
 
 // Run runs a command line in the directory dir with additional environment variables. It returns what the command printed, and its
-// exit status. It is safe for concurrent use; the command lines run one after the other.
-func (r *Resident) Run(dir string, env []string, args ...string) (stdout, stderr string, status int) {
-	r.t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	did, err := r.on.run(line{Args: args, Env: append(os.Environ(), env...), Dir: dir})
-	Must(r.t, err)
+// exit status. It is safe for concurrent use.
+func (r *Resident) Run(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	did, err := r.run(line{Args: args, Env: append(os.Environ(), env...), Dir: dir})
+	Must(t, err)
 	return did.Out, did.Err, did.Status
 }
 
-// startResident starts a resident with an environment.
-func startResident(env []string) (*resident, error) {
+func startResident(env []string) (*Resident, error) {
 	starts.Add(1)
-	r := &resident{cmd: exec.Command(filepath.Join(Bin, residentName))}
+	r := &Resident{cmd: exec.Command(filepath.Join(Bin, residentName))}
 	r.cmd.Env, r.cmd.Stderr, r.cmd.Dir = env, os.Stderr, Bin
 	in, err := r.cmd.StdinPipe()
 	if err != nil {
@@ -95,8 +86,9 @@ func startResident(env []string) (*resident, error) {
 	return r, r.cmd.Start()
 }
 
-// run runs a command line.
-func (r *resident) run(l line) (o outcomeOfLine, err error) {
+func (r *Resident) run(l line) (o outcomeOfLine, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := json.NewEncoder(r.in).Encode(l); err != nil {
 		return o, err
 	}
@@ -107,7 +99,7 @@ func (r *resident) run(l line) (o outcomeOfLine, err error) {
 }
 
 // close ends the process.
-func (r *resident) close() error { return errors.Join(r.in.Close(), r.cmd.Wait()) }
+func (r *Resident) close() error { return errors.Join(r.in.Close(), r.cmd.Wait()) }
 
 // serveResident is the main function of a resident.
 func serveResident() int {

@@ -340,12 +340,12 @@ func makeBig(ts *testscript.TestScript, _ bool, args []string) {
 type residentKey struct{}
 
 // residents runs the commands of one script. The environment of the script consists of the variables that the test set, and of
-// those that the script names.
+// those that the script names. A variable without a value counts as one that is not set.
 type residents struct {
 	dir     string // of the scripts
 	env     []string
 	names   []string
-	started *resident
+	started *Resident
 }
 
 func (r *residents) close() {

@@ -100,7 +100,7 @@ type Principals struct {
 // NewPrincipals starts a server with a configuration of principals.
 func NewPrincipals(t *testing.T, config string) *Principals {
 	t.Helper()
-	p := &Principals{T: t, Dir: McpDir(t), More: t.TempDir()}
+	p := &Principals{T: t, Dir: MCPDir(t), More: t.TempDir()}
 	var err error
 	p.More, err = filepath.EvalSymlinks(p.More)
 	Must(t, err)

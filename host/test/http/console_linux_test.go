@@ -180,7 +180,7 @@ func jsonText(v any) string {
 // rights.
 func TestConsoleRefuses(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	base, _ := hosttest.Serve(t, dir)
 	token, err := hosttest.Toolhost(t, dir, "token", "create", "watcher", "--role", "viewer").Output()
 	hosttest.Must(t, err)

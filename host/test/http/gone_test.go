@@ -63,7 +63,7 @@ func (v *vanishing) vanish() {
 // its waiting call must never run.
 func TestHTTPClientGone(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	s := hosttest.StartServer(t, dir, nil, "--listen", "127.0.0.1:0")
 	c := hosttest.NewClient(t, s.Base, hosttest.ServerToken)
 	post := func(path, body string) func(*http.Client, string) {
@@ -113,7 +113,7 @@ func TestHTTPClientGone(t *testing.T) {
 // TestBatchReaderGone checks that a batch ends its running call if the reader of its results disappears.
 func TestBatchReaderGone(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	c := hosttest.Toolhost(t, dir, "batch")
 	in, err := c.StdinPipe()
 	hosttest.Must(t, err)

@@ -427,7 +427,7 @@ func TestAnswers(t *testing.T) {
 // TestAnonymous checks that a client without a token can only call tools, and only in the workspace of the host.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	base, _ := hosttest.Serve(t, dir, "--no-auth")
 	c := hosttest.NewClient(t, base, "")
 	c.Want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
@@ -441,7 +441,7 @@ func TestAnonymous(t *testing.T) {
 // TestUnixSocket checks that the server identifies a client of a Unix socket by its user.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	short, err := os.MkdirTemp("", "s")
 	hosttest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })

@@ -16,7 +16,7 @@ import (
 
 func TestServe(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	base, token := hosttest.Serve(t, dir)
 	c := hosttest.NewClient(t, base, token)
 
@@ -55,7 +55,7 @@ func TestServe(t *testing.T) {
 // TestServeBatch checks that a result is sent before all requests have arrived.
 func TestServeBatch(t *testing.T) {
 	t.Parallel()
-	base, token := hosttest.Serve(t, hosttest.McpDir(t))
+	base, token := hosttest.Serve(t, hosttest.MCPDir(t))
 	requests, write := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/batch", requests)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestServeBatch(t *testing.T) {
 // TestServeAsks checks that an open ask can be listed and answered over HTTP.
 func TestServeAsks(t *testing.T) {
 	t.Parallel()
-	base, token := hosttest.Serve(t, hosttest.McpDir(t))
+	base, token := hosttest.Serve(t, hosttest.MCPDir(t))
 	c := hosttest.NewClient(t, base, token)
 	c.Want(200, "[]", "GET", "/v1/asks", "")
 	for _, outcome := range []string{"accepted", "declined"} {
@@ -130,7 +130,7 @@ func TestServeAsks(t *testing.T) {
 
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

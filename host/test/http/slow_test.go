@@ -24,7 +24,7 @@ import (
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	const limit = 500 * time.Millisecond
-	h, err := host.New(t.Context(), host.Options{BundledDir: filepath.Join(hosttest.Bin, "plugins"), Workspace: hosttest.McpDir(t), StateDir: hosttest.KeptState(t, filepath.Join(t.TempDir(), "state"))})
+	h, err := host.New(t.Context(), host.Options{BundledDir: filepath.Join(hosttest.Bin, "plugins"), Workspace: hosttest.MCPDir(t), StateDir: hosttest.KeptState(t, filepath.Join(t.TempDir(), "state"))})
 	hosttest.Must(t, err)
 	t.Cleanup(func() { _ = h.Close() }) // after the parallel subtests
 	tools, err := hostmcp.New(h, hostmcp.Options{})
@@ -87,7 +87,7 @@ func TestSlowBodies(t *testing.T) {
 // too large. A header and a body below the limits are accepted.
 func TestRequestLimits(t *testing.T) {
 	t.Parallel()
-	base, token := hosttest.Serve(t, hosttest.McpDir(t))
+	base, token := hosttest.Serve(t, hosttest.MCPDir(t))
 	c, valid := hosttest.NewClient(t, base, token), `{"command":"echo hi"}`
 	const large = 100 << 10
 	c.Want(http.StatusOK, "hi", "POST", "/v1/run", valid, "X-Long", strings.Repeat("x", large/4))

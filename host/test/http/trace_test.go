@@ -18,7 +18,7 @@ import (
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	collector := hosttest.NewSpanCollector(t)
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := "plugin \"bash\" {}\nplugin \"testplugin\" {\n  path = \"" + filepath.Join(hosttest.Bin, "testplugin") + "\"\n}\n"
 	if err := os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestTraces(t *testing.T) {
 // TestTraceContextOverHTTP checks that the trace context in the header of an HTTP request reaches the plugin.
 func TestTraceContextOverHTTP(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := "plugin \"testplugin\" {\n  path = \"" + filepath.Join(hosttest.Bin, "testplugin") + "\"\n}\n"
 	if err := os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

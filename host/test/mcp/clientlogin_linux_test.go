@@ -29,7 +29,7 @@ func TestLoginThroughClient(t *testing.T) {
 	_, front := demandingHost(t, func() {})
 	for _, era := range hosttest.Eras[1:] {
 		t.Run(era, func(t *testing.T) {
-			dir, state := hosttest.McpDir(t), t.TempDir()
+			dir, state := hosttest.MCPDir(t), t.TempDir()
 			hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "field \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front), 0o600))
 			var pages, completed atomic.Int64
 			var answer func(page string) string // simulates the user and returns the user's action

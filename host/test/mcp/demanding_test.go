@@ -21,7 +21,7 @@ import (
 //nolint:staticcheck // revisions before 2026-07-28 have logging and sampling
 func TestDemandingServer(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := fmt.Sprintf("field \"d\" {\n  sandbox { read = [%q] }\n  mcp {\n    command = [%q, \"demanding\"]\n    offer = [\"tools\", \"resources\", \"logging\"]\n  }\n}\n", hosttest.Bin, filepath.Join(hosttest.Bin, "testserver"))
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config+"permissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n"), 0o600))
 	var said bytes.Buffer

@@ -198,7 +198,7 @@ func TestEndpoint(t *testing.T) {
 // TestEndpointRelay checks that an endpoint also restricts the prompts and resources of mounted servers.
 func TestEndpointRelay(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := everything(t, "") + `
 endpoint "files" { tools = ["read"] }
 endpoint "whole" { tools = ["read", "test:*"] }

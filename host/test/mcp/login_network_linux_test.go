@@ -76,7 +76,7 @@ func TestLoginStaysOutside(t *testing.T) {
 	for _, a := range append([]string{controlAddress}, insideAddresses...) {
 		listenTLS(t, net.JoinHostPort(a, port), certificate, func() { reached.Add(1) }, http.NotFound)
 	}
-	dir, at := hosttest.McpDir(t), net.JoinHostPort
+	dir, at := hosttest.MCPDir(t), net.JoinHostPort
 	config := "bundled = false\nfield \"up\" {\n  mcp {\n    url = \"https://%s/mcp\"\n  }\n}\n"
 	login := func(server string) string {
 		hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, config, server), 0o600))

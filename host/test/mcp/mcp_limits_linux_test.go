@@ -17,7 +17,7 @@ func TestInstructionsNameLimits(t *testing.T) {
 		"plugin \"bash\" {}\n": true,
 		"plugin \"bash\" {}\nsandbox {\n  enforce = \"off\"\n}\n": false,
 	} {
-		dir := hosttest.McpDir(t)
+		dir := hosttest.MCPDir(t)
 		hosttest.Must(t, os.WriteFile(dir+"/toolhost.hcl", []byte(config), 0o600))
 		c := hosttest.Toolhost(t, dir, "mcp")
 		in, out := hosttest.Piped(t, c)

@@ -17,7 +17,7 @@ func read(id, more string) string {
 // TestMCPLines checks that the server answers invalid lines with an error and keeps the session open.
 func TestMCPLines(t *testing.T) {
 	t.Parallel()
-	s := hosttest.LineSession(t, hosttest.McpDir(t))
+	s := hosttest.LineSession(t, hosttest.MCPDir(t))
 	well := func(id string) {
 		t.Helper()
 		if h := s.Hear(id); h.Error != nil || h.Result.IsError || h.Result.Content[0].Text != "one\ntwo\n" {
@@ -66,7 +66,7 @@ func TestMCPLines(t *testing.T) {
 // it makes many concurrent calls.
 func TestMCPLinesCancel(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	s := hosttest.LineSession(t, dir)
 	s.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1617; echo over"}}}`)
 	sleeps := func() bool {

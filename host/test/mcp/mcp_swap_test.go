@@ -17,7 +17,7 @@ import (
 // and the client must be able to call the new tools.
 func TestMCPClientsFollowTheTools(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	plugin := filepath.Join(dir, "p")
 	put := func(variant string) {
 		t.Helper()

@@ -26,14 +26,14 @@ func TestMCP(t *testing.T) {
 	for _, era := range hosttest.Eras {
 		t.Run("stdio "+era, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			clientTest(t, era, dir, func() mcp.Transport {
 				return &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "mcp")}
 			})
 		})
 		t.Run("http "+era, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			base, token := hosttest.Serve(t, dir)
 			clientTest(t, era, dir, func() mcp.Transport {
 				return &mcp.StreamableClientTransport{Endpoint: base + "/mcp", HTTPClient: &http.Client{Transport: hosttest.Bearer(token)}}
@@ -167,7 +167,7 @@ func askTest(t *testing.T, s *mcp.ClientSession, u *hosttest.User) {
 func TestAskUser(t *testing.T) {
 	t.Parallel()
 	for _, era := range hosttest.Eras[1:] {
-		dir := hosttest.McpDir(t)
+		dir := hosttest.MCPDir(t)
 		u := &hosttest.User{}
 		s := hosttest.Connect(t, era, &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "mcp")}, u, nil)
 		for _, tc := range []struct {
@@ -194,7 +194,7 @@ func TestAskUser(t *testing.T) {
 			t.Errorf("%v", hosttest.Text(t, res))
 		}
 	}
-	nobody := hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, hosttest.McpDir(t), "mcp")}, nil, nil)
+	nobody := hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, hosttest.MCPDir(t), "mcp")}, nil, nil)
 	if res := hosttest.CallTool(t, nobody, "ask_user", map[string]any{"question": "Why?"}); !res.IsError || !strings.Contains(hosttest.Text(t, res), "nobody to ask") {
 		t.Errorf("%v", hosttest.Text(t, res))
 	}
@@ -208,8 +208,8 @@ func TestOutsideOverMCP(t *testing.T) {
 	hosttest.Must(t, os.WriteFile(outside, []byte("found"), 0o600))
 	for _, era := range hosttest.Eras[1:] {
 		u := &hosttest.User{}
-		s := hosttest.Connect(t, era, &mcp.CommandTransport{Command: hosttest.Toolhost(t, hosttest.McpDir(t), "mcp")}, u, nil)
-		nobody := hosttest.Connect(t, era, &mcp.CommandTransport{Command: hosttest.Toolhost(t, hosttest.McpDir(t), "mcp")}, nil, nil)
+		s := hosttest.Connect(t, era, &mcp.CommandTransport{Command: hosttest.Toolhost(t, hosttest.MCPDir(t), "mcp")}, u, nil)
+		nobody := hosttest.Connect(t, era, &mcp.CommandTransport{Command: hosttest.Toolhost(t, hosttest.MCPDir(t), "mcp")}, nil, nil)
 		for _, tc := range []struct {
 			session *mcp.ClientSession
 			reply   *mcp.ElicitResult
@@ -250,7 +250,7 @@ func TestSwappedWhileAsked(t *testing.T) {
 		{"write", map[string]any{"content": "new"}, "link", filepath.Join(outside, "fresh"), filepath.Join(outside, "other"), "Created"},
 		{"read", map[string]any{}, "link-in", "fine.txt", ".env", "denied by"},
 	} {
-		dir := hosttest.McpDir(t)
+		dir := hosttest.MCPDir(t)
 		hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, rules, filepath.Join(outside, "denied")), 0o600))
 		for _, name := range []string{"fine.txt", ".env"} {
 			hosttest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(name+" content\n"), 0o600))
@@ -302,7 +302,7 @@ func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 // TestMCPSingle tests the options --single and --tools.
 func TestMCPSingle(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	s := hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "mcp", "--single")}, nil, nil)
 	list, err := s.ListTools(t.Context(), nil)
 	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "bash" || !strings.Contains(list.Tools[0].Description, "field:test") {
@@ -328,7 +328,7 @@ func TestMCPSingle(t *testing.T) {
 // TestMCPClientGone checks that no processes remain if a client disconnects during a call or during a question.
 func TestMCPClientGone(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	for _, command := range []string{"touch started; sleep 61", "field:test ask"} {
 		c := hosttest.Toolhost(t, dir, "mcp", "--single")
 		in, lines := hosttest.Piped(t, c)

@@ -20,7 +20,7 @@ import (
 //nolint:staticcheck // revisions before 2026-07-28 have sampling
 func TestNewestServer(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := filepath.Join(dir, "toolhost.hcl")
 	hosttest.Must(t, os.Remove(config))
 	server := exec.Command(filepath.Join(hosttest.Bin, "testserver"), "newest", config)

@@ -22,7 +22,7 @@ const maxPrivate = 8
 // function that connects a client.
 func privateClients(t *testing.T) (dir string, connect func(sample func(string) string) *mcp.ClientSession) {
 	t.Helper()
-	dir = hosttest.McpDir(t)
+	dir = hosttest.MCPDir(t)
 	config := fmt.Sprintf("field \"p\" {\n  sandbox { read = [%q] }\n  mcp {\n    command = [%q, \"private\"]\n    allow = [\"sampling\"]\n  }\n}\npermissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n", hosttest.Bin, filepath.Join(hosttest.Bin, "testserver"))
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	base, token := hosttest.Serve(t, dir)

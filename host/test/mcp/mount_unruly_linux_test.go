@@ -16,7 +16,7 @@ import (
 // unrulyHost starts a host that mounts the server "unruly", and returns its process and a client.
 func unrulyHost(t *testing.T, progress func(*mcp.ProgressNotificationParams)) (pid int, s *mcp.ClientSession) {
 	t.Helper()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := fmt.Sprintf("field \"u\" {\n  timeout = \"20s\"\n  sandbox { read = [%q] }\n  mcp {\n    command = [%q, \"unruly\"]\n  }\n}\ntool \"u:misbehave\" {\n  timeout = \"20s\"\n}\n", hosttest.Bin, filepath.Join(hosttest.Bin, "testserver"))
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	program := hosttest.Toolhost(t, dir, "mcp")

@@ -172,7 +172,7 @@ func TestLogin(t *testing.T) {
 		}
 	})
 
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := fmt.Sprintf("bundled = false\nfield \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front)
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	state := t.TempDir()
@@ -291,7 +291,7 @@ func TestLoginByConfiguration(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(server.Close)
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, `bundled = false
 field "up" {
   mcp {

@@ -21,7 +21,7 @@ func TestPromptsOfPlugins(t *testing.T) {
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, `
 plugin "test" {
   path  = %q

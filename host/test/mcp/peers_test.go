@@ -21,7 +21,7 @@ func TestTypeScriptClients(t *testing.T) {
 	for _, generation := range []string{"1", "2"} {
 		t.Run(generation, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			script, err := filepath.Abs("testdata/client.cjs")
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestTypeScriptClients(t *testing.T) {
 // TestInspector tests the official command-line client of MCP.
 func TestInspector(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	server := hosttest.Toolhost(t, dir, "mcp")
 	for _, tc := range []struct {
 		args []string
@@ -111,7 +111,7 @@ func TestConformance(t *testing.T) {
 	for era, scenarios := range map[string]int{"2025-11-25": 33, "2026-07-28": 40} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(everything(t, "")), 0o600))
 			base, _ := hosttest.Serve(t, dir, "--no-auth")
 			c := hosttest.Node(t, hosttest.Peer(t, "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", base+"/mcp", "--suite", "all", "--spec-version", era)

@@ -93,7 +93,7 @@ func TestRelay(t *testing.T) {
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			dir := hosttest.McpDir(t)
+			dir := hosttest.MCPDir(t)
 			hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(everything(t, denied)), 0o600))
 			seen := new(relayed)
 			s := relayClient(t, era, hosttest.Toolhost(t, dir, "mcp"), seen)
@@ -165,7 +165,7 @@ func TestRelay(t *testing.T) {
 //nolint:staticcheck // see relayClient
 func TestNothingIsRelayed(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := fmt.Sprintf("field \"test\" {\n  sandbox { read = [%q] }\n  mcp { command = [%q] }\n}\nfield \"bad\" {\n  mcp { command = [%q, \"plain\"] }\n}\n", hosttest.Bin, filepath.Join(hosttest.Bin, "everything"), filepath.Join(hosttest.Bin, "testserver"))
 	// A rule permits nothing without the attribute allow.
 	config += "permissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n"

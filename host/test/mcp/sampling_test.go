@@ -21,7 +21,7 @@ import (
 //nolint:staticcheck // revisions before 2026-07-28 have sampling
 func TestSamplingAsk(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := fmt.Sprintf("field \"test\" {\n  sandbox { read = [%q] }\n  mcp {\n    command = [%q]\n    allow   = [\"sampling\"]\n  }\n}\nfield \"d\" {\n  mcp {\n    command = [%q, \"demanding\"]\n    allow   = [\"sampling\"]\n  }\n}\n",
 		hosttest.Bin, filepath.Join(hosttest.Bin, "everything"), filepath.Join(hosttest.Bin, "testserver"))
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
@@ -71,7 +71,7 @@ func TestSamplingAsk(t *testing.T) {
 // of a server of an earlier revision. The host parks the call until the client sends the answer.
 func TestLegacyQuestion(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	config := fmt.Sprintf("field \"d\" {\n  sandbox { read = [%q] }\n  mcp { command = [%q, \"demanding\"] }\n}\n", hosttest.Bin, filepath.Join(hosttest.Bin, "testserver"))
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	base, token := hosttest.Serve(t, dir)

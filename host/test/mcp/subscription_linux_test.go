@@ -112,7 +112,7 @@ func killPlugin(t *testing.T, host *hosttest.Client, name string) {
 // later changes.
 func TestSubscriptionsOutliveServers(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.McpDir(t)
+	dir := hosttest.MCPDir(t)
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(watchedField()), 0o600))
 	base, token := hosttest.Serve(t, dir)
 	for _, era := range hosttest.Eras {

@@ -21,7 +21,7 @@ func TestNarrowing(t *testing.T) {
 	program, err := os.ReadFile(filepath.Join(hosttest.Bin, "testplugin"))
 	hosttest.Must(t, err)
 	hosttest.Must(t, os.WriteFile(plugin, program, 0o700))
-	base := fmt.Sprintf(hosttest.McpConfig, plugin)
+	base := fmt.Sprintf(hosttest.MCPConfig, plugin)
 	const people = "principal \"alice\" {}\nprincipal \"ops\" { role = \"administrator\" }\n"
 	rooted := fmt.Sprintf("sandbox {\n  root %q {}\n}\n", root)
 	write := func(text ...string) {
@@ -31,7 +31,7 @@ func TestNarrowing(t *testing.T) {
 		hosttest.Must(t, os.Rename(next, file))
 	}
 	write(base, rooted, people, "principal \"bob\" {}\n")
-	p := &hosttest.Principals{T: t, Dir: hosttest.McpDir(t)}
+	p := &hosttest.Principals{T: t, Dir: hosttest.MCPDir(t)}
 	hosttest.Must(t, os.Remove(filepath.Join(p.Dir, "toolhost.hcl")))
 	p.Base, _ = hosttest.Serve(t, p.Dir)
 	alice, bob, ops := p.As("alice"), p.As("bob"), p.As("ops")
