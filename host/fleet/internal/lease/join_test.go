@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// electing is a bucket whose servers elect a leader: the first requests of each kind are not answered.
+// electing is a bucket that leaves the first three requests of each kind unanswered, as servers do that elect a leader.
 type electing struct {
 	jetstream.KeyValue
 
