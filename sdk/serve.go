@@ -42,9 +42,10 @@ func Serve(p Plugin) {
 	if toolErr != nil {
 		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", p.Name, toolErr)
 	}
-	watchHost(r)
+	listening := make(chan struct{})
+	watchHost(r, listening)
 	os.Stdout = stdout // go-plugin writes its handshake line to os.Stdout and then replaces os.Stdout
-	toolrpc.Serve(r)
+	toolrpc.Serve(r, func() { close(listening) })
 	runtime.KeepAlive(stdout) // prevents the finalizer from closing the file
 	r.shutdown(errHostGone)
 	os.Exit(0)
@@ -66,8 +67,9 @@ func waitForDebugger() {
 }
 
 // watchHost ends the plugin when the host has exited, even if the plugin's Close does not return. When the host
-// exits, a read from the lifeline returns the end of file. The kernel also sends the signal SIGTERM.
-func watchHost(r *runner) {
+// exits, a read from the lifeline returns the end of file. The kernel also sends the signal SIGTERM. The channel
+// listening is closed when the plugin has its socket.
+func watchHost(r *runner, listening <-chan struct{}) {
 	end := func(answers time.Duration) {
 		exit := func(status int) {
 			removeSocketDir()
@@ -77,8 +79,12 @@ func watchHost(r *runner) {
 		if r.shutdown(errHostGone) > 0 {
 			time.Sleep(answers)
 		}
+		<-listening // otherwise the socket could be made after its directory was removed, and stay
 		exit(0)
 	}
+	// When the host has exited, nobody reads what the plugin writes to standard error. By default, the next message would
+	// end the plugin with SIGPIPE before it has cleaned up. The channel is unused: with it, such a write only fails.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
 	go func() {

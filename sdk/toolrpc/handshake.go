@@ -67,9 +67,9 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// Serve serves a plugin until the host ends it. It writes the handshake line to os.Stdout and then listens on a socket.
-// go-plugin replaces os.Stdout after the handshake.
-func Serve(impl tool.Plugin) {
+// Serve serves a plugin until the host ends it. It listens on a socket, calls the function listening, and then writes the
+// handshake line to os.Stdout. go-plugin replaces os.Stdout after the handshake.
+func Serve(impl tool.Plugin, listening func()) {
 	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
 		// Without the variable PLUGIN_PROTOCOL_VERSIONS, go-plugin would serve the lowest version in the plugin
 		// sets.
@@ -78,8 +78,11 @@ func Serve(impl tool.Plugin) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: PluginSets(impl),
-		GRPCServer:       newGRPCServer,
-		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			listening() // go-plugin makes the server after the socket
+			return newGRPCServer(opts)
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})
 }
 
