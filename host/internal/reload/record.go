@@ -66,6 +66,8 @@ func (r *Reloader) Audit(by, what string, arguments map[string]any, refused stri
 	e := Administration(by, what, arguments, refused)
 	e.Workspace = r.Builder.Options.Workspace
 	r.Builder.State.AddAudit(e)
+	// An operator who asks for the log next sees the entry. After an error, the entry stays pending, so ignore the error.
+	_ = r.Builder.State.Flush()
 }
 
 // Administration returns an entry for the audit log about an action of an operator. See [Reloader.Audit].
