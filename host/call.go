@@ -209,7 +209,8 @@ func (h *Host) Cwd(req Request) (string, error) { return h.engine.Cwd(engine.Req
 // BranchSelection selects the changes of an apply. All its paths are relative to the workspace. The field Paths limits the
 // apply to these paths and everything below them. Ours and Theirs list paths with conflicts. Those in Ours get the content
 // of the branch, and those in Theirs keep the content of the workspace. StopJobs ends the jobs that run in the branch.
-// Without StopJobs, a running job makes the apply fail.
+// Without StopJobs, a running job makes the apply fail. Asks is the client that is asked if somebody must confirm the changes; see
+// [BranchUnaskedError]. Nil means that nobody is asked.
 type BranchSelection = engine.BranchSelection
 
 // BranchChange is what a branch changes at one path.
@@ -231,9 +232,22 @@ type BranchNotFoundError = engine.BranchNotFoundError
 // saw the preview.
 type BranchChangedError = engine.BranchChangedError
 
+// AtomicPrefix is the prefix of the names of branches for atomic batches. Permission requests of calls in such a branch are not
+// left to the apply.
+const AtomicPrefix = engine.AtomicPrefix
+
+// BranchHeldError means that nothing was applied, because the branch is the preview of a permission request that nobody has
+// answered. Only the answer can apply it.
+type BranchHeldError = engine.BranchHeldError
+
+// BranchUnaskedError means that nothing was applied: a call ran in the branch for which the policy asks in the workspace, and
+// the principal may not answer the permission requests of the branch's owner. Nobody was asked either; see [BranchSelection].
+type BranchUnaskedError = engine.BranchUnaskedError
+
 // ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes of
 // the branch. It returns an error if a call runs in the branch. If the configuration keeps sessions in branches, the
-// principal needs the right to administer.
+// principal needs the right to administer. Other errors are [BranchHeldError], [BranchUnaskedError], [BranchConflictError],
+// [BranchChangedError] and [BranchNotFoundError].
 func (h *Host) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
 	return h.engine.ApplyBranch(ctx, engine.Request(req), sel)
 }

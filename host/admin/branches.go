@@ -178,7 +178,7 @@ func (b *Branches) Apply(ctx context.Context, name string, opts ApplyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	var sel branch.Selection
+	sel := branch.Selection{Allowed: true} // the operator is the person who can be asked
 	for _, l := range []struct {
 		from []string
 		to   *[]string

@@ -62,7 +62,10 @@ func (s *server) applyBranch(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	out, err := s.host.ApplyBranch(r.Context(), s.branchRequest(r), host.BranchSelection(body))
+	req := s.branchRequest(r)
+	out, err := s.host.ApplyBranch(r.Context(), req, host.BranchSelection{
+		Paths: body.Paths, Ours: body.Ours, Theirs: body.Theirs, StopJobs: body.StopJobs, Asks: s.asks.Client(req.Principal),
+	})
 	if err != nil {
 		refuseBranch(w, err)
 		return
@@ -84,11 +87,15 @@ func refuseBranch(w http.ResponseWriter, err error) {
 	var missing *host.BranchNotFoundError
 	var conflict *host.BranchConflictError
 	var changed *host.BranchChangedError
+	var held *host.BranchHeldError
+	var unasked *host.BranchUnaskedError
 	switch e := tool.AsError(err); {
 	case errors.As(err, &missing), e.Kind == tool.NotFound:
 		refuse(w, http.StatusNotFound, tool.NotFound, err.Error())
 	case errors.As(err, &conflict), errors.As(err, &changed):
 		refuse(w, http.StatusConflict, tool.Conflict, err.Error())
+	case errors.As(err, &held), errors.As(err, &unasked):
+		refuse(w, http.StatusForbidden, tool.PermissionDenied, err.Error())
 	case e.Kind == tool.PermissionDenied:
 		refuse(w, http.StatusForbidden, e.Kind, e.Message)
 	case e.Kind == tool.InvalidArguments:

@@ -49,7 +49,7 @@ type Atomic struct {
 func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Atomic, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
-	name := "atomic-" + hex.EncodeToString(random[:])
+	name := host.AtomicPrefix + hex.EncodeToString(random[:])
 	p.Request.From, p.Request.Session, p.Request.Branch = p.Request.Session, name, name
 	p.UntilFailure = true
 	err := p.Run(ctx, in, out)

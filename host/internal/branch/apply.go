@@ -32,6 +32,9 @@ type Selection struct {
 	// Shown is the text that [Branch.Review] returned when a person agreed to the apply. If Review now returns a
 	// different text, nothing is changed, and the error is [ErrNotAsShown]. An empty Shown means that nobody was asked.
 	Shown string
+	// Allowed means that somebody who may answer permission requests agreed to the apply. Without it, an unasked branch is not
+	// applied, and the error is an [UnaskedError].
+	Allowed bool
 	// Before is called immediately before the base is changed. An error stops the apply. Before can be nil.
 	Before func() error
 }
@@ -86,7 +89,7 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 		return nil, err
 	}
 	defer release()
-	if err := errors.Join(b.intact(), b.asShown()); err != nil {
+	if err := errors.Join(b.withheld(sel.Allowed), b.intact(), b.asShown()); err != nil {
 		return nil, err
 	}
 	if b.Of != "" {

@@ -199,13 +199,16 @@ type Info struct {
 	Conflicts int `json:"conflicts"`
 	// Applied counts the applies that can be reverted.
 	Applied int `json:"applied,omitempty"`
+	// Held and Unasked have the same meaning as in [Branch].
+	Held    bool `json:"held,omitempty"`
+	Unasked bool `json:"unasked,omitempty"`
 	// Problem is the reason why the branch cannot be used now.
 	Problem string `json:"problem,omitempty"`
 }
 
 // Info reads the description of the branch.
 func (b *Branch) Info() Info {
-	info := Info{ID: b.ID(), Name: b.Name, Base: b.Base, Owner: b.Owner, Created: b.Created, Sessions: b.Sessions, Applied: b.Applied, Bytes: b.Bytes()}
+	info := Info{ID: b.ID(), Name: b.Name, Base: b.Base, Owner: b.Owner, Created: b.Created, Sessions: b.Sessions, Applied: b.Applied, Held: b.Held, Unasked: b.Unasked, Bytes: b.Bytes()}
 	changes, err := b.Changes()
 	if err != nil {
 		info.Problem = err.Error()

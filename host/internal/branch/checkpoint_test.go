@@ -156,7 +156,7 @@ func TestTornLayer(t *testing.T) {
 	if _, err := s.Checkpoint(b, "", CheckpointRules{}); err != nil {
 		t.Fatal(err)
 	}
-	over, err := s.Preview("", b.Base, PreviewPrefix+"1", b, Backend{})
+	over, err := s.Preview("", b.Base, PreviewPrefix+"1", b, false, Backend{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestTornLayer(t *testing.T) {
 		"checkpoint":       func() error { _, err := s.Checkpoint(b, "", CheckpointRules{}); return err },
 		"call":             func() error { return s.Before(b, "s", "call", "", CheckpointRules{}) },
 		"restore":          func() error { _, err := s.Restore(b, 1, CheckpointRules{}); return err },
-		"preview":          func() error { _, err := s.Preview("", b.Base, PreviewPrefix+"2", b, Backend{}); return err },
+		"preview":          func() error { _, err := s.Preview("", b.Base, PreviewPrefix+"2", b, false, Backend{}); return err },
 		"accepted preview": func() error { _, err := s.Apply(over, Selection{}); return err },
 		"mount":            func() error { _, _, err := mounts.Acquire(b, "s"); return err },
 	} {

@@ -171,7 +171,7 @@ func closedDirectories(t *testing.T, how Backend, closed ...string) {
 	if _, err := s.Checkpoint(b, "", rules); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Preview("", base, PreviewPrefix+"1", b, how); err != nil {
+	if _, err := s.Preview("", base, PreviewPrefix+"1", b, false, how); err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder

@@ -18,14 +18,26 @@ import (
 // PreviewPrefix is the prefix of the names of branches for previews. Other branches cannot have this prefix.
 const PreviewPrefix = "preview-"
 
+// AtomicPrefix is the prefix of the names of branches for atomic batches. The host applies such a branch without another
+// question, so the calls in it ask as they do in the workspace.
+const AtomicPrefix = "atomic-"
+
 // IsPreview reports whether the branch belongs to a preview.
 func (b *Branch) IsPreview() bool { return strings.HasPrefix(b.Name, PreviewPrefix) }
 
 // Preview makes a branch for the preview of one call. A preview of the call in another branch begins as a copy of that
-// branch's layer. A nil argument "of" means the workspace. The branch "of" must not be changed while Preview runs.
-func (s *Store) Preview(owner, base, name string, of *Branch, how Backend) (*Branch, error) {
+// branch's layer. A nil argument "of" means the workspace. The branch "of" must not be changed while Preview runs. If held is
+// true, the preview belongs to a permission request; see [Branch.Held].
+func (s *Store) Preview(owner, base, name string, of *Branch, held bool, how Backend) (*Branch, error) {
 	if of == nil {
-		return s.Make(owner, base, name, how)
+		p, err := s.Make(owner, base, name, how)
+		if err == nil && held {
+			p.Held = true
+			if err = p.save(); err != nil {
+				return nil, errors.Join(err, s.Discard(p))
+			}
+		}
+		return p, err
 	}
 	how.Copy = of.Copy != nil
 	if err := of.intact(); err != nil {
@@ -39,7 +51,7 @@ func (s *Store) Preview(owner, base, name string, of *Branch, how Backend) (*Bra
 	if err != nil {
 		return nil, err
 	}
-	p.Of, p.OfState, p.Since, p.Renewed = of.Name, state, of.Since, of.Renewed
+	p.Of, p.OfState, p.Since, p.Renewed, p.Held = of.Name, state, of.Since, of.Renewed, held
 	err = filetree.RemoveAll(p.Layer())
 	if err == nil {
 		err = filetree.Copy(of.Layer(), p.Layer())
@@ -137,6 +149,12 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Unasked && !of.Unasked {
+		of.Unasked = true
+		if err := of.save(); err != nil {
+			return nil, fmt.Errorf("nothing was applied: %w", err)
+		}
+	}
 	// Exchange the layers. If this process is killed afterwards, the preview remains with the branch's old layer. This
 	// layer was not shown to the person, so the preview can only be discarded.
 	from, to := p.Layer(), of.Layer()
@@ -184,4 +202,57 @@ func (b *Branch) State() (string, error) {
 		return err
 	})
 	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// HeldError means that a preview waits for the answer to the permission request that shows it.
+type HeldError struct{ Name string }
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the preview %s belongs to a permission request that is not answered, and only the answer can apply it. Answer the request. If its call has ended, run the command again, and drop the preview: toolhost branch discard %[1]s", e.Name)
+}
+
+// UnaskedError means that a branch can only be applied by somebody who may answer permission requests.
+type UnaskedError struct{ Name string }
+
+func (e *UnaskedError) Error() string {
+	return fmt.Sprintf("a command ran in the branch %s that needs a confirmation in the workspace, and nobody has confirmed the changes. Apply the branch with the tool branch, which asks (branch apply %[1]s), or ask the operator: toolhost branch apply %[1]s", e.Name)
+}
+
+// withheld returns an error if a branch must not be applied without an answer. The preview of another branch changes only that
+// branch, which is then unasked.
+func (b *Branch) withheld(allowed bool) error {
+	switch {
+	case b.Held:
+		return &HeldError{Name: b.Name}
+	case b.Unasked && !allowed && b.Of == "":
+		return &UnaskedError{Name: b.Name}
+	}
+	return nil
+}
+
+// Answered records that a person allowed the call whose permission request shows a preview. The branch must not be mounted.
+func (s *Store) Answered(b *Branch) error {
+	lock, err := s.claim(b, true)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // only a lock
+	b.Held = false
+	return b.save()
+}
+
+// Unasked records that a call runs in a mounted branch without the answer that it needs in the workspace; see
+// [Branch.Unasked].
+func (m *Mounts) Unasked(mount *Mount) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mount.Branch.Unasked {
+		return nil
+	}
+	mount.Branch.Unasked = true
+	if err := mount.Branch.save(); err != nil {
+		mount.Branch.Unasked = false
+		return fmt.Errorf("the branch %s cannot record that this call needs a confirmation: %w", mount.Branch.Name, err)
+	}
+	return nil
 }

@@ -89,6 +89,13 @@ type Branch struct {
 	// changes.
 	Shown string `json:"shown,omitempty"`
 
+	// Held means that the preview belongs to an unanswered permission request. Only the answer to this request can apply it;
+	// see [Store.Answered].
+	Held bool `json:"held,omitempty"`
+	// Unasked means that calls ran in the branch for which the policy asks a person if they run in the workspace. Whoever
+	// applies the branch must have the person's consent; see [Selection.Allowed].
+	Unasked bool `json:"unasked,omitempty"`
+
 	// Copy is set if the branch is a copy of the workspace.
 	Copy *Copy `json:"copy,omitempty"`
 

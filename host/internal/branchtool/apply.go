@@ -13,6 +13,7 @@ import (
 	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/policy"
 )
 
 // apply makes the changes of a branch in the workspace. The rules about edits apply to each path. In addition, a person
@@ -29,6 +30,9 @@ func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.Bra
 		}
 		*to = relative
 	}
+	if b.Held { // the person has that question already
+		return refused(tool.PermissionDenied, "Nothing was applied: %w.", &branch.HeldError{Name: b.Name})
+	}
 	var err error
 	if sel.Shown, err = b.Review(); err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
@@ -43,10 +47,10 @@ func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.Bra
 	if err := t.permit(ctx, b, changes, r); err != nil {
 		return call.Refused(err)
 	}
-	title := fmt.Sprintf("Make %s of the branch %s in the workspace?", count(len(changes), "change"), b.Name)
-	if err := t.ask(ctx, "apply", title, b, changes, diff, r); err != nil {
+	if err := t.askToApply(ctx, b, changes, diff, r); err != nil {
 		return call.Refused(err)
 	}
+	sel.Allowed = true
 	if err := t.release(ctx, b, own, !a.StopJobs); err != nil {
 		return refused(tool.Conflict, "%w.", err)
 	}
@@ -62,6 +66,26 @@ func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.Bra
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
 	return result("Apply "+b.Name, applied(b, out), &data{Action: "apply", Branch: b.Name, Changes: out.Changes, GivenUp: out.GivenUp, Left: out.Left, Notes: out.Notes})
+}
+
+// Confirm asks a person whether the selected changes of a branch may be made in the workspace. If the person agrees, the
+// selection allows exactly the changes that were shown.
+func (t *Tool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection, asker policy.Asker) (err error) {
+	if sel.Shown, err = b.Review(); err != nil {
+		return err
+	}
+	r := call.Review{Peer: asker, Reads: func(string) error { return nil }} // the person may see everything that is not denied
+	changes, diff, err := t.changes(b, selected(sel), askDiff, r)
+	if err != nil {
+		return err
+	}
+	sel.Allowed = true
+	return t.askToApply(ctx, b, changes, diff, r)
+}
+
+func (t *Tool) askToApply(ctx context.Context, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
+	title := fmt.Sprintf("Make %s of the branch %s in the workspace?", count(len(changes), "change"), b.Name)
+	return t.ask(ctx, "apply", title, b, changes, diff, r)
 }
 
 // selected returns the paths of a selection. If the result is empty, everything is selected.

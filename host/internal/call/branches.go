@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/policy"
 )
 
 // Branches implements the tool branch.
@@ -26,7 +28,7 @@ type BranchArguments struct {
 // Review connects a call of the tool "branch" with the policy and with the people who decide about the call.
 type Review struct {
 	// Peer passes permission requests to the policy, which can pass them to a person.
-	Peer tool.Peer
+	Peer policy.Asker
 	// Reads returns an error if the session may not read a path.
 	Reads func(path string) error
 	// Inside reports whether this call was made by a command that another call runs. The other call then cannot end

@@ -111,6 +111,9 @@ type Layer struct {
 	MaxFiles int
 	// Usage measures the layer, and LastUsage returns the last measurement.
 	Usage, LastUsage func() (size int64, files int)
+	// Unasked records that the call needs an answer in the workspace, and that somebody must therefore confirm the apply of the
+	// branch. It is nil if the call must ask.
+	Unasked func() error
 }
 
 // Mount is a mounted branch. Key and View are the fields Branch and View of [tool.Root]. If the branch is a copy of the

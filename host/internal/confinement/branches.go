@@ -45,6 +45,13 @@ func (l *Launcher) Confines() bool {
 	return l.cfg.Sandbox.Enforce != "off" && backend.Abilities().Confines
 }
 
+// ConfinesPlugin is like Confines for the processes of one plugin.
+func (l *Launcher) ConfinesPlugin(name string) bool {
+	return l.Confines() && !slices.ContainsFunc(l.cfg.Plugins, func(p config.Plugin) bool {
+		return p.Name == name && Enforce(l.cfg, &p) == "off"
+	})
+}
+
 // EndsAll returns an error if processes of a tool can survive when the host kills the plugin.
 func (l *Launcher) EndsAll() error {
 	if l.cfg.Sandbox.Enforce == "off" {

@@ -21,6 +21,9 @@ func (d *Dispatcher) authorize() Stage {
 			if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}
+			if later := answered(c); later != "" {
+				c.Decision.Policy.Answered = later
+			}
 			if asker.ran { // the audit log must show that the command ran, even if the person denied the call
 				c.Decision.Policy.Answered += " after a preview"
 			}

@@ -99,6 +99,9 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 		defer alive.Stop()
 		client = alive
 	}
+	if layer := c.Request.Session.Layer; layer != nil && layer.Unasked != nil {
+		client = &isolated{Client: client, unasked: layer.Unasked}
+	}
 	c.Client, c.Shown = client, client
 	if c.Ticket != nil {
 		p.turn(ctx)

@@ -44,6 +44,9 @@ const previewed = "The command already ran, but on a copy of the files. If you a
 
 // Ask implements [policy.Asker].
 func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
+		return c.Ask(ctx, ask)
+	}
 	if p.d.Preview == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || call.Decided(p.Client) {
 		return p.Client.Ask(ctx, ask)
 	}

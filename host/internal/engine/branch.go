@@ -21,9 +21,11 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/paths"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/undo"
 )
 
@@ -234,10 +236,25 @@ func (e *Engine) inCopy(s call.Session) call.Session {
 func (e *Engine) layer(b *branch.Branch, m *branch.Mount) *call.Layer {
 	limits := e.Current().Config.Workspace.Limits
 	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage, LastUsage: m.LastUsage}
+	if e.holdsBack(b) {
+		l.Unasked = func() error { return e.branches.Unasked(m) }
+	}
 	if b.IsPreview() {
 		l.MaxBytes, l.MaxFiles = max(1, l.MaxBytes/10), max(1, l.MaxFiles/10)
 	}
 	return l
+}
+
+// holdsBack reports whether commands in a branch can only change files of the branch, and whether these changes wait for an
+// apply that somebody must confirm. The preview of a permission request and the branch of an atomic batch are applied without
+// such a confirmation.
+func (e *Engine) holdsBack(b *branch.Branch) bool {
+	if b.Held || strings.HasPrefix(b.Name, branch.AtomicPrefix) {
+		return false
+	}
+	g := e.Current()
+	shell := g.Registry.Lookup("", call.Shell)
+	return shell != nil && g.Launcher.ConfinesPlugin(shell.Plugin)
 }
 
 // inBranch returns the roots of a session in a branch. The branch covers the workspace. Other roots are read-only,
@@ -277,6 +294,7 @@ func (e *Engine) ReleaseBranch(req Request) error {
 type BranchSelection struct {
 	Paths, Ours, Theirs []string
 	StopJobs            bool
+	Asks                Client
 }
 
 // BranchChange is a change that a branch makes at one path.
@@ -290,6 +308,15 @@ type BranchConflictError = branch.ConflictError
 
 // BranchNotFoundError means that a branch does not exist.
 type BranchNotFoundError = branch.NotFoundError
+
+// AtomicPrefix is the prefix of the names of branches for atomic batches.
+const AtomicPrefix = branch.AtomicPrefix
+
+// BranchHeldError means that a branch belongs to an unanswered permission request.
+type BranchHeldError = branch.HeldError
+
+// BranchUnaskedError means that nobody has confirmed the changes of a branch.
+type BranchUnaskedError = branch.UnaskedError
 
 // BranchChangedError means that a preview has changed since a person saw it.
 type BranchChangedError = branch.ChangedError
@@ -339,13 +366,38 @@ func (e *Engine) BranchChanges(req Request, limit int) ([]BranchChange, string, 
 
 // ApplyBranch makes the changes of a branch. See host.Host.ApplyBranch.
 func (e *Engine) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
+	selected := branch.Selection{Paths: sel.Paths, Ours: sel.Ours, Theirs: sel.Theirs}
+	if err := e.confirm(ctx, req, sel.Asks, &selected); err != nil {
+		return nil, err
+	}
 	b, set, err := e.takeBranch(ctx, req, !sel.StopJobs)
 	if err != nil {
 		return nil, err
 	}
-	out, err := set.Apply(b, branch.Selection{Paths: sel.Paths, Ours: sel.Ours, Theirs: sel.Theirs})
+	out, err := set.Apply(b, selected)
 	e.Current().Roots.Forget()
 	return out, err
+}
+
+// confirm decides whether a selection may be applied although nobody has confirmed the changes of its branch. It asks a person
+// if the principal itself cannot confirm them.
+func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *branch.Selection) error {
+	b, set, err := e.findBranch(req)
+	if err != nil {
+		return err
+	}
+	who, workspace, err := e.place(req)
+	if err != nil {
+		return err
+	}
+	if sel.Allowed = who.Confirms(b.Owner); sel.Allowed || !b.Unasked || b.Held || asks == nil {
+		return nil // the apply itself returns the error of a branch that is not confirmed
+	}
+	if err := e.keeps(req.Principal, b); err != nil {
+		return err
+	}
+	t := &branchtool.Tool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(e.Current().Config, workspace)}
+	return t.Confirm(ctx, b, sel, e.client(asks, new(inflight.Call)))
 }
 
 // DiscardBranch removes a branch. See host.Host.DiscardBranch.

@@ -82,7 +82,7 @@ func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, e
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
 	name := branch.PreviewPrefix + hex.EncodeToString(random[:])
-	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of, e.backend()); err != nil {
+	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of, !fork, e.backend()); err != nil {
 		return s, nil, noBranch(err)
 	}
 	s.Branch = name
@@ -142,7 +142,10 @@ func (p *preview) Apply(id, command string) ([]string, error) {
 			notes = append(notes, fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", err))
 		}
 	}
-	out, err := p.set.Apply(p.b, branch.Selection{})
+	if err := p.set.Store.Answered(p.b); err != nil {
+		return nil, err
+	}
+	out, err := p.set.Apply(p.b, branch.Selection{Allowed: true})
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id strin
 	if err != nil {
 		return nil, err
 	}
-	out, err := set.Apply(b, branch.Selection{})
+	out, err := set.Apply(b, branch.Selection{Allowed: who.Confirms(b.Owner)})
 	e.Current().Roots.Forget()
 	return out, err
 }

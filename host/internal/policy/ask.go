@@ -28,6 +28,10 @@ const (
 // the person sees what the command would change.
 const ShowDiff = "show_diff"
 
+// OnlyFiles is a key of [tool.Permission.Metadata]. It is set if every reason for the permission request is a built-in rule
+// about lost files. The reasons do not apply where no file of the workspace can be lost.
+const OnlyFiles = "only_files"
+
 // Scopes lists the scopes in the order in which a client offers them.
 var Scopes = []string{Once, Session, Always, Never}
 
@@ -250,6 +254,9 @@ func (d *Decision) about(name string, ask *tool.Permission, open []Judgement) *t
 	p.Metadata = map[string]any{"tool": name, "rule": d.Rule, "reason": d.Reason, "scopes": Scopes}
 	if !slices.ContainsFunc(open, func(j Judgement) bool { return !j.show }) {
 		p.Metadata[ShowDiff] = true
+	}
+	if !slices.ContainsFunc(open, func(j Judgement) bool { return !slices.Contains(shownLosses, j.builtin) }) {
+		p.Metadata[OnlyFiles] = true
 	}
 	maps.Copy(p.Metadata, ask.Metadata)
 	return &p

@@ -223,6 +223,16 @@ func (p *Principal) MayAnswer(asker string) bool {
 	return p.Has(Answer) && p.Name != asker && (p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
 }
 
+// Confirms reports whether the principal may apply changes that need an answer to a permission request of another principal.
+// The argument is the text of [Principal.Owner] of the other principal.
+func (p *Principal) Confirms(owner string) bool {
+	if owner == "" {
+		return p.Has(Answer) && p.Local || p.MayAnswer(LocalUser().Name)
+	}
+	name, err := url.QueryUnescape(owner)
+	return err == nil && p.MayAnswer(name)
+}
+
 // The function "family" returns the name of the block to which a principal belongs. The name of an issuer's principal
 // consists of the block name, "/" and the subject.
 func family(name string) string {

@@ -107,7 +107,7 @@ func TestBranchToolObeysRules(t *testing.T) {
 permissions {
   paths { deny = ["**/*.key"] }
   deny "deployment" {
-    kind = ["edit"]
+    tool = ["branch", "edit"]
     path = ["deploy/**"]
   }
 }
