@@ -66,8 +66,7 @@ sandbox {
   # the state directory (toolhost quarantine list), "off" keeps it.
   repositories = "quarantine"
 
-  # Globs over absolute paths. A path must match an entry of allow, if there are any, and
-  # no entry of deny.
+  # Globs over paths that tools and commands can neither read nor write, in all roots.
   deny = ["**/.env", "**/*.pem"]
 }
 

@@ -275,7 +275,7 @@ permissions {
 	if cfg.Untrusted != "" {
 		t.Fatal(cfg.Untrusted)
 	}
-	if cfg.Sandbox.Workspace != "read-only" || len(cfg.Sandbox.Deny) != 1 || *cfg.Tools["bash"].Enabled || cfg.Permissions.Default != "ask" || len(cfg.Permissions.Project) != 1 {
+	if cfg.Sandbox.Workspace != "read-only" || len(cfg.Sandbox.Deny) != 1 || len(cfg.Permissions.Paths.Deny) != 1 || *cfg.Tools["bash"].Enabled || cfg.Permissions.Default != "ask" || len(cfg.Permissions.Project) != 2 {
 		t.Errorf("the restrictions are not applied: %+v %+v", cfg.Sandbox, cfg.Permissions)
 	}
 }

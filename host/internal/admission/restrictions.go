@@ -99,6 +99,7 @@ func (r *restrictions) apply(cfg *config.Config) {
 	for i := range r.Rules {
 		if !slices.ContainsFunc(known, func(k config.PermissionRule) bool { return k.Same(&r.Rules[i]) }) {
 			p.Project = append(p.Project, r.Rules[i])
+			p.KeepPaths(&r.Rules[i])
 		}
 	}
 	if r.ReadOnly && s.Workspace != "read-only" {

@@ -38,7 +38,7 @@ func TestCompare(t *testing.T) {
 		"a value":           {strings.Replace(base, "a = 1", "a = 2", 1), false, false},
 		"another argument":  {strings.Replace(base, "config {", "args = [\"x\"]\n  config {", 1), false, false},
 		"a tool":            {base + "tool \"t\" { enabled = false }\n", false, true},
-		"a deny glob":       {base + "sandbox { deny = [\"*.x\"] }\n", false, true},
+		"a deny glob":       {base + "sandbox { deny = [\"*.x\"] }\n", false, false},
 		"a denied path":     {base + "permissions {\n paths {\n deny = [\"*.x\"]\n }\n}\n", false, false},
 		"a writable name":   {base + "permissions {\n paths {\n writable = [\".vscode\"]\n }\n}\n", false, false},
 		"another backend":   {base + "sandbox { backend = \"none\" }\n", false, false},

@@ -86,6 +86,7 @@ type Config struct {
 	// warnings describes settings that are valid but should be changed.
 	warnings hcl.Diagnostics
 	main     []string
+	lists    map[string]position // positions of lists of names of tools and fields, by the type and the name of the block
 	// sensitive contains the names of sensitive values, such as "var.NAME" and "local.NAME". hide contains the texts of
 	// these values.
 	sensitive map[string]bool

@@ -121,6 +121,7 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Permissions != nil {
 		d.permissions(f.Permissions)
 	}
+	d.deniedPaths(f.Sandbox)
 	d.principals(f.Principals, f.Issuers)
 	d.endpoints(f.Endpoints)
 	d.quotas(f.Quotas)
@@ -284,7 +285,7 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 }
 
 func (d *decoder) plugin(p *pluginHCL) {
-	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), Calls: d.toolGlobs(p.Calls), Added: d.added, at: p.At}
+	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), Calls: d.toolGlobs("plugin", p.Name, p.Calls), Added: d.added, at: p.At}
 	if !tool.ValidName(p.Name) {
 		d.fail(p.At, fmt.Sprintf("%q cannot name a plugin", p.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 	}

@@ -102,6 +102,23 @@ func (c *Config) UnknownTool(name string, known []string) string {
 		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
+// BadHooks returns an error that lists hooks whose tools are wrong. The keys are the names of the hooks.
+func (c *Config) BadHooks(problems map[string]error) error {
+	var diags hcl.Diagnostics
+	for name, why := range problems {
+		diags = append(diags, diagnose.Problemf(c.lists["hook "+name], fmt.Sprintf("The hook %q cannot work", name), "%s", sentence(why)))
+	}
+	if len(diags) == 0 {
+		return nil
+	}
+	return c.failed(diags)
+}
+
+// UnknownName returns the message for a list of names with an unknown name. The list belongs to a block of the given type.
+func (c *Config) UnknownName(block, name string, why error) string {
+	return c.format(hcl.Diagnostics{diagnose.Problemf(c.lists[block+" "+name], fmt.Sprintf("A name in the %s %q has no effect", block, name), "%s", sentence(why))})
+}
+
 // UnknownFallback returns the message for a "tool" block with an unknown fallback tool. The argument "known" lists the
 // valid names.
 func (c *Config) UnknownFallback(name string, known []string) string {

@@ -66,7 +66,7 @@ func (d *decoder) endpoints(blocks []endpointHCL) {
 		known = append(known, p.Name)
 	}
 	for _, b := range blocks {
-		out := Endpoint{Name: b.Name, Tools: d.toolGlobs(b.Tools), Mode: d.choice(b.Mode, "auto", "all", "single", "lazy", "auto"), Silent: b.KeepAlive != nil && !*b.KeepAlive}
+		out := Endpoint{Name: b.Name, Tools: d.toolGlobs("endpoint", b.Name, b.Tools), Mode: d.choice(b.Mode, "auto", "all", "single", "lazy", "auto"), Silent: b.KeepAlive != nil && !*b.KeepAlive}
 		switch {
 		case slices.ContainsFunc(d.cfg.Endpoints, func(e Endpoint) bool { return e.Name == b.Name }):
 			d.fail(b.At, fmt.Sprintf("Endpoint %q is configured twice", b.Name), "Remove one, or give it another name.")

@@ -86,6 +86,7 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	}
 	if given(b.Tools) {
 		var ok bool
+		d.keepPosition("hook", b.Name, b.Tools)
 		if out.Tools, ok = d.globs(b.Tools); ok && len(out.Tools) == 0 {
 			d.fail(b.Tools.Range(), fmt.Sprintf("Hook %q is about no tool", b.Name), "Name tools, or leave tools out for all of them.")
 		}

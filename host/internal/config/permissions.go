@@ -176,7 +176,19 @@ func (d *decoder) permissions(p *permissionsHCL) {
 	}
 	out.Rules = append(out.Rules, d.paths(p.Paths, out)...)
 	d.listed(p, out)
+	d.effective(p, out)
 	out.Tests = d.tests(p.Tests)
+}
+
+// effective reports an error if the allowed programs change nothing, because all programs are allowed anyway. The list looks like
+// one of the only programs that can run.
+func (d *decoder) effective(p *permissionsHCL, out *Permissions) {
+	if len(out.Programs.Allow) == 0 || out.Programs.Listed || out.AllowList || out.Policy == "careful" || out.Default != "allow" {
+		return
+	}
+	if !slices.ContainsFunc(out.Rules, func(r PermissionRule) bool { return r.Effect == "ask" }) {
+		d.fail(p.Programs.Allow.Range(), "programs { allow } has no effect", "All programs are allowed already. To allow only these programs, add mode = \"listed\". To keep all programs, remove the list.")
+	}
 }
 
 // The method "listed" reports an error if the mode "listed" contains no programs or allows all programs.

@@ -141,10 +141,11 @@ func (d *decoder) principal(b *principalHCL, issuers []principal.Issuer) princip
 	out := principal.Block{Name: b.Name, Claims: b.Claims}
 	out.Rights = d.rights(b)
 	out.Workspaces = d.workspaces(b.Workspaces)
-	out.Tools = d.toolGlobs(b.Tools)
 	if given(b.Fields) {
+		d.keepPosition("fields of principal", b.Name, b.Fields)
 		out.Fields = d.texts(b.Fields)
 	}
+	out.Tools = d.toolGlobs("principal", b.Name, b.Tools)
 	if given(b.Users) {
 		out.Users = d.users(b.Users)
 	}
@@ -218,10 +219,12 @@ func (d *decoder) workspaces(e hcl.Expression) (out []string) {
 	return out
 }
 
-func (d *decoder) toolGlobs(e hcl.Expression) []string {
+// toolGlobs evaluates a list of names of tools, and keeps its position. The list belongs to a block of the given type.
+func (d *decoder) toolGlobs(block, name string, e hcl.Expression) []string {
 	if !given(e) {
 		return nil
 	}
+	d.keepPosition(block, name, e)
 	out := d.texts(e)
 	for _, glob := range out {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" {
@@ -270,4 +273,12 @@ func (d *decoder) answersFor(b *principalHCL, all []principal.Block) {
 	if !all[i].Has(principal.Answer) {
 		d.fail(b.AnswersFor.Range(), fmt.Sprintf("Principal %q cannot answer", b.Name), "Give it the right: role = \"approver\", or \"answer\" in rights.")
 	}
+}
+
+// keepPosition keeps the position of a list of names. If a block has several lists, the position is that of the last one.
+func (d *decoder) keepPosition(block, name string, e hcl.Expression) {
+	if d.cfg.lists == nil {
+		d.cfg.lists = make(map[string]position)
+	}
+	d.cfg.lists[block+" "+name] = e.Range()
 }

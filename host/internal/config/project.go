@@ -176,6 +176,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 				}
 				rule.Name, rule.Reason = oneLine(rule.Name), oneLine(rule.Reason) // models and terminals display these texts
 				out.Project = append(out.Project, rule)
+				out.KeepPaths(&rule)
 				return true
 			})
 		}
@@ -221,6 +222,10 @@ func (n *Narrowing) sandbox(s *narrowSandboxHCL) {
 		globs, ok := d.globs(s.Deny)
 		if ok {
 			n.config.Sandbox.Deny = globs
+			p := Permissions{}
+			p.denyPaths("sandbox.deny", s.Deny.Range(), slices.DeleteFunc(slices.Clone(globs), everything))
+			out := &n.config.Permissions
+			out.Project, out.Paths.Deny = append(out.Project, p.Rules...), append(out.Paths.Deny, p.Paths.Deny...)
 		}
 		return ok
 	})
@@ -279,7 +284,7 @@ func (n *Narrowing) turnOff(cfg *Config) {
 
 // Rules returns the number of deny and ask rules in the narrowing.
 func (n *Narrowing) Rules() int {
-	return len(n.config.Permissions.Project) + len(n.config.Sandbox.Deny)
+	return len(n.config.Permissions.Project)
 }
 
 // Empty reports whether the narrowing contains no restrictions.

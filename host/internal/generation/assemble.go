@@ -59,14 +59,11 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 			g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 		}
 	}
-	absent := make(map[string]string)
-	for _, o := range g.Config.Offers {
-		absent[o.Tool] = o.Advice()
-	}
-	g.Registry.SetAbsent(absent)
+	g.setAbsent()
 	g.addAliases(b.Overrides.Aliases())
 	g.addHabits()
 	g.checkToolBlocks()
+	g.checkLists()
 	g.checkHooks()
 	rules, err := g.boundRules(b.Options.Workspace)
 	g.Dispatch = b.dispatcher(g, set, rules)
@@ -228,6 +225,15 @@ func commandNames(r *registry.Registry) []string {
 		}
 	}
 	return names
+}
+
+// setAbsent registers the tools that the operator can add to the configuration.
+func (g *Generation) setAbsent() {
+	absent := make(map[string]string)
+	for _, o := range g.Config.Offers {
+		absent[o.Tool] = o.Advice()
+	}
+	g.Registry.SetAbsent(absent)
 }
 
 // addAliases registers the aliases in more. If the tool of an alias is unknown, addAliases reports a problem to the

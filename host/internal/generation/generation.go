@@ -46,6 +46,7 @@ type Generation struct {
 
 	lostTools map[string]string // pinned plugins that were not loaded, by the names of their tools
 	misnames  map[string]string // the part of Problems about names that no tool has; see misname for the keys
+	hooks     []config.Hook     // those of the configuration, with resolved names of tools
 	lostHooks []string          // the part of Problems about hooks whose program does not exist
 }
 

@@ -39,7 +39,7 @@ func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 // The method "hooks" returns the hooks of the embedding program and of the configuration.
 func (b *Builder) hooks(g *Generation) *hook.Set {
 	all := slices.Clone(b.Options.Hooks)
-	for _, c := range g.Config.Hooks {
+	for _, c := range g.hooks {
 		out := hook.Hook{Name: c.Name, Tools: c.Tools, Priority: c.Priority, Timeout: c.Timeout, AllowOnFailure: c.AllowOnFailure, Place: c.Place}
 		for _, e := range c.On {
 			out.On = append(out.On, tool.HookEvent(e))
@@ -129,8 +129,10 @@ func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]str
 	if errors.Join(g.Registry.AddAll(additions...)...) != nil {
 		return nil // the assembly reports it
 	}
+	g.setAbsent()
 	g.addAliases(nil)
 	g.checkToolBlocks()
+	g.checkLists()
 	return g.misnames
 }
 

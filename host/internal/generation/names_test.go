@@ -57,6 +57,38 @@ func TestRulesWithoutTheirPlugin(t *testing.T) {
 	contains(t, "problems", testbuilder.New(t, d).Load(t).Problems, `Unknown tool "echo"`)
 }
 
+// TestToolsOfHooks checks that a hook is about the tools that its configuration means, and that a hook about no tool is an
+// error. Such a hook would never run, and nobody would notice.
+func TestToolsOfHooks(t *testing.T) {
+	for name, want := range map[string]string{
+		"echo": "", "e*": "", "say": "", "tool:echo": "", "*": "",
+		"ekho":           `Unknown tool "ekho". Did you mean "echo"?`,
+		"echo(rm *)":     `A name here has no arguments: write "echo"`,
+		"say(rm *)":      `write "echo"`,
+		"jira:search":    `Unknown tool "jira:search"`,
+		"field:calc add": `Unknown tool "field:calc add"`,
+		"mcp__*":         `Unknown tool "mcp__*"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := testbuilder.NewDir(t)
+			d.Write("p", "")
+			d.Configure(d.Plugin("p", "") + "alias \"say\" {\n tool = \"echo\"\n}\nhook \"h\" {\n on = [\"before_call\"]\n tools = [\"" + name + "\"]\n command = [\"/bin/true\"]\n}\n")
+			h := testbuilder.New(t, d)
+			cfg, launcher := h.Open(t)
+			g, err := h.Builder.Load(t.Context(), cfg, launcher)
+			if want != "" {
+				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "toolhost.hcl:") {
+					t.Errorf("%v, want %q with its line", err, want)
+				}
+				return
+			}
+			if err != nil || len(g.Dispatch.Hooks.For(tool.HookBefore, "echo")) != 1 {
+				t.Errorf("no hook runs before echo: %v", err)
+			}
+		})
+	}
+}
+
 // TestMisnames checks which names in a configuration are reported because no tool has them.
 func TestMisnames(t *testing.T) {
 	for block, want := range map[string]string{
@@ -67,6 +99,11 @@ func TestMisnames(t *testing.T) {
 		"alias \"say\" {\n tool = \"echo\"\n}":                       "",
 		"alias \"say\" {\n tool = \"shout\"\n}":                      "shout",
 		"alias \"say\" {\n tool = \"jira:search\"\n}":                "jira:search",
+		"principal \"a\" {\n tools = [\"e*\", \"where\"]\n}":         "",
+		"principal \"a\" {\n tools = [\"ekho\"]\n}":                  `Unknown tool "ekho". Did you mean "echo"?`,
+		"principal \"a\" {\n fields = [\"jira\"]\n}":                 `Unknown field "jira"`,
+		"endpoint \"x\" {\n tools = [\"ekho\"]\n}":                   `Unknown tool "ekho"`,
+		"endpoint \"x\" {\n tools = [\"tool:echo\"]\n}":              `Write "echo"`,
 	} {
 		t.Run(block, func(t *testing.T) {
 			d := testbuilder.NewDir(t)

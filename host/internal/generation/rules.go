@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +21,7 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// boundRules returns the operator's rules after checking them against the registered tools.
+// boundRules returns the operator's rules after checking them against the registered tools. It also binds the hooks.
 func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 	out, err := settings.Rules(g.Config)
 	if err != nil {
@@ -35,12 +36,12 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
 		}
-		if glob, covers := out.Rules[i].Covers(workspace, roots.Configured(g.Config, workspace)); covers && g.Config.Permissions.Rules[i].List {
+		if glob, covers := out.Rules[i].Covers(workspace, roots.Configured(g.Config, workspace)); covers && g.Config.Permissions.Rules[i].Hides() {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: "path", Why: fmt.Errorf("the glob %q matches a whole root. Name the files or directories in it", glob)})
 		}
 	}
 	out.Project = slices.DeleteFunc(out.Project, func(r policy.Rule) bool { return len(g.bind(&r)) > 0 })
-	err = g.Config.BadRules(bad)
+	err = errors.Join(g.Config.BadRules(bad), g.boundHooks())
 	if err != nil && (len(g.Unloaded) > 0 || len(g.Config.LeftOut) > 0) {
 		g.Problemf("%v", err) // not fatal, because the next load can register the tools
 		err = nil
@@ -53,13 +54,13 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 func (g *Generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
 	names := g.toolNames()
-	aliases := g.Registry.Aliases()
 	for i, t := range r.Tools {
-		if a, ok := aliases[t]; ok {
-			r.Tools[i] = a.Target()
-		} else if !slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(t, n) }) && !g.names(t) {
-			bad["tool"] = fmt.Errorf("unknown tool %q.%s", t, suggest.DidYouMean(t, names))
+		name, err := g.resolve(t)
+		if err != nil && !slices.Contains(g.Registry.Namespaces(), t) { // a rule can be about a field itself, such as its requests
+			bad["tool"] = err
+			continue
 		}
+		r.Tools[i] = cmp.Or(name, t)
 	}
 	fixed := []string{policy.KindExternal, policy.KindBash, policy.KindEdit, policy.KindRelay, policy.KindSampling}
 	kinds := slices.Compact(slices.Sorted(slices.Values(append(fixed, names...))))
@@ -85,13 +86,6 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		}
 	}
 	return bad
-}
-
-// The method "names" reports whether a glob of a rule matches a field, or an item other than a tool that a field
-// offers.
-func (g *Generation) names(glob string) bool {
-	namespace, rest, _ := strings.Cut(glob, ":")
-	return slices.Contains(g.Registry.Namespaces(), namespace) && (rest == "" || strings.HasPrefix(rest, "prompt/") || strings.HasPrefix(rest, "resource/"))
 }
 
 // The method "about" returns the tools to which a rule can apply.

@@ -110,9 +110,6 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 	if added := lost(lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 && len(added) > 0 {
 		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
 	}
-	if gone := lost(old.Deny, now.Deny); len(gone) > 0 {
-		c.when(true, "sandbox.deny lacks %s", strings.Join(gone, ", "))
-	}
 	c.ranked("sandbox.backend", old.Backend, now.Backend, sandbox.ByPrivilege()...)
 	c.ranked("sandbox.enforce", old.Enforce, now.Enforce, "off", "auto", "require")
 	c.ranked("sandbox.repositories", old.Repositories, now.Repositories, "off", "quarantine")

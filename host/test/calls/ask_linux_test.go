@@ -111,7 +111,7 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		{"", "y", "prompt", "write " + filepath.Join(outside, "new") + " --content x", "Created", true},
 		{"", "s", "prompt", "read " + other, "found", true},
 		{"", "n", "prompt", "read " + other, "found", true}, // the answer from the previous case applies in this session
-		{"sandbox {\n  deny = [\"**/file\"]\n}\n", "y", "prompt", "read " + file, "is outside of the roots", false},
+		{"sandbox {\n  deny = [\"**/file\"]\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { path = \"" + file + "\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { kind = \"external_directory\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  default = \"deny\"\n}\n", "y", "prompt", "read " + file, "denied", false},
