@@ -276,7 +276,9 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	line, code := s.requests(r).One(r.Context(), body), http.StatusOK
 	var res struct{ Error *tool.Error }
-	if json.Unmarshal(line, &res) == nil && res.Error != nil && res.Error.Source == tool.SourceHost {
+	if !json.Valid(body) {
+		code = http.StatusBadRequest
+	} else if json.Unmarshal(line, &res) == nil && res.Error != nil && res.Error.Source == tool.SourceHost {
 		switch {
 		case res.Error.Kind == tool.PermissionDenied && res.Error.Code == host.CodeWorkspace:
 			code = http.StatusForbidden

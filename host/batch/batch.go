@@ -9,10 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/router"
 	"toolhost.dev/sdk/lines"
+	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -192,6 +197,13 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	if err := json.Unmarshal(line, &r); err != nil {
 		return fail("the request is invalid: %v. Send one JSON object per line: {\"id\":1,\"command\":\"…\"}.", err)
 	}
+	if key := unknownKey(line); key != "" {
+		if r.Command != nil || !router.IsCall(string(line)) {
+			return fail("the key %q is unknown.%s The keys are %s.", key, suggest.DidYouMean(key, keys), strings.Join(keys, ", "))
+		}
+		pasted := string(line) // a call in the format of a model API, which the router reads
+		r.Command, r.Name = &pasted, ""
+	}
 	if r.Command == nil && r.Name == "" || r.Command != nil && r.Name != "" {
 		return fail("the request needs either a command or a name with arguments.")
 	}
@@ -212,6 +224,23 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	}
 	pending := b.Host.Begin(req, b.Front)
 	return func(ctx context.Context) []byte { return resultLine(r.ID, pending.Run(ctx)) }
+}
+
+// keys lists the keys of a request.
+var keys = []string{"arguments", "branch", "call_id", "command", "id", "name", "preview", "session", "traceparent", "workspace"}
+
+// unknownKey returns a key of an object that no request has, or "". As encoding/json does, it ignores the case of keys.
+func unknownKey(line []byte) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(line, &fields) != nil {
+		return ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(keys, strings.ToLower(key)) {
+			return key
+		}
+	}
+	return ""
 }
 
 // resultLine returns a result as JSON. The first field is the id of the request.

@@ -78,10 +78,31 @@ func (e *envelope) call() (name string, arguments json.RawMessage, ok bool) {
 	return e.name, e.arguments, e.name != "" && e.arguments != nil
 }
 
+// IsCall reports whether a text is one tool call or a list of tool calls in JSON, in the format of a model API.
+func IsCall(text string) bool { return len(envelopes(text)) > 0 }
+
 // pasted routes a command that is a tool call in JSON, in the format of a model API. It returns nil for other commands.
 func pasted(command string, tools Tools) *Command {
+	all := envelopes(command)
+	if len(all) == 0 {
+		return nil
+	}
+	if len(all) > 1 {
+		c := &Command{Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
+		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command contains %d tool calls. Send each of them as a command of its own.", len(all)))
+	}
+	name, arguments, _ := all[0].call()
+	c := Function(name, arguments, tools)
+	c.Raw = command
+	if c.Error == nil {
+		c.Reason = "the command is a tool call in JSON"
+	}
+	return c
+}
+
+// envelopes returns the tool calls in a text, or nil if the text is something else.
+func envelopes(command string) (all []*envelope) {
 	text := json.RawMessage(strings.TrimSpace(command))
-	var all []*envelope
 	switch {
 	case bytes.HasPrefix(text, []byte("{")):
 		all = []*envelope{open(text, maxEnvelopes)}
@@ -97,18 +118,8 @@ func pasted(command string, tools Tools) *Command {
 			all = append(all, open(one, maxEnvelopes))
 		}
 	}
-	if len(all) == 0 || slices.ContainsFunc(all, func(e *envelope) bool { _, _, ok := e.call(); return !ok }) {
+	if slices.ContainsFunc(all, func(e *envelope) bool { _, _, ok := e.call(); return !ok }) {
 		return nil
 	}
-	if len(all) > 1 {
-		c := &Command{Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
-		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command contains %d tool calls. Send each of them as a command of its own.", len(all)))
-	}
-	name, arguments, _ := all[0].call()
-	c := Function(name, arguments, tools)
-	c.Raw = command
-	if c.Error == nil {
-		c.Reason = "the command is a tool call in JSON"
-	}
-	return c
+	return all
 }
