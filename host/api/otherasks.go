@@ -27,9 +27,12 @@ type supervisedAsker struct {
 	host *host.Host
 }
 
+// Supervised reports whether people can answer through another host now.
+func (a *supervisedAsker) Supervised(ctx context.Context) bool { return a.host.Supervised(ctx) }
+
 // Ask implements [host.Client].
 func (a *supervisedAsker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if !a.host.Supervised(ctx) {
+	if !a.Supervised(ctx) {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "no other host with a console runs"}, nil
 	}
 	return a.asker.Ask(ctx, ask)

@@ -32,12 +32,47 @@ func (f *front) Decided() bool { return f.approver == nil && !f.ReachesPerson() 
 // cannot ask or the user dismisses the question.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission != nil && f.approver != nil {
+		f.waits(ask)
 		return f.approver.Ask(ctx, ask)
 	}
 	if ask.Permission != nil && f.beside != nil {
-		return firstAnswer(ctx, ask, f.askClient, f.beside.Ask)
+		return firstAnswer(ctx, ask, f.askClient, f.askBeside)
 	}
 	return f.askClient(ctx, ask)
+}
+
+// unheard is the time that a permission ask waits for an answer elsewhere if the client cannot be told that it waits.
+const unheard = time.Minute
+
+// waits tells the client that its call waits for a person, and where the person can answer. It reports whether the client can hear
+// that.
+func (f *front) waits(ask tool.Ask) bool {
+	const where = "Somebody who may answer for this client can do it in the console of toolhost serve, or over HTTP: GET /v1/asks, then POST /v1/asks/ID."
+	text := "The call waits for the answer to a permission request: " + oneLine(ask.Permission.Title) + " " + where
+	data, err := json.Marshal(text)
+	if err == nil {
+		f.Log(tool.LogMessage{Level: "warning", Logger: "toolhost", Data: data})
+	}
+	f.notify(text, nil, 0)
+	in := f.attached()
+	return in != nil && in.token != nil
+}
+
+// askBeside asks in other hosts. If nobody can answer there, it returns at once.
+func (f *front) askBeside(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if s, ok := f.beside.(interface{ Supervised(context.Context) bool }); ok && !s.Supervised(ctx) {
+		return f.beside.Ask(ctx, ask)
+	}
+	if f.waits(ask) {
+		return f.beside.Ask(ctx, ask)
+	}
+	limited, cancel := context.WithTimeout(ctx, unheard)
+	defer cancel()
+	a, err := f.beside.Ask(limited, ask)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return tool.Answer{Outcome: tool.AnswerTimeout, Message: fmt.Sprintf("nobody answered within %v in the console of the toolhost serve that runs beside, and this client can neither ask its user nor show that a call waits. Repeat the call while somebody looks at the console, or let the operator add a rule", unheard)}, nil
+	}
+	return a, err
 }
 
 // firstAnswer asks several clients at once. It returns the first answer. It ignores clients that cannot ask anybody,
@@ -206,6 +241,9 @@ func permission(content map[string]any) tool.Answer {
 	return tool.Answer{Outcome: tool.Declined, Values: []string{scope}, Message: "the user declined"}
 }
 
+// invalidAnswer is a part of the error of the MCP library for an answer with wrong fields. The library has no type for it.
+const invalidAnswer = "does not match requested schema"
+
 // answer converts the client's answer to an answer of the host.
 func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error) {
 	switch {
@@ -213,6 +251,8 @@ func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error)
 		return tool.Answer{Outcome: tool.AnswerTimeout, Message: err.Error()}, nil
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return tool.Answer{}, err
+	case err != nil && ask.Permission != nil && strings.Contains(err.Error(), invalidAnswer):
+		return tool.Answer{Outcome: tool.Declined, Message: "the answer of the client is not valid: " + clean(err.Error())}, nil
 	case err != nil: // not an error, because some clients cannot ask
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil //nolint:nilerr // see above
 	case res.Action != "accept":

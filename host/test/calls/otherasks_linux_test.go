@@ -93,9 +93,47 @@ principal "nobody" {}
 			approver.Want(404, "is open", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
 		}
 	}
+	hearsWhoAnswers(t, dir, approver, touch)
+	wrong := &hosttest.User{Reply: &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": "perhaps"}}}
+	if got := hosttest.Text(t, hosttest.CallTool(t, hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "mcp")}, wrong, nil), "bash", touch)); made() || !strings.Contains(got, "the answer of the client is not valid") {
+		t.Errorf("a wrong answer to the form: %s", got)
+	}
 	log, err := hosttest.Toolhost(t, dir, "log", "--tool", "bash", "--json").Output()
 	hosttest.Must(t, err)
 	if !strings.Contains(string(log), "by approver-token") && !strings.Contains(string(log), "approver-token") {
 		t.Errorf("the log does not name the approver: %.600s", log)
 	}
+}
+
+// hearsWhoAnswers checks that a client that cannot ask its user hears at once that its call waits, and where the answer can be
+// given.
+func hearsWhoAnswers(t *testing.T, dir string, approver *hosttest.Client, touch map[string]any) {
+	t.Helper()
+	heard := make(chan string, 100)
+	s := hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "mcp")}, nil, func(p *mcp.ProgressNotificationParams) { heard <- p.Message })
+	ended := make(chan error, 1)
+	go func() {
+		params := &mcp.CallToolParams{Name: "bash", Arguments: touch}
+		params.SetProgressToken("1")
+		_, err := s.CallTool(t.Context(), params)
+		ended <- err
+	}()
+	for told := false; !told; {
+		select {
+		case message := <-heard:
+			told = strings.Contains(message, "waits for the answer to a permission request") && strings.Contains(message, "/v1/asks")
+		case err := <-ended:
+			t.Fatalf("the call ended before the client heard of the ask: %v", err)
+		case <-hosttest.Late(t):
+			t.Fatal("the client does not hear that its call waits")
+		}
+	}
+	var list []struct{ ID string }
+	hosttest.Wait(t, "the ask is in the list", func() bool {
+		list = nil
+		hosttest.Must(t, json.Unmarshal([]byte(approver.Want(200, "", "GET", "/v1/asks", "")), &list))
+		return len(list) == 1
+	})
+	approver.Want(200, "declined", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"declined"}`)
+	hosttest.Must(t, <-ended)
 }
