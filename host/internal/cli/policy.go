@@ -74,6 +74,7 @@ func decisionText(w io.Writer, d *host.Decision) error {
 	row("kind", d.Kind)
 	row("rule", d.Rule)
 	row("reason", d.Reason)
+	row("answered", d.Answered)
 	for _, name := range d.Rewritten {
 		row("sets", name)
 	}

@@ -45,6 +45,7 @@ const maxSession = 24 * time.Hour
 // question returns the request with which the policy decides about a call.
 func (d *Dispatcher) question(c *Call) *policy.Request {
 	q := c.Question()
+	q.Answers = c.Answers(d.State)
 	if q.Shell && d.Policy.Careful() {
 		q.Since = d.State.Began(c.Request.Session.ID)
 		if oldest := c.Identity.Started.Add(-maxSession); q.Since.IsZero() {

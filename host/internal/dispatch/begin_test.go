@@ -125,7 +125,7 @@ func TestNoPrincipal(t *testing.T) {
 		if e := d.Begin(call.Request{ID: "1", Command: command, Session: s}).Run(t.Context(), client{}).Error; e == nil || e.Kind != tool.PermissionDenied {
 			t.Errorf("%s: %+v", command, e)
 		}
-		if got := d.Judge(call.Request{Command: command, Session: s}).Effect; got != "deny" {
+		if got := d.Judge(call.Request{Command: command, Session: s}, true).Effect; got != "deny" {
 			t.Errorf("%s: judged %s", command, got)
 		}
 	}

@@ -297,8 +297,8 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 }
 
 // Judge returns the policy's decision on a request without asking a person and without running the call. Judge makes no
-// use of the exec gate, so the decision does not depend on the machine.
-func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
+// use of the exec gate, so the decision does not depend on the machine. If remembered is true, earlier answers count, too.
+func (d *Dispatcher) Judge(req call.Request, remembered bool) *policy.Decision {
 	p := &Pending{d: d, call: Call{Request: req}}
 	c := &p.call
 	c.Identity.Command = p.parse()
@@ -314,5 +314,9 @@ func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 		return out
 	}
 	c.Decision.Sent = c.Message(d.Temporary)
-	return d.Policy.Judge(d.question(c))
+	q := d.question(c)
+	if !remembered {
+		q.Answers = nil
+	}
+	return d.Policy.Expect(q)
 }

@@ -25,7 +25,7 @@ func TestJudgeRunsNothing(t *testing.T) {
 	d := dispatcher(t, nil)
 	d.Plugins = l
 	for command, want := range map[string]policy.Effect{"look": policy.Allow, "danger": policy.Ask, "off": policy.Deny, "look -h": policy.Allow} {
-		if got := d.Judge(call.Request{Command: command, Session: session("s")}); got.Effect != want {
+		if got := d.Judge(call.Request{Command: command, Session: session("s")}, true); got.Effect != want {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}

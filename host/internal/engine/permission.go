@@ -11,18 +11,21 @@ import (
 	"toolhost.dev/host/internal/seal"
 )
 
-// Judge returns the policy's decision about a request. It does not ask the user or run the request.
-func (e *Engine) Judge(req Request) (*policy.Decision, error) {
+// Judge returns the policy's decision about a request, with the answers that people gave earlier. It does not ask the user or run
+// the request.
+func (e *Engine) Judge(req Request) (*policy.Decision, error) { return e.judge(req, true) }
+
+func (e *Engine) judge(req Request, remembered bool) (*policy.Decision, error) {
 	s, err := e.session(req)
 	if err != nil {
 		return nil, err
 	}
-	return e.Current().Dispatch.Judge(e.dispatchRequest(req, s)), nil
+	return e.Current().Dispatch.Judge(e.dispatchRequest(req, s), remembered), nil
 }
 
 // TestPermissions runs a permission test of the configuration. It returns nil if the test passes.
 func (e *Engine) TestPermissions(t config.PermissionTest) error {
-	d, err := e.Judge(Request{Command: t.Command})
+	d, err := e.judge(Request{Command: t.Command}, false)
 	if err != nil {
 		return err
 	}

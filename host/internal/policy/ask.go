@@ -50,6 +50,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	if r, ok := asker.(interface{ ReachesPerson() bool }); ok {
 		req.Person = r.ReachesPerson()
 	}
+	req.Answers = answers
 	d := p.Judge(req)
 	d.arguments = string(req.Call.Arguments)
 	switch {
@@ -192,22 +193,50 @@ func proposal(subject string) string {
 	return words[0] + " *"
 }
 
-// ask asks a person about the parts of the call that have no stored answer. It stores the answer if the scope of the
-// answer requires it.
-func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
-	open := d.asks[:0:0]
+// recall returns the parts of the call that no earlier answer is about. If an earlier answer denies a part, the result
+// "declined" says so. If earlier answers decide the call, recall sets d.Answered.
+func (d *Decision) recall(name string, answers Answers) (open []Judgement, declined string) {
 	for _, j := range d.asks {
 		allow, known := answers.Recall(j.Kind, name, j.Subject)
 		switch {
 		case known && !allow:
 			d.Answered = Never
-			return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("%q was denied permanently by an earlier answer; toolhost policy list shows the answers", shorten(j.Subject))}, nil
+			return nil, fmt.Sprintf("%q was denied permanently by an earlier answer; toolhost policy list shows the answers", shorten(j.Subject))
 		case !known:
 			open = append(open, j)
 		}
 	}
 	if len(open) == 0 {
 		d.Answered = "remembered"
+	}
+	return open, ""
+}
+
+// Expect decides on a call without asking a person. Unlike [Policy.Judge], it takes earlier answers into account, so it returns
+// what would happen.
+func (p *Policy) Expect(req *Request) *Decision {
+	d := p.Judge(req)
+	if d.Effect != Ask || req.Answers == nil {
+		return d
+	}
+	switch open, declined := d.recall(req.Name, req.Answers); {
+	case declined != "":
+		d.Effect, d.Reason = Deny, declined
+	case len(open) == 0:
+		d.Effect = Allow
+		d.Reason = strings.TrimSuffix(d.Reason, ".") + "; allowed by an earlier answer, see toolhost policy list"
+	}
+	return d
+}
+
+// ask asks a person about the parts of the call that have no stored answer. It stores the answer if the scope of the
+// answer requires it.
+func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
+	open, declined := d.recall(name, answers)
+	switch {
+	case declined != "":
+		return tool.Answer{Outcome: tool.Declined, Message: declined}, nil
+	case len(open) == 0:
 		return tool.Answer{Outcome: tool.Accepted}, nil
 	}
 	a, err := asker.Ask(ctx, tool.Ask{Permission: d.about(name, ask, open)})

@@ -135,6 +135,9 @@ type Request struct {
 	// Person reports that a person can be asked. In this case, a path outside of the roots causes a question, unless a
 	// rule decides.
 	Person bool
+	// Answers contains earlier answers. An answer that allows a path outside of the roots holds where nobody can be asked. Nil
+	// means that there are none.
+	Answers Answers
 
 	byGit bool  // whether git itself starts the program
 	tree  *tree // a cache that the method files creates
@@ -403,11 +406,20 @@ func (d *Decision) pin(req *Request, param, path, target string) {
 	d.Pinned = true
 }
 
+// recalls reports whether an earlier answer is about a subject.
+func (req *Request) recalls(kind, subject string) bool {
+	if req.Answers == nil {
+		return false
+	}
+	_, known := req.Answers.Recall(kind, req.Name, subject)
+	return known
+}
+
 // The method "outside" returns an additional root for a path outside of the call's roots, and the target of the path. The
 // result "ok" is false if no rule opens the path and no person can be asked. The effect of the decision "d" can change to
 // Ask. The argument "refusal" is the error to report if nobody answers.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, target string, ok bool) {
-	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
+	if !p.external && !req.Person && req.Answers == nil || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, "", false
 	}
 	var err error
@@ -437,7 +449,7 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision, ref
 	j := p.judgeRules(req, &pt)
 	switch opened := j.rule != nil && (j.Effect == Deny || j.rule.names(KindExternal)); {
 	case opened:
-	case req.Person && j.Effect != Deny:
+	case j.Effect != Deny && (req.Person || req.recalls(KindExternal, target)):
 		j = Judgement{Subject: target, Kind: KindExternal, Effect: Ask, Reason: target + " is outside of the roots"}
 		if d.unopened == nil {
 			d.unopened = tool.AsError(refusal).WithCode(CodePathDenied)

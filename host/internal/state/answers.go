@@ -27,14 +27,18 @@ type Answer struct {
 	At      time.Time `json:"at"`
 }
 
-// Recall returns the remembered answer for a session and its workspace. If the answers of the session and of the
+// sessionAnswers is how long an answer for a session holds. A session can go on for weeks: that of a workspace, for example,
+// never ends.
+const sessionAnswers = 24 * time.Hour
+
+// Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If the answers of the session and of the
 // workspace differ, a denial takes precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
 	if allow, known := d.private.recall(session, workspace, kind, tool, subject); known {
 		return allow, true, nil
 	}
-	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? OR scope = 'workspace' AND owner = ?)
-		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, workspace, kind, tool, subject).Scan(&allow)
+	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? AND at_ns > ? OR scope = 'workspace' AND owner = ?)
+		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, time.Now().Add(-sessionAnswers).UnixNano(), workspace, kind, tool, subject).Scan(&allow)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, false, nil
 	}
@@ -53,9 +57,9 @@ func (d *DB) Remember(a Answer) error {
 	return err
 }
 
-// Answers lists the remembered answers, the oldest first.
+// Answers lists the remembered answers that hold, the oldest first.
 func (d *DB) Answers() ([]Answer, error) {
-	rows, err := d.sql.Query(`SELECT id, scope, owner, kind, tool, subject, allow, at_ns FROM answers ORDER BY id`)
+	rows, err := d.sql.Query(`SELECT id, scope, owner, kind, tool, subject, allow, at_ns FROM answers WHERE scope <> 'session' OR at_ns > ? ORDER BY id`, time.Now().Add(-sessionAnswers).UnixNano())
 	if err != nil {
 		return nil, err
 	}

@@ -573,6 +573,25 @@ func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
 	}
 }
 
+// TestAnswersForASessionEnd checks that an answer for a session holds for a day, and one for a workspace until it is revoked.
+func TestAnswersForASessionEnd(t *testing.T) {
+	db := open(t, t.TempDir())
+	for scope, owner := range map[string]string{state.ScopeSession: "s", state.ScopeWorkspace: "/w"} {
+		for _, age := range []time.Duration{23 * time.Hour, 25 * time.Hour} {
+			subject := scope + age.String()
+			if err := db.Remember(state.Answer{Scope: scope, Owner: owner, Kind: "bash", Tool: "bash", Subject: subject, Allow: true, At: time.Now().Add(-age)}); err != nil {
+				t.Fatal(err)
+			}
+			if _, known, err := db.Recall("s", "/w", "bash", "bash", subject); err != nil || known != (scope == state.ScopeWorkspace || age < 24*time.Hour) {
+				t.Errorf("an answer for the %s of %v ago: known %t, %v", scope, age, known, err)
+			}
+		}
+	}
+	if all, err := db.Answers(); err != nil || len(all) != 3 {
+		t.Errorf("%d answers are listed, want the 3 that hold: %v", len(all), err)
+	}
+}
+
 // TestRemovedPluginState checks a change that removes the state of one plugin and sets the state of another. Both must
 // be written to the database.
 func TestRemovedPluginState(t *testing.T) {

@@ -111,6 +111,8 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		{"", "y", "prompt", "write " + filepath.Join(outside, "new") + " --content x", "Created", true},
 		{"", "s", "prompt", "read " + other, "found", true},
 		{"", "n", "prompt", "read " + other, "found", true}, // the answer from the previous case applies in this session
+		{"", "", "prompt", "read " + other, "found", true},  // also where nobody can be asked
+		{"", "", "deny", "read " + other, "found", true},
 		{"sandbox {\n  deny = [\"**/file\"]\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { path = \"" + file + "\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { kind = \"external_directory\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
@@ -129,6 +131,12 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		err := c.Run()
 		if (err == nil) != tc.ok || !strings.Contains(out.String(), tc.want) || !tc.ok && strings.Contains(out.String(), "found") {
 			t.Errorf("%s%s, on_ask %s, answered %q: %v\n%s", tc.config, tc.command, tc.onAsk, tc.typed, err, out.String())
+		}
+		if tc.ok && tc.command == "read "+other { // what the policy expects is what happens
+			check := hosttest.Command("--config", config, "--workspace", work, "--state", filepath.Join(dir, "state"), "--session", "s", "policy", "check", tc.command)
+			if text, err := check.Output(); err != nil || !strings.Contains(string(text), "allow") || !strings.Contains(string(text), "remembered") {
+				t.Errorf("policy check: %v\n%s", err, text)
+			}
 		}
 	}
 }
