@@ -180,6 +180,9 @@ func (s *server) log(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, tool.Internal, err.Error())
 		return
 	}
+	if len(entries) == q.Limit {
+		w.Header().Set("Toolhost-Note", fmt.Sprintf("only the newest %d entries; for more, use limit=100000, or until with the time of the first one", q.Limit))
+	}
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "json":
 		reply(w, http.StatusOK, entries)

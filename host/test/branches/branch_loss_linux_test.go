@@ -504,7 +504,7 @@ func (l *losses) judge() {
 		made, exists := l.made(c.branch)
 		switch {
 		case c.branch == "" && !base:
-			l.t.Errorf("%s was changed in the workspace itself, and is lost: %+v", c.text, c)
+			l.t.Errorf("%s was changed in the workspace itself, and is lost: %+v\n%s", c.text, c, l.history(c))
 		case c.branch != "" && !base && l.applied(c):
 			l.t.Errorf("%s was applied, but is not in the workspace: %+v", c.text, c)
 		case base || layer || discarded:
@@ -556,12 +556,13 @@ func (l *losses) whole(c *lossText) {
 	}
 }
 
-// history returns the operations on the branch of a change since the change began.
+// history returns the operations on the branch of a change since the change began. For a change of the workspace itself, these
+// are the operations on all branches.
 func (l *losses) history(c *lossText) string {
 	var out strings.Builder
 	for _, e := range l.events {
-		if e.branch == c.branch && e.end.After(c.begun.Add(-time.Second)) {
-			fmt.Fprintf(&out, "%s %t %s to %s\n", e.op, e.succeeded, e.begun.Format("05.000"), e.end.Format("05.000"))
+		if (e.branch == c.branch || c.branch == "") && e.end.After(c.begun.Add(-time.Second)) {
+			fmt.Fprintf(&out, "%s %s %t %s to %s\n", e.op, e.branch, e.succeeded, e.begun.Format("05.000"), e.end.Format("05.000"))
 		}
 	}
 	return out.String()

@@ -62,7 +62,7 @@ outcome. With --json, the output is an array; with both --json and --follow, it 
 			if err != nil {
 				return err
 			}
-			return errors.Join(showLog(c.Context(), s.Out, r, q, logFormat{s.JSON, follow, programs}), r.Close())
+			return errors.Join(showLog(c.Context(), s.Out, r, q, logFormat{s.JSON, follow, programs, s.Err}), r.Close())
 		},
 	}
 	f := c.Flags()
@@ -99,6 +99,9 @@ func showLog(ctx context.Context, w io.Writer, r *admin.Records, q host.LogQuery
 	if err != nil {
 		return err
 	}
+	if q.Limit > 0 && len(entries) == q.Limit && !how.follow {
+		fmt.Fprintf(how.notes, "toolhost: only the newest %d entries are shown, and there can be more. All: --limit 0.\n", q.Limit)
+	}
 	if how.json && !how.follow {
 		return screen.PrintJSON(w, entries)
 	}
@@ -130,7 +133,10 @@ func showLog(ctx context.Context, w io.Writer, r *admin.Records, q host.LogQuery
 }
 
 // logFormat determines the format of log entries.
-type logFormat struct{ json, follow, programs bool }
+type logFormat struct {
+	json, follow, programs bool
+	notes                  io.Writer // for messages about the output
+}
 
 func logText(w io.Writer, e host.LogEntry, programs bool) error {
 	decision := e.Decision
