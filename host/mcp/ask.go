@@ -44,8 +44,8 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 // unheard is the time that a permission ask waits for an answer elsewhere if the client cannot be told that it waits.
 const unheard = time.Minute
 
-// waits tells the client that its call waits for a person, and where the person can answer. It reports whether the client can hear
-// that.
+// waits notifies the client that its call waits for a person, and where the person can answer. It reports whether the client
+// receives notifications of the call.
 func (f *front) waits(ask tool.Ask) bool {
 	const where = "Somebody who may answer for this client can do it in the console of toolhost serve, or over HTTP: GET /v1/asks, then POST /v1/asks/ID."
 	text := "The call waits for the answer to a permission request: " + oneLine(ask.Permission.Title) + " " + where

@@ -135,8 +135,8 @@ type Request struct {
 	// Person reports that a person can be asked. In this case, a path outside of the roots causes a question, unless a
 	// rule decides.
 	Person bool
-	// Answers contains earlier answers. An answer that allows a path outside of the roots holds where nobody can be asked. Nil
-	// means that there are none.
+	// Answers contains earlier answers. An answer that allows a path outside of the roots also applies if nobody can be asked.
+	// The field can be nil.
 	Answers Answers
 
 	byGit bool  // whether git itself starts the program
