@@ -263,9 +263,9 @@ func definitions(functions []export.Function, of []host.Tool) ([]function, []*mc
 	for i, f := range functions {
 		t := &of[at[f.Tool]]
 		tools[i] = &mcp.Tool{Name: f.Name, Title: t.Title, Description: f.Description, InputSchema: f.Schema, Annotations: annotations(t)}
-		// Without a schema, an SDK accepts any result. With a schema, it refuses a result without data.
-		structured := len(t.Output) > 0 && t.Category != tool.CategoryBuiltin
-		if structured {
+		// With a schema, an SDK refuses a result without data. A mounted server can also send data without a schema.
+		structured := t.Category == tool.CategoryMCP || len(t.Output) > 0 && t.Category != tool.CategoryBuiltin
+		if structured && len(t.Output) > 0 {
 			tools[i].OutputSchema = t.Output
 		}
 		_ = json.Unmarshal(t.Icons, &tools[i].Icons) // without valid icons, the tool has none

@@ -147,6 +147,7 @@ func list(m message) {
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"A tool of the tests.","inputSchema":{"type":"object"}}`, name))
 	}
 	tools = append(tools, `{"name":"once","description":"Dies the first time.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
+	tools = append(tools, tools[len(tools)-1]) // a page with a duplicate
 	if _, err := os.Stat("reworded"); err == nil {
 		tools[0] = strings.Replace(tools[0], "Say it again.", "Say it again, louder.", 1)
 	}

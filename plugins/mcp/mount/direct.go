@@ -3,6 +3,8 @@ package mount
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -155,10 +157,45 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		return out, nil
 	}
 	out := new(mcp.CallToolResult)
-	if err := json.Unmarshal(raw, out); err != nil {
+	err := json.Unmarshal(raw, out)
+	if err != nil {
+		if out = readable(raw); out != nil {
+			return out, nil
+		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The server's result cannot be read: " + err.Error()}
 	}
 	return out, nil
+}
+
+// readable decodes a result that has blocks which cannot be decoded, such as blocks of an unknown type. It puts a note in the place
+// of each such block. If the result has other errors, it returns nil.
+func readable(raw json.RawMessage) *mcp.CallToolResult {
+	var parts struct {
+		Content           []json.RawMessage `json:"content"`
+		StructuredContent json.RawMessage   `json:"structuredContent"`
+		IsError           bool              `json:"isError"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return nil
+	}
+	out := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: parts.IsError}
+	switch data := parts.StructuredContent; {
+	case len(data) == 0 || string(data) == "null":
+	case asEncoded(data):
+		out.StructuredContent = data
+	default:
+		if json.Unmarshal(data, &out.StructuredContent) != nil {
+			return nil
+		}
+	}
+	for _, block := range parts.Content {
+		one := new(mcp.CallToolResult)
+		if err := json.Unmarshal(slices.Concat([]byte(`{"content":[`), block, []byte(`]}`)), one); err != nil {
+			one.Content = []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(err.Error(), maxNameShown*2))}}
+		}
+		out.Content = append(out.Content, one.Content...)
+	}
+	return out
 }
 
 // plainResult decodes a result that contains only texts and structured data. For any other result, it returns nil.

@@ -211,6 +211,17 @@ func TestToolResult(t *testing.T) {
 	if r, err := result(got); err != nil || string(r.Data) != `{"id":12345678901234567891}` {
 		t.Errorf("%s, %v", r.Data, err)
 	}
+	// A block that cannot be decoded is replaced by a note, and the rest of the result stays.
+	for _, bad := range []string{`{"type":"hologram","x":1}`, `{"type":"image","data":"%%%","mimeType":"image/png"}`, `"no object"`} {
+		got, err := toolResult(json.RawMessage(`{"content":[{"type":"text","text":"before"},` + bad + `,{"type":"text","text":"after"}],"structuredContent":{"id":12345678901234567891}}`))
+		if err != nil {
+			t.Errorf("%s: %v", bad, err)
+			continue
+		}
+		if r, err := result(got); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || string(r.Data) != `{"id":12345678901234567891}` {
+			t.Errorf("%s: %+v, %v", bad, r, err)
+		}
+	}
 	if _, err := toolResult(json.RawMessage(`{"content":"no list"}`)); err == nil {
 		t.Error("a result without a list is taken")
 	}

@@ -58,13 +58,18 @@ func (c *conn) list(ctx context.Context) ([]*mcp.Tool, error) {
 // convert converts the server's tools to tools of the plugin.
 func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	out := make([]sdk.Tool, 0, len(listed))
-	taken := make(map[string]bool)
+	taken, names := make(map[string]bool), make(map[string]bool)
 	var repaired []string
 	for _, t := range listed {
 		if t == nil || t.Name == "" {
 			logf("warn", "the server lists a tool without a name; the tool is not used")
 			continue
 		}
+		if names[t.Name] { // a page can repeat a tool of an earlier page
+			logf("warn", "the server's tool %q is listed twice; only the first is used", clean(t.Name, maxNameShown))
+			continue
+		}
+		names[t.Name] = true
 		def, dropped, err := m.definition(t)
 		if len(dropped) > 0 {
 			repaired = append(repaired, clean(t.Name+" ("+strings.Join(dropped, ", ")+")", maxNameShown*2))
@@ -77,7 +82,7 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 			def.Name = tool.DistinctName(def.Name, t.Name)
 		}
 		if taken[def.Name] {
-			logf("warn", "the server's tool %q is listed twice; only the first is used", clean(t.Name, maxNameShown))
+			logf("warn", "the server's tool %q has the same short name as another one and is not used", clean(t.Name, maxNameShown))
 			continue
 		}
 		taken[def.Name] = true
