@@ -29,7 +29,7 @@ func setLimits(p *Policy) error {
 		{"processes", unix.RLIMIT_NPROC, processes, processes, l.Processes > 0},
 		{"files", unix.RLIMIT_NOFILE, l.Files, max(l.Files, l.Raise.Files), l.Files > 0},
 		{"file_size", unix.RLIMIT_FSIZE, l.FileSize, hard(l.FileSize, l.Raise.FileSize), l.FileSize > 0},
-		{"cpu", unix.RLIMIT_CPU, l.CPU, l.CPU, l.CPU > 0},
+		{"cpu", unix.RLIMIT_CPU, l.CPU, l.CPU + 1, l.CPU > 0}, // at the soft limit, the kernel sends SIGXCPU, which names the limit
 		// RLIMIT_AS would also count reserved address space, and Node and Java reserve much address space.
 		{"memory", unix.RLIMIT_DATA, l.Memory, hard(l.Memory, l.Raise.Memory), l.Memory > 0},
 	} {
