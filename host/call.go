@@ -232,8 +232,8 @@ type BranchNotFoundError = engine.BranchNotFoundError
 // saw the preview.
 type BranchChangedError = engine.BranchChangedError
 
-// AtomicPrefix is the prefix of the names of branches for atomic batches. Permission requests of calls in such a branch are not
-// left to the apply.
+// AtomicPrefix is the prefix of the names of branches for atomic batches. A call in such a branch asks
+// before it runs, as in the workspace.
 const AtomicPrefix = engine.AtomicPrefix
 
 // BranchHeldError means that nothing was applied, because the branch is the preview of a permission request that nobody has

@@ -229,7 +229,7 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 // keys lists the keys of a request.
 var keys = []string{"arguments", "branch", "call_id", "command", "id", "name", "preview", "session", "traceparent", "workspace"}
 
-// unknownKey returns a key of an object that no request has, or "". As encoding/json does, it ignores the case of keys.
+// unknownKey returns the first key of a JSON object that is not in the list of keys, or "". It ignores the case of letters.
 func unknownKey(line []byte) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil {

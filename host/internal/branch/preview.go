@@ -211,7 +211,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the preview %s belongs to a permission request that is not answered, and only the answer can apply it. Answer the request. If its call has ended, run the command again, and drop the preview: toolhost branch discard %[1]s", e.Name)
 }
 
-// UnaskedError means that a branch can only be applied by somebody who may answer permission requests.
+// UnaskedError means that nobody has confirmed the changes of a branch; see [Branch.Unasked].
 type UnaskedError struct{ Name string }
 
 func (e *UnaskedError) Error() string {

@@ -48,6 +48,13 @@ func (p *Permissions) denyPaths(name string, at hcl.Range, globs []string) {
 	})
 }
 
+// narrowPaths is denyPaths for an untrusted project file, whose rules are kept apart. It ignores globs for everything.
+func (p *Permissions) narrowPaths(at hcl.Range, globs []string) {
+	var own Permissions
+	own.denyPaths("sandbox.deny", at, slices.DeleteFunc(slices.Clone(globs), everything))
+	p.Project, p.Paths.Deny = append(p.Project, own.Rules...), append(p.Paths.Deny, own.Paths.Deny...)
+}
+
 // KeepPaths adds the paths that a rule keeps from all tools to the lists of paths, which the sandbox enforces.
 func (p *Permissions) KeepPaths(r *PermissionRule) {
 	if into := r.keeps(p); into != nil {

@@ -102,7 +102,7 @@ func (c *Config) UnknownTool(name string, known []string) string {
 		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
-// BadHooks returns an error that lists hooks whose tools are wrong. The keys are the names of the hooks.
+// BadHooks returns an error with the problems of hooks. The keys of the map are the names of the hooks.
 func (c *Config) BadHooks(problems map[string]error) error {
 	var diags hcl.Diagnostics
 	for name, why := range problems {

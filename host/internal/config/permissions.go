@@ -180,8 +180,8 @@ func (d *decoder) permissions(p *permissionsHCL) {
 	out.Tests = d.tests(p.Tests)
 }
 
-// effective reports an error if the allowed programs change nothing, because all programs are allowed anyway. The list looks like
-// one of the only programs that can run.
+// effective reports an error if a list of allowed programs has no effect, because all programs are allowed. Operators could mistake
+// such a list for a restriction.
 func (d *decoder) effective(p *permissionsHCL, out *Permissions) {
 	if len(out.Programs.Allow) == 0 || out.Programs.Listed || out.AllowList || out.Policy == "careful" || out.Default != "allow" {
 		return

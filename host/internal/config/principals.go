@@ -219,7 +219,7 @@ func (d *decoder) workspaces(e hcl.Expression) (out []string) {
 	return out
 }
 
-// toolGlobs evaluates a list of names of tools, and keeps its position. The list belongs to a block of the given type.
+// toolGlobs evaluates a list of globs for names of tools, and saves its position.
 func (d *decoder) toolGlobs(block, name string, e hcl.Expression) []string {
 	if !given(e) {
 		return nil
@@ -275,7 +275,7 @@ func (d *decoder) answersFor(b *principalHCL, all []principal.Block) {
 	}
 }
 
-// keepPosition keeps the position of a list of names. If a block has several lists, the position is that of the last one.
+// keepPosition saves where a list of names is in the file. The list belongs to a block of the given type and name.
 func (d *decoder) keepPosition(block, name string, e hcl.Expression) {
 	if d.cfg.lists == nil {
 		d.cfg.lists = make(map[string]position)

@@ -222,10 +222,7 @@ func (n *Narrowing) sandbox(s *narrowSandboxHCL) {
 		globs, ok := d.globs(s.Deny)
 		if ok {
 			n.config.Sandbox.Deny = globs
-			p := Permissions{}
-			p.denyPaths("sandbox.deny", s.Deny.Range(), slices.DeleteFunc(slices.Clone(globs), everything))
-			out := &n.config.Permissions
-			out.Project, out.Paths.Deny = append(out.Project, p.Rules...), append(out.Paths.Deny, p.Paths.Deny...)
+			n.config.Permissions.narrowPaths(s.Deny.Range(), globs)
 		}
 		return ok
 	})

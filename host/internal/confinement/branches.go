@@ -45,7 +45,7 @@ func (l *Launcher) Confines() bool {
 	return l.cfg.Sandbox.Enforce != "off" && backend.Abilities().Confines
 }
 
-// ConfinesPlugin is like Confines for the processes of one plugin.
+// ConfinesPlugin reports whether the sandbox prevents the processes of one plugin from accessing files outside of their roots.
 func (l *Launcher) ConfinesPlugin(name string) bool {
 	return l.Confines() && !slices.ContainsFunc(l.cfg.Plugins, func(p config.Plugin) bool {
 		return p.Name == name && Enforce(l.cfg, &p) == "off"

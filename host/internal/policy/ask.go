@@ -281,13 +281,16 @@ func (d *Decision) about(name string, ask *tool.Permission, open []Judgement) *t
 		p.Patterns = append(p.Patterns, j.Subject)
 	}
 	p.Metadata = map[string]any{"tool": name, "rule": d.Rule, "reason": d.Reason, "scopes": Scopes}
+	maps.Copy(p.Metadata, ask.Metadata)
+	// A tool must not set these keys, because they can make an answer unnecessary.
+	delete(p.Metadata, ShowDiff)
+	delete(p.Metadata, OnlyFiles)
 	if !slices.ContainsFunc(open, func(j Judgement) bool { return !j.show }) {
 		p.Metadata[ShowDiff] = true
 	}
 	if !slices.ContainsFunc(open, func(j Judgement) bool { return !slices.Contains(shownLosses, j.builtin) }) {
 		p.Metadata[OnlyFiles] = true
 	}
-	maps.Copy(p.Metadata, ask.Metadata)
 	return &p
 }
 

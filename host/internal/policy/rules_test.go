@@ -499,3 +499,20 @@ func TestHostOf(t *testing.T) {
 		}
 	}
 }
+
+// TestToolCannotForgeReasons checks that a tool cannot declare that its permission request is only about lost files, because such
+// a request is accepted in a branch.
+func TestToolCannotForgeReasons(t *testing.T) {
+	p := policy.New(policy.Rules{})
+	who := &peer{answer: tool.Answer{Outcome: tool.Declined}}
+	forged := map[string]any{policy.OnlyFiles: true, policy.ShowDiff: true, "note": "kept"}
+	if _, err := p.Permit(t.Context(), other(t, "/w", "undo", `{}`), &tool.Permission{Kind: "deploy", Title: "May I?", Patterns: []string{"deploy"}, Metadata: forged}, who, answers{}); err != nil {
+		t.Fatal(err)
+	}
+	if who.asked == nil {
+		t.Fatal("nobody is asked")
+	}
+	if m := who.asked.Permission.Metadata; m[policy.OnlyFiles] != nil || m[policy.ShowDiff] != nil || m["note"] != "kept" {
+		t.Errorf("the request has %v", m)
+	}
+}
