@@ -57,6 +57,7 @@ type Parts struct {
 
 	redirects redirects
 	masks     masks
+	outer     sync.Map // what git reads outside of a root: the first search of this process, by path
 }
 
 // Commands locates the programs that commands use to call tools.

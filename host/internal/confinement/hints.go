@@ -57,12 +57,18 @@ func (l *Launcher) Limits(p *config.Plugin) string {
 // with which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
 func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
 	prof := Profile(p)
-	if !prof.StartProcesses || e.Exit == 0 && !e.TimedOut && !offline.MatchString(e.Printed) {
+	git := gitCommand.MatchString(e.Command)
+	if !prof.StartProcesses || e.Exit == 0 && !e.TimedOut && !git && !offline.MatchString(e.Printed) {
 		return ""
 	}
 	backend, _, err := l.Choose(p, roots)
 	if err != nil || !backend.Abilities().Confines {
 		return ""
+	}
+	if git {
+		if text := l.gitHint(roots, e); text != "" {
+			return text
+		}
 	}
 	if text := l.networkHint(p, prof, e); text != "" || e.Exit == 0 || e.TimedOut {
 		return text

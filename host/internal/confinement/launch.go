@@ -109,6 +109,11 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	if p.Source != "" {
 		at.Beside = filepath.Dir(p.Path)
 	}
+	if prof.StartProcesses && !prof.NoRoots && start.Owner == "" {
+		for _, o := range l.outer(roots) {
+			at.Git = append(at.Git, o.Shown...)
+		}
+	}
 	if listable(p) {
 		at.Listed = l.listed
 	}

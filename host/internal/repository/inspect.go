@@ -90,6 +90,7 @@ func (i *inspector) inspect(rel string, r *repo) (out []found) {
 		out = append(out, i.common(d, rel)...)
 		r.watched[join(rel, "commondir")] = stamp.Stamp{Ino: 1} // no file has this stamp: the path is always checked again, because its components can become links
 	}
+	out = append(out, i.alternates(d, rel, r)...)
 	return append(out, i.hooks(d, rel, r)...)
 }
 
@@ -214,6 +215,36 @@ func (i *inspector) common(d directory, rel string) []found {
 	}
 	at := join(rel, "commondir")
 	return []found{{rel: at, kind: quarantine.File, why: "git reads settings and hooks from another directory", keys: []string{i.key(at, hash(text))}}}
+}
+
+// The method "alternates" returns the file with the alternates of a repository if one of them is outside the trees. Git
+// reads objects from them, and the next sandbox would show them.
+func (i *inspector) alternates(d directory, rel string, r *repo) []found {
+	const name = "alternates"
+	info, err := d.open("objects/info")
+	if err != nil {
+		i.watch(d, rel, "objects/info", r) // it can appear later
+		return nil
+	}
+	defer info.close()
+	dir := join(rel, "objects/info")
+	st := i.watch(info, dir, name, r)
+	if st.IsLink() {
+		return i.link(info, dir, name)
+	}
+	text, _, err := info.read(name)
+	if err != nil && !errors.Is(err, errLarge) {
+		return nil
+	}
+	objects := filepath.Join(i.path, rel, "objects")
+	for line := range strings.Lines(string(text)) {
+		path := filepath.Clean(resolve(objects, strings.TrimRight(line, "\r\n")))
+		if err != nil || !noLinks(path) || !slices.ContainsFunc(i.all, func(tree string) bool { return under(tree, path) }) {
+			at := join(dir, name)
+			return []found{{rel: at, kind: quarantine.File, why: "git reads the objects of another directory", keys: []string{i.key(at, hash(text))}}}
+		}
+	}
+	return nil
 }
 
 // The method "pointer" returns a file or link named .git if it leads to a repository that the guard does not search.

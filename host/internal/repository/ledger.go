@@ -39,7 +39,7 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(dir, hash([]byte(root)))
+	path := ledgerPath(dir, root)
 	fd, err := unix.Open(path+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, nil, err
@@ -65,6 +65,9 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 	}
 	return l, &r, nil
 }
+
+// ledgerPath returns the path of the ledger of a root, without its ending.
+func ledgerPath(dir, root string) string { return filepath.Join(dir, hash([]byte(root))) }
 
 func (l *ledger) lock(how int) error { return flock.Apply(l.file, how) }
 

@@ -24,6 +24,10 @@ const maxConfig = 1 << 20
 func gitPaths(root string, onHost func(string) string) (fixed, protected []string) {
 	dir := filepath.Join(root, ".git")
 	st, err := os.Lstat(onHost(dir))
+	if err != nil && isRepository(onHost(root)) { // the git directory of a worktree or a bare repository
+		dir = root
+		st, err = os.Lstat(onHost(dir))
+	}
 	switch {
 	case err != nil || st.Mode()&fs.ModeSymlink != 0:
 		return nil, nil
@@ -37,11 +41,24 @@ func gitPaths(root string, onHost func(string) string) (fixed, protected []strin
 		return nil, []string{dir}
 	}
 	defer r.Close() //nolint:errcheck // only read
-	g := gitDir{dir: dir, root: r, fixed: []string{dir}}
+	g := gitDir{dir: dir, root: r}
+	if dir != root {
+		g.fix(".")
+	}
 	if !g.repository(".") || !g.modules("modules") {
 		return nil, []string{dir}
 	}
 	return g.fixed, g.protected
+}
+
+// isRepository reports whether a directory has the parts of a git directory.
+func isRepository(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // gitDir collects the protected paths below the .git directory of a root. Its methods return false if it is only safe
@@ -163,7 +180,9 @@ func (g *gitDir) touch(at string) bool {
 // file.
 func Redirects(root string) string {
 	dir := filepath.Join(root, ".git")
-	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
+	if st, err := os.Lstat(dir); err != nil && isRepository(root) {
+		dir = root
+	} else if err != nil || !st.IsDir() {
 		return ""
 	}
 	path := filepath.Join(dir, "commondir")

@@ -68,6 +68,8 @@ type Place struct {
 	Protect []string
 	// Run lists the host's programs that the plugin's commands can start.
 	Run []string
+	// Git lists the files and directories outside of the roots that git reads for the repositories of the roots.
+	Git []string
 	// Env is the environment of the plugin's process.
 	Env []string
 	// Listed contains patterns for program names. The plugin can execute only programs with a matching name. Nil means
@@ -119,7 +121,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	env, home := at.Env, lookup(at.Env, "HOME")
 	p.roots(&out, &at)
 	p.share(&out, at.Temporary, at.SocketDir)
-	out.Write, out.Read = append(out.Write, p.Write...), append(out.Read, p.Read...)
+	out.Write, out.Read = append(out.Write, p.Write...), slices.Concat(out.Read, p.Read, at.Git)
 	if at.Beside != "" {
 		out.Read = append(out.Read, at.Beside)
 		if p.StartProcesses {

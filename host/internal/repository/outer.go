@@ -1,0 +1,209 @@
+package repository
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Outer describes what git reads outside of a directory when it works in this directory.
+type Outer struct {
+	// Shown lists the paths that a sandbox can show to tools read-only, because their owner connected them with the
+	// directory. See [FindOuter].
+	Shown []string
+	// Unshown is the git directory of the directory if a file names it, but nothing in it names the directory in turn. It
+	// is "" otherwise.
+	Unshown string
+	// Top is the directory of the repository's files if it is above the directory. It is "" otherwise.
+	Top string
+	// Writable is the directory that must become a writable root before commands can commit. It is "" if the git
+	// directory is in the directory itself.
+	Writable string
+}
+
+// FindOuter returns what git reads outside of dir, an absolute path without symbolic links. Tools can have written a
+// ".git" file, so its target is shown only if the target names the file, too: the git directory of a linked worktree has
+// the path of the worktree in the file gitdir, and that of a submodule in the setting core.worktree. Above dir, FindOuter
+// ends at the home directory, and at files of other users, as git does.
+//
+// Alternates of objects name no borrower. FindOuter shows those in a file for which the function "adopted" returns true,
+// such as [Guard.Adopted]. A nil adopted means none.
+func FindOuter(dir string, adopted func(file string) bool) (out Outer) {
+	if IsRepository(dir) {
+		return out
+	}
+	top := dir
+	for ; !exists(filepath.Join(top, ".git")); top = filepath.Dir(top) {
+		if parent := filepath.Dir(top); parent == "/" || holdsHome(parent) {
+			return out
+		}
+	}
+	git := filepath.Join(top, ".git")
+	st, err := os.Lstat(git)
+	if err != nil || !mine(st) {
+		return out
+	}
+	common := git
+	switch {
+	case st.Mode().IsRegular():
+		if common, err = pointed(git); err != nil || common == "" {
+			out.Unshown = target(git)
+			return out
+		}
+		out.Shown, out.Writable = []string{git, common}, common
+	case !st.IsDir():
+		return out
+	case top != dir:
+		out.Shown = []string{git}
+	}
+	if top != dir {
+		out.Top, out.Writable = top, top
+	}
+	if adopted != nil {
+		out.Shown = append(out.Shown, borrowed(filepath.Join(common, "objects"), adopted, 0)...)
+	}
+	out.Shown = slices.DeleteFunc(out.Shown, func(path string) bool { return under(dir, path) })
+	return out
+}
+
+// Adopted reports whether a file in a repository was there before tools could write it. In a directory that the guard does
+// not watch, a record of another host means that its tools could.
+func (g *Guard) Adopted(file string) bool {
+	for dir := filepath.Dir(file); dir != "/"; dir = filepath.Dir(dir) {
+		if w := g.tree(dir, false); w != nil {
+			return w.adopted(file)
+		}
+		if ledgers := g.opts.Ledgers(); ledgers == "" || exists(ledgerPath(ledgers, dir)+".json") {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *watched) adopted(file string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text, err := readSmall(file)
+	return err == nil && w.tree != nil && w.known[pathKey(file, hash([]byte(text)))]
+}
+
+// The function "pointed" returns the git directory to which the file .git of a linked worktree or a submodule leads. It
+// returns "" if the directory does not name the file in turn.
+func pointed(file string) (string, error) {
+	own, err := filepath.EvalSymlinks(target(file))
+	if err != nil {
+		return "", err
+	}
+	if back := resolve(own, firstLine(filepath.Join(own, "gitdir"))); back != "" {
+		common, err := filepath.EvalSymlinks(resolve(own, firstLine(filepath.Join(own, "commondir"))))
+		trees := filepath.Dir(own)
+		if err != nil || !is(filepath.Dir(back), filepath.Dir(file)) || filepath.Base(back) != ".git" || filepath.Base(trees) != "worktrees" || filepath.Dir(trees) != common || !IsRepository(common) {
+			return "", err
+		}
+		return common, nil
+	}
+	text, err := readSmall(filepath.Join(own, "config"))
+	if err != nil || !IsRepository(own) {
+		return "", err
+	}
+	all, err := parse([]byte(text))
+	for _, s := range all {
+		if s.name() == "core.worktree" && is(resolve(own, s.value), filepath.Dir(file)) {
+			return own, err
+		}
+	}
+	return "", err
+}
+
+// maxBorrowed limits how many repositories lend objects to each other in a row, as git does.
+const maxBorrowed = 5
+
+// borrowed returns the directories of objects that another such directory uses.
+func borrowed(objects string, adopted func(file string) bool, depth int) (out []string) {
+	list := filepath.Join(objects, "info", "alternates")
+	text, err := readSmall(list)
+	if err != nil || depth == maxBorrowed || !noLinks(list) || !adopted(list) {
+		return nil
+	}
+	for line := range strings.Lines(text) {
+		path := filepath.Clean(resolve(objects, strings.TrimRight(line, "\r\n")))
+		if filepath.Base(path) != "objects" || !noLinks(path) || !IsRepository(filepath.Dir(path)) { // tools can replace a directory by a link
+			continue
+		}
+		out = append(out, path)
+		out = append(out, borrowed(path, adopted, depth+1)...)
+	}
+	return out
+}
+
+// IsRepository reports whether dir is the git directory of a repository and belongs to the user.
+func IsRepository(dir string) bool {
+	st, err := os.Lstat(dir)
+	return err == nil && st.IsDir() && mine(st) && exists(filepath.Join(dir, "HEAD")) && exists(filepath.Join(dir, "objects")) && exists(filepath.Join(dir, "refs"))
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// mine reports whether a file belongs to the user of the process.
+func mine(st fs.FileInfo) bool {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && int(sys.Uid) == os.Geteuid()
+}
+
+// The function "is" reports whether a path leads to a directory, which is given without symbolic links.
+func is(path, dir string) bool {
+	to, err := filepath.EvalSymlinks(path)
+	return err == nil && to == dir
+}
+
+// holdsHome reports whether a directory is or contains the home directory of the user.
+func holdsHome(dir string) bool {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		home, err = filepath.EvalSymlinks(home)
+	}
+	return err == nil && under(dir, home)
+}
+
+// The function "target" returns the absolute path in a file .git. It returns "" if the file contains none.
+func target(file string) string {
+	to, is := strings.CutPrefix(firstLine(file), "gitdir: ")
+	if !is {
+		return ""
+	}
+	return resolve(filepath.Dir(file), to)
+}
+
+// resolve returns the absolute form of a path that is relative to a directory. It returns "" for an empty path.
+func resolve(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func firstLine(path string) string {
+	text, err := readSmall(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(text, "\r\n")
+}
+
+// readSmall reads a regular file of at most 1 MiB.
+func readSmall(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	return string(text), err
+}
