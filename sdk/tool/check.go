@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -33,8 +34,9 @@ type Violation struct {
 	Message string        `json:"message"`
 }
 
-// Check validates the arguments of a call. The values of args must be JSON. Check returns the arguments with defaults filled
-// in and without nulls that mean "not given". It also returns all violations. Check does not change args.
+// Check validates the arguments of a call. The values of args must be JSON. Check returns the arguments without nulls that
+// mean "not given". Unless the schema is [Schema.Verbatim], it fills in defaults and writes integers without exponents. It
+// also returns all violations. Arguments can satisfy the schema with or without the defaults. Check does not change args.
 func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
 	var bad []Violation
 	report := func(kind ViolationKind, param, format string, a ...any) {
@@ -55,18 +57,10 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			given = false
 		}
 		if !given {
-			switch {
-			case p.Default != nil && s.plain:
-				out[p.Name] = p.Default // ParseSchema has already checked the default
-				continue
-			case p.Default != nil:
-				raw = p.Default
-			case p.Required:
+			if p.Default == nil && p.Required {
 				report(Missing, p.Name, "missing required parameter %q (%s)", p.Name, p.TypeName())
-				continue
-			default:
-				continue
 			}
+			continue
 		}
 		if s.plain && p.isText() && len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"' {
 			out[p.Name] = raw // do not decode the text, because it can be a whole file and its value does not matter here
@@ -79,14 +73,11 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
 			continue
 		}
-		if n, ok := v.(float64); ok && p.Only("integer") {
+		if n, ok := v.(float64); ok && !s.verbatim && p.Only("integer") {
 			raw = plainInteger(raw, n)
 		}
-		if sub := s.resolved.Schema().Properties[p.Name]; p.nested && bytes.Contains(raw, []byte("null")) && dropNulls(v, sub) {
-			raw = withoutNulls(raw, sub)
-		}
-		if sub := s.resolved.Schema().Properties[p.Name]; p.nested && fillDefaults(v, sub) {
-			raw = withDefaults(raw, sub)
+		if p.nested && bytes.Contains(raw, []byte("null")) && dropNulls(v, p.schema) {
+			raw = rewritten(raw, func(v any) bool { return dropNulls(v, p.schema) })
 		}
 		out[p.Name] = raw
 		if values != nil {
@@ -118,10 +109,49 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			values[name] = v
 		}
 	}
+	if !s.verbatim {
+		s.fill(out)
+	}
 	if len(bad) == 0 && !s.plain {
-		bad = s.validate(values)
+		if bad = s.validate(values); bad != nil && s.satisfiedWithDefaults(out) {
+			bad = nil
+		}
 	}
 	return out, bad
+}
+
+// The method "fill" adds the defaults of absent parameters to arguments, at any depth.
+func (s *Schema) fill(args map[string]json.RawMessage) {
+	for _, p := range s.params {
+		raw, given := args[p.Name]
+		if !given {
+			raw = p.Default // ParseSchema has checked the default
+		}
+		if raw != nil && p.defaults {
+			raw = rewritten(raw, func(v any) bool { return fillDefaults(v, p.schema) })
+		}
+		if raw != nil {
+			args[p.Name] = raw
+		}
+	}
+}
+
+// satisfiedWithDefaults reports whether arguments satisfy the schema after the defaults are filled in.
+func (s *Schema) satisfiedWithDefaults(args map[string]json.RawMessage) bool {
+	args = maps.Clone(args)
+	s.fill(args)
+	return s.resolved.Validate(decoded(args)) == nil
+}
+
+// The function "decoded" returns arguments as decoded JSON.
+func decoded(args map[string]json.RawMessage) map[string]any {
+	out := make(map[string]any, len(args))
+	for name, raw := range args {
+		var v any
+		_ = json.Unmarshal(raw, &v) // the error cannot occur, because the caller has parsed the value
+		out[name] = v
+	}
+	return out
 }
 
 // dropNulls removes properties with the value null from the objects in v. It removes only properties that the schema
@@ -153,8 +183,9 @@ func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 }
 
 // fillDefaults adds the defaults that a schema declares to the objects in v, at any depth. It reports whether it added a
-// value.
-func fillDefaults(v any, s *jsonschema.Schema) (filled bool) {
+// value. It adds none below a default that contains itself, because that would not end. The argument "within" lists the
+// schemas of the defaults around v.
+func fillDefaults(v any, s *jsonschema.Schema, within ...*jsonschema.Schema) (filled bool) {
 	if s == nil {
 		return false
 	}
@@ -164,41 +195,33 @@ func fillDefaults(v any, s *jsonschema.Schema) (filled bool) {
 			if sub == nil {
 				continue
 			}
+			around := within
 			if _, given := v[name]; !given && sub.Default != nil {
 				var value any
-				if json.Unmarshal(sub.Default, &value) != nil { // cannot happen, because ParseSchema has checked the default
+				if slices.Contains(within, sub) || json.Unmarshal(sub.Default, &value) != nil {
 					continue
 				}
-				v[name], filled = value, true
+				v[name], filled, around = value, true, append(slices.Clone(within), sub)
 			}
-			filled = fillDefaults(v[name], sub) || filled
+			filled = fillDefaults(v[name], sub, around...) || filled
 		}
 	case []any:
 		for _, item := range v {
-			filled = fillDefaults(item, s.Items) || filled
+			filled = fillDefaults(item, s.Items, within...) || filled
 		}
 	}
 	return filled
 }
 
-// withDefaults applies fillDefaults to a JSON text, and withoutNulls applies dropNulls. Numbers keep the form in which
-// they were written.
-func withDefaults(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
-	return rewritten(raw, func(v any) { fillDefaults(v, s) })
-}
-
-func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
-	return rewritten(raw, func(v any) { dropNulls(v, s) })
-}
-
-func rewritten(raw json.RawMessage, change func(v any)) json.RawMessage {
+// rewritten applies a change to the value in a JSON text. The function "change" reports whether it changed something. Numbers
+// keep the form in which they were written.
+func rewritten(raw json.RawMessage, change func(v any) bool) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
-	if dec.Decode(&v) != nil { // cannot happen, because raw was already parsed
+	if dec.Decode(&v) != nil || !change(v) { // the error cannot occur, because raw was already parsed
 		return raw
 	}
-	change(v)
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -33,7 +33,7 @@ func (s *Schema) Coerce(args map[string]json.RawMessage) map[string]json.RawMess
 		if !given || !p.nested && p.Is(literalType(raw)) {
 			continue
 		}
-		if v, changed := coerce(raw, s.resolved.Schema().Properties[p.Name]); changed {
+		if v, changed := coerce(raw, p.schema); changed {
 			if !copied {
 				out, copied = maps.Clone(args), true
 			}
@@ -158,7 +158,7 @@ func propertyLike(name string, s *jsonschema.Schema) string {
 
 // variant returns the part of a schema that allows a type: the schema itself or one of its alternatives.
 func variant(s *jsonschema.Schema, typ string) *jsonschema.Schema {
-	for _, v := range slices.Concat(s.AnyOf, s.OneOf) {
+	for _, v := range slices.Concat(s.AnyOf, s.OneOf, s.AllOf) {
 		if s.Type == "" && slices.Contains(typesOf(v), typ) {
 			return v
 		}

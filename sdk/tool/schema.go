@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,16 @@ type Schema struct {
 	byName   map[string]*Param
 	open     bool // true if the schema accepts parameters that it does not declare
 	plain    bool // true if Check can check the whole schema without the library
+	verbatim bool
 	resolved *jsonschema.Resolved
+}
+
+// Verbatim returns the same schema for a tool of another program, such as an MCP server: Check returns its arguments without
+// defaults, because those are for the reader and the program has its own.
+func (s *Schema) Verbatim() *Schema {
+	out := *s
+	out.verbatim = true
+	return &out
 }
 
 // Param is a parameter that the schema declares.
@@ -48,7 +58,9 @@ type Param struct {
 	// Deprecated means that the parameter will be removed. The description names the replacement.
 	Deprecated bool
 
-	nested   bool // true for an object or an array, which can contain nulls
+	schema   *jsonschema.Schema // with references replaced by their targets
+	nested   bool               // true for an object or an array, which can contain nulls
+	defaults bool               // true if the value can contain objects with defaults
 	min, max *float64
 	alone    *jsonschema.Resolved // nil if the parameter's schema refers to other definitions of the whole schema
 }
@@ -120,11 +132,12 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	s.open = len(root.Properties) == 0 && root.AdditionalProperties == nil || len(root.PatternProperties) > 0 ||
 		root.AdditionalProperties != nil && !isFalse(root.AdditionalProperties)
 	s.plain = isPlain(&root, order)
+	refs := newReferences(raw, &root)
 	for _, name := range slices.Concat(root.Required, order) {
 		if s.byName[name] != nil {
 			continue
 		}
-		p := newParam(name, root.Properties[name])
+		p := newParam(name, root.Properties[name], refs)
 		p.Required = slices.Contains(root.Required, name)
 		s.params = append(s.params, p)
 		s.byName[name] = p
@@ -164,10 +177,13 @@ func knownTypes(s *jsonschema.Schema) error {
 	return nil
 }
 
-func newParam(name string, sub *jsonschema.Schema) *Param {
-	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, Deprecated: sub.Deprecated, min: sub.Minimum, max: sub.Maximum,
-		nested: len(sub.Properties) > 0 || sub.Items != nil}
-	for _, s := range slices.Concat([]*jsonschema.Schema{sub}, sub.AnyOf, sub.OneOf) {
+func newParam(name string, declared *jsonschema.Schema, refs *references) *Param {
+	sub := refs.follow(declared)
+	p := &Param{
+		Name: name, Description: cmp.Or(declared.Description, sub.Description), Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, Deprecated: declared.Deprecated || sub.Deprecated,
+		schema: sub, min: sub.Minimum, max: sub.Maximum, nested: hasParts(sub), defaults: hasDefaults(sub, make(map[*jsonschema.Schema]bool)),
+	}
+	for _, s := range slices.Concat([]*jsonschema.Schema{sub}, sub.AnyOf, sub.OneOf, sub.AllOf) {
 		if s.Items != nil && p.ItemTypes == nil {
 			p.ItemTypes = typesOf(s.Items)
 		}
@@ -179,11 +195,29 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}
-	// A schema that refers to $defs of the root cannot be resolved alone. In this case, the whole schema is used.
-	if r, err := sub.CloneSchemas().Resolve(nil); err == nil {
+	if r, err := refs.alone(declared).Resolve(nil); err == nil { // a reference to another property of the root does not resolve
 		p.alone = r
 	}
 	return p
+}
+
+// hasParts reports whether the values of a schema are objects or arrays with declared parts.
+func hasParts(s *jsonschema.Schema) bool {
+	return len(s.Properties) > 0 || s.Items != nil || slices.ContainsFunc(slices.Concat(s.AnyOf, s.OneOf, s.AllOf), hasParts)
+}
+
+// hasDefaults reports whether fillDefaults can add a value with a schema. The map "seen" contains the visited schemas.
+func hasDefaults(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) bool {
+	if s == nil || seen[s] {
+		return false
+	}
+	seen[s] = true
+	for _, sub := range s.Properties {
+		if sub != nil && (sub.Default != nil || hasDefaults(sub, seen)) {
+			return true
+		}
+	}
+	return hasDefaults(s.Items, seen)
 }
 
 // typesOf returns the types that a schema allows. It derives them from the schema's type, from the types of all
@@ -194,6 +228,11 @@ func typesOf(s *jsonschema.Schema) []string {
 	}
 	if s.Types != nil {
 		return s.Types
+	}
+	for _, part := range s.AllOf { // a value must fit all parts; parts with different types are rare
+		if t := typesOf(part); t != nil {
+			return t
+		}
 	}
 	var types []string
 	for _, alternative := range slices.Concat(s.AnyOf, s.OneOf) {

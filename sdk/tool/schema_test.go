@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -69,10 +70,13 @@ func TestTypes(t *testing.T) {
 		"plain":{"type":"string"},"union":{"type":["null","integer"]},"any":{},"list":{"type":"array","items":{"type":["integer","string"]}},
 		"optional":{"anyOf":[{"type":"string"},{"type":"null"}]},"optionalList":{"anyOf":[{"type":"array","items":{"type":"integer"}},{"type":"null"}]},
 		"half":{"anyOf":[{"type":"string"},{"minLength":3}]},"values":{"enum":["1","2"]},"mixed":{"enum":["a",1,null]},"const":{"const":"x"},
-		"ref":{"$ref":"#/$defs/d"}},"$defs":{"d":{"type":"integer"}}}`)
+		"ref":{"$ref":"#/$defs/d"},"chain":{"$ref":"#/$defs/c"},"loop":{"$ref":"#/$defs/l"},"all":{"allOf":[{"$ref":"#/$defs/d"}]},"optionalRef":{"anyOf":[{"$ref":"#/$defs/d"},{"type":"null"}]},
+		"other":{"$ref":"#/properties/plain"},"refs":{"type":"array","items":{"$ref":"#/$defs/d"}},"escaped":{"$ref":"#/$defs/a~1b%20c"},"whole":{"$ref":"#"}},
+		"$defs":{"d":{"type":"integer"},"c":{"$ref":"#/$defs/d"},"l":{"$ref":"#/$defs/l"},"a/b c":{"type":"boolean"}}}`)
 	for name, want := range map[string]string{
 		"plain": "string", "union": "integer", "any": "any", "list": "array of integer or string", "optional": "string", "optionalList": "array of integer",
-		"half": "any", "values": "string", "mixed": "string or integer", "const": "string", "ref": "any",
+		"half": "any", "values": "string", "mixed": "string or integer", "const": "string", "ref": "integer",
+		"chain": "integer", "loop": "any", "all": "integer", "optionalRef": "integer", "other": "string", "refs": "array of integer", "escaped": "boolean", "whole": "object",
 	} {
 		if got := s.Param(name).TypeName(); got != want {
 			t.Errorf("%s is %q, wanted %q", name, got, want)
@@ -178,7 +182,7 @@ func TestCheckComplexSchemas(t *testing.T) {
 		{`{"edits":[{"old":"x"},{"new":"y"}]}`, "edits", ""},
 		{`{"edits":[{"old":1}]}`, "edits", ""},
 		{`{"when":"now","name":"ab"}`, "", ""},
-		{`{"when":"never","name":"ab"}`, "", "enum"},
+		{`{"when":"never","name":"ab"}`, "when", "must be one of now, later"},
 		{`{"when":"now"}`, "", "name"},
 		{`{"either":5}`, "either", ""},
 		{`{"either":"x"}`, "", ""},
@@ -281,4 +285,62 @@ func TestNullsWithin(t *testing.T) {
 			t.Errorf("%s is taken: %s", wrong, got["list"])
 		}
 	}
+}
+
+// TestVerbatim checks that the arguments for another program stay as the caller sent them, and that defaults cannot make
+// them invalid.
+func TestVerbatim(t *testing.T) {
+	const schema = `{"type":"object","properties":{"id":{"type":"string","default":""},"name":{"type":"string","default":""},"n":{"type":"integer","default":20},
+		"in":{"type":"object","properties":{"z":{"type":"integer"},"a":{"type":"string","default":"x"}}},"list":{"type":"array","items":{"$ref":"#/$defs/item"}}},
+		"$defs":{"item":{"type":"object","properties":{"k":{"type":"integer","default":1},"of":{"$ref":"#/$defs/item","default":{}}}}},
+		"oneOf":[{"required":["id"]},{"required":["name"]}]}`
+	s := parse(t, schema)
+	for _, tc := range []struct{ args, sent, filled string }{
+		{`{"id":"7"}`, ``, `{"id":"7","in":null,"list":null,"n":20,"name":""}`},
+		{`{"name":"x","n":1e1,"in":{"z":1.0,"b":null}}`, ``, `{"id":"","in":{"a":"x","b":null,"z":1.0},"list":null,"n":10,"name":"x"}`},
+		{`{"id":"x","list":[{"k":2,"of":{"k":3}},{}]}`, ``, `{"id":"x","in":null,"list":[{"k":2,"of":{"k":3,"of":{"k":1}}},{"k":1,"of":{"k":1}}],"n":20,"name":""}`},
+		{`{"id":"x","n":null,"in":{"a":null,"z":1}}`, `{"id":"x","in":{"z":1}}`, `{"id":"x","in":{"a":"x","z":1},"list":null,"n":20,"name":""}`},
+		{`{"id":"x","name":"y"}`, "invalid", "invalid"},
+		{`{}`, "invalid", "invalid"},
+		{`{"id":"x","list":[{"k":"one"}]}`, "invalid", "invalid"},
+	} {
+		for _, is := range []struct {
+			schema *tool.Schema
+			want   string
+		}{{s.Verbatim(), cmp.Or(tc.sent, tc.args)}, {s, strings.NewReplacer(`"in":null,`, "", `"list":null,`, "").Replace(tc.filled)}} {
+			out, bad := is.schema.Check(object(t, tc.args))
+			if is.want == "invalid" {
+				if len(bad) == 0 {
+					t.Errorf("%s is valid", tc.args)
+				}
+				continue
+			}
+			if got := canonical(t, out); len(bad) > 0 || got != canonical(t, object(t, is.want)) {
+				t.Errorf("%s: %s %v, wanted %s", tc.args, got, bad, is.want)
+			}
+		}
+	}
+}
+
+// TestReferencesCoerce checks that conversions reach values behind references.
+func TestReferencesCoerce(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{"n":{"$ref":"#/$defs/n"},"o":{"allOf":[{"$ref":"#/$defs/o"}],"description":"x"},"list":{"type":"array","items":{"$ref":"#/$defs/d"}}},
+		"$defs":{"n":{"type":"integer"},"d":{"type":"boolean"},"o":{"type":"object","properties":{"n":{"$ref":"#/$defs/n"},"in":{"$ref":"#/$defs/o"}}}}}`)
+	out, bad := s.Check(s.Coerce(object(t, `{"n":"7","o":"{\"n\":\"8\",\"in\":{\"in\":{\"n\":\"9\"}}}","list":["true",false]}`)))
+	if got, want := canonical(t, out), `{"list":[true,false],"n":7,"o":{"in":{"in":{"n":9}},"n":8}}`; len(bad) > 0 || got != want {
+		t.Errorf("%s %v, wanted %s", got, bad, want)
+	}
+	if _, bad := s.Check(object(t, `{"o":{"in":{"n":"x"}}}`)); len(bad) != 1 || bad[0].Param != "o" {
+		t.Errorf("the violation names no parameter: %v", bad)
+	}
+}
+
+// The function "canonical" returns arguments as JSON. Numbers keep their form.
+func canonical(t *testing.T, args map[string]json.RawMessage) string {
+	t.Helper()
+	b, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -99,7 +99,7 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Verbatim: p.Mounted, Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}

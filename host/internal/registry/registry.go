@@ -80,6 +80,8 @@ type Settings struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
+	// Verbatim reports that another program gets the arguments as the caller sent them, without defaults.
+	Verbatim bool
 	// Keywords contains the operator's words for the search.
 	Keywords []string
 	Timeout  time.Duration
@@ -378,8 +380,15 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if def.Deprecated != "" {
 		def.Description = strings.TrimSpace(def.Description) + "\nDeprecated: " + def.Deprecated
 	}
-	e := &Entry{Definition: def, schema: sync.OnceValues(func() (*tool.Schema, error) { return tool.ParseSchema(def.Input) }), Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
+	e := &Entry{Definition: def, Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
 	s := settings(e.FullName())
+	e.schema = sync.OnceValues(func() (*tool.Schema, error) {
+		schema, err := tool.ParseSchema(def.Input)
+		if err == nil && s.Verbatim {
+			schema = schema.Verbatim()
+		}
+		return schema, err
+	})
 	if s.Enabled != nil {
 		e.Enabled, e.Overridden = *s.Enabled, s.Overridden
 	}

@@ -125,6 +125,9 @@ func list(m message) {
 	case "watched":
 		reply(m.ID, `{"tools":[{"name":"kill","description":"Kill the server.","inputSchema":{"type":"object"}},{"name":"change","description":"Change the resource.","inputSchema":{"type":"object"}}]}`)
 		return
+	case "mirror":
+		reply(m.ID, mirrorTools())
+		return
 	case "endless":
 		reply(m.ID, fmt.Sprintf(`{"nextCursor":"%d","tools":[{"name":"t%d","description":"One of many.","inputSchema":{"type":"object"}}]}`, time.Now().UnixNano(), time.Now().UnixNano()))
 		return
@@ -162,7 +165,7 @@ func call(m message) {
 		Name      string `json:"name"`
 		Arguments struct {
 			Text, Name string
-			Count      int
+			Count      *int
 		} `json:"arguments"`
 		Meta struct {
 			Token json.RawMessage `json:"progressToken"`
@@ -174,13 +177,21 @@ func call(m message) {
 	if mode == "noise" {
 		fmt.Println("handling " + p.Name)
 	}
-	if mode == "many" {
+	switch mode {
+	case "mirror":
+		mirror(m)
+		return
+	case "many":
 		text(m.ID, "called "+p.Name)
 		return
 	}
 	switch p.Name {
 	case "echo":
-		text(m.ID, strings.TrimSpace(strings.Repeat(p.Arguments.Text+" ", p.Arguments.Count)))
+		count := 1
+		if p.Arguments.Count != nil {
+			count = *p.Arguments.Count
+		}
+		text(m.ID, strings.TrimSpace(strings.Repeat(p.Arguments.Text+" ", count)))
 	case "read", "2nd tool", "added":
 		text(m.ID, "called "+p.Name)
 	case "getEnv":

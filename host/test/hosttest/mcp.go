@@ -186,7 +186,7 @@ func Connect(t *testing.T, era string, transport mcp.Transport, u *User, progres
 }
 
 // CallTool calls a tool over MCP.
-func CallTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) *mcp.CallToolResult {
+func CallTool(t *testing.T, s *mcp.ClientSession, name string, args any) *mcp.CallToolResult {
 	t.Helper()
 	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
 	if err != nil {

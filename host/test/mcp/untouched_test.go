@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,4 +31,89 @@ func TestStructuredDataPassesThrough(t *testing.T) {
 			t.Errorf("revision %s: %s, %v", era, got, err)
 		}
 	}
+}
+
+// TestArgumentsPassThrough compares the arguments that a server gets from a client with those that it gets through the
+// host: 200 tools with defaults, references and nested objects, and four calls of each.
+func TestArgumentsPassThrough(t *testing.T) {
+	t.Parallel()
+	dir := hosttest.MCPDir(t)
+	server := filepath.Join(hosttest.Bin, "testserver")
+	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "field \"mirror\" {\n  mcp {\n    command = [%q, \"mirror\"]\n  }\n}\n", server), 0o600))
+	direct := hosttest.Connect(t, hosttest.Eras[0], &mcp.CommandTransport{Command: exec.Command(server, "mirror")}, nil, nil)
+	through := hosttest.Connect(t, hosttest.Eras[0], &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, "mcp")}, nil, nil)
+	list, err := direct.ListTools(t.Context(), nil)
+	hosttest.Must(t, err)
+	calls := 0
+	for _, def := range list.Tools {
+		for _, args := range argumentsFor(t, def) {
+			raw := json.RawMessage(args)
+			want := hosttest.CallTool(t, direct, def.Name, raw)
+			got := hosttest.CallTool(t, through, "mirror_"+def.Name, raw)
+			if calls++; got.IsError || !sameJSON(t, hosttest.Text(t, got), hosttest.Text(t, want)) {
+				t.Errorf("%s %s: the server got %s, and %s directly", def.Name, args, hosttest.Text(t, got), hosttest.Text(t, want))
+			}
+		}
+	}
+	if calls < 600 {
+		t.Errorf("only %d calls", calls)
+	}
+}
+
+// argumentsFor returns valid arguments for a tool: none, the defaults, null where it is allowed, and nested values.
+func argumentsFor(t *testing.T, def *mcp.Tool) []string {
+	t.Helper()
+	schema, ok := def.InputSchema.(map[string]any)
+	if !ok {
+		t.Fatalf("the schema of %s is a %T", def.Name, def.InputSchema)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	out := []string{`{}`}
+	for _, values := range []string{"default", "null", "nested"} {
+		args := make(map[string]json.RawMessage)
+		for name, sub := range properties {
+			b, err := json.Marshal(sub)
+			hosttest.Must(t, err)
+			s := string(b)
+			m, _ := sub.(map[string]any)
+			value, has := m["default"]
+			switch {
+			case values == "default" && has:
+				args[name], err = json.Marshal(value)
+				hosttest.Must(t, err)
+			case values == "null" && strings.Contains(s, `"null"`):
+				args[name] = json.RawMessage(`null`)
+			case values == "nested" && strings.Contains(s, "tree"):
+				args[name] = json.RawMessage(`{"children":[{"name":"1"},{"children":[{"children":[]}]}]}`)
+			case values == "nested" && m["type"] == "array" && strings.Contains(s, "$defs/item"):
+				args[name] = json.RawMessage(`[{"tag":"x"},{"id":9007199254740993},{"tag":null}]`)
+			case values == "nested" && strings.Contains(s, "$defs/item"):
+				args[name] = json.RawMessage(`{"more":{"z":1.0,"a":1e2}}`)
+			case values == "nested" && strings.Contains(s, "oneOf"):
+				args[name] = json.RawMessage(`{"k":1e1}`)
+			case values == "nested" && strings.Contains(s, `"z"`):
+				args[name] = json.RawMessage(`{"a":"<&>\u2028"}`)
+			case values == "nested" && strings.Contains(s, "count"):
+				args[name] = json.RawMessage(`12345678901234567890`)
+			}
+		}
+		b, err := json.Marshal(args)
+		hosttest.Must(t, err)
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// sameJSON reports whether two texts are the same JSON. Numbers are the same if they are written in the same way.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var values [2]any
+	for i, text := range []string{a, b} {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		if err := dec.Decode(&values[i]); err != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }
