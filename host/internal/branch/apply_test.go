@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	switch os.Getenv("TOOLHOST_TEST_ROLE") {
-	case "apply", "revert", "checkpoint", "undo", "rewrite", "mounts":
+	case "apply", "revert", "checkpoint", "undo", "preview", "rewrite", "mounts":
 		os.Exit(child())
 	}
 	os.Exit(m.Run())
@@ -53,6 +53,8 @@ func child() int {
 			err = s.Before(b, "s", "second", "", CheckpointRules{Keep: 3})
 		case "undo":
 			_, err = s.Undo(b, 1, CheckpointRules{})
+		case "preview":
+			_, err = s.Preview("", b.Base, PreviewPrefix+"1", b, true, Backend{})
 		case "rewrite":
 			err = rewriteTo(b, os.Getenv("TOOLHOST_TEST_VIEW"), 1)
 		}
@@ -309,6 +311,45 @@ func TestRevertIntoNewChangesIsKilled(t *testing.T) {
 		}
 		if step > 500 {
 			t.Fatal("the revert does not end")
+		}
+	}
+}
+
+// TestKilledPreview kills a process at each step of making the preview of a branch that nobody has confirmed. What remains must
+// not be a branch that can be applied to the workspace.
+func TestKilledPreview(t *testing.T) {
+	for _, how := range []Backend{{}, {Copy: true}} {
+		s, b, _, before := begun(t)
+		if how.Copy {
+			s, b = copied(t, map[string]string{"a": "1"})
+			before = snapshot(t, b.Base)
+			files(t, b.Tree(), map[string]string{"a": "2"})
+		}
+		b.Unasked = true
+		if err := b.save(); err != nil {
+			t.Fatal(err)
+		}
+		step := 1
+		for ; killAtStep(t, s, b.Base, "preview", step); step++ {
+			all, err := s.List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range all {
+				if _, err := s.Apply(found, Selection{}); err == nil {
+					t.Errorf("copy %t, killed at step %d: %s was applied", how.Copy, step, found.Name)
+				}
+				if found.IsPreview() {
+					if err := s.Discard(found); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			differ(t, "not applied", snapshot(t, b.Base), before)
+		}
+		p, err := s.Find("", b.Base, PreviewPrefix+"1")
+		if err != nil || !p.Held || p.Of != "b" || step == 1 {
+			t.Errorf("copy %t: after %d kills, the preview is %+v (%v)", how.Copy, step-1, p, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"toolhost.dev/sdk/durable"
 
+	"toolhost.dev/host/internal/branch/internal/killpoint"
 	"toolhost.dev/host/internal/filetree"
 )
 
@@ -28,16 +29,13 @@ func (b *Branch) IsPreview() bool { return strings.HasPrefix(b.Name, PreviewPref
 // Preview makes a branch for the preview of one call. A preview of the call in another branch begins as a copy of that
 // branch's layer. A nil argument "of" means the workspace. The branch "of" must not be changed while Preview runs. If held is
 // true, the preview belongs to a permission request; see [Branch.Held].
+//
+// Other processes can find the preview only once it has its marks. Otherwise it could be applied as a branch that nobody must
+// confirm.
 func (s *Store) Preview(owner, base, name string, of *Branch, held bool, how Backend) (*Branch, error) {
+	p := &Branch{Name: name, Base: base, Owner: owner, Held: held}
 	if of == nil {
-		p, err := s.Make(owner, base, name, how)
-		if err == nil && held {
-			p.Held = true
-			if err = p.save(); err != nil {
-				return nil, errors.Join(err, s.Discard(p))
-			}
-		}
-		return p, err
+		return p, s.create(p, how, func() error { return nil })
 	}
 	how.Copy = of.Copy != nil
 	if err := of.intact(); err != nil {
@@ -47,22 +45,21 @@ func (s *Store) Preview(owner, base, name string, of *Branch, held bool, how Bac
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Make(owner, base, name, how)
-	if err != nil {
-		return nil, err
-	}
-	p.Of, p.OfState, p.Since, p.Renewed, p.Held = of.Name, state, of.Since, of.Renewed, held
-	err = filetree.RemoveAll(p.Layer())
-	if err == nil {
-		err = filetree.Copy(of.Layer(), p.Layer())
-	}
-	if err == nil {
-		err = p.inherit(of)
-	}
-	if err = errors.Join(err, p.save()); err != nil {
-		return nil, errors.Join(fmt.Errorf("the preview cannot begin with the changes of the branch %s: %w", of.Name, err), s.Discard(p))
-	}
-	return p, nil
+	return p, s.create(p, how, func() error {
+		p.Of, p.OfState, p.Since, p.Renewed = of.Name, state, of.Since, of.Renewed
+		err := filetree.RemoveAll(p.Layer())
+		if err == nil {
+			err = filetree.Copy(of.Layer(), p.Layer())
+		}
+		if err == nil {
+			err = p.inherit(of)
+		}
+		killpoint.Pass()
+		if err = errors.Join(err, p.save()); err != nil {
+			return fmt.Errorf("the preview cannot begin with the changes of the branch %s: %w", of.Name, err)
+		}
+		return nil
+	})
 }
 
 // ParentID is the ID of the branch whose changes a preview shows, or "".
@@ -248,6 +245,9 @@ func (m *Mounts) Unasked(mount *Mount) error {
 	defer m.mu.Unlock()
 	if mount.Branch.Unasked {
 		return nil
+	}
+	if m.by[mount.Branch.ID()] != mount { // the record now belongs to whoever locks the branch
+		return ErrNotMounted
 	}
 	mount.Branch.Unasked = true
 	if err := mount.Branch.save(); err != nil {

@@ -210,6 +210,9 @@ func (s *Store) List() ([]*Branch, error) {
 	}
 	var out []*Branch
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
 		if b, err := read(filepath.Join(s.Dir, e.Name())); err == nil && e.IsDir() {
 			out = append(out, b)
 		}
@@ -226,40 +229,53 @@ func (s *Store) Make(owner, base, name string, how Backend) (*Branch, error) {
 	if missing := (*NotFoundError)(nil); !errors.As(err, &missing) {
 		return b, err
 	}
+	b = &Branch{Name: name, Base: base, Owner: owner}
+	if err := s.create(b, how, func() error { return nil }); err != nil {
+		if made, found := s.Find(owner, base, name); found == nil {
+			return made, nil
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
+// create creates a branch with the name, base and owner of b. The function inherit adds to the new branch before other
+// processes can find it.
+func (s *Store) create(b *Branch, how Backend, inherit func() error) error {
 	var dir unix.Stat_t
-	if err := unix.Stat(base, &dir); err != nil {
-		return nil, fmt.Errorf("the workspace %s cannot be read: %w", base, err)
+	if err := unix.Stat(b.Base, &dir); err != nil {
+		return fmt.Errorf("the workspace %s cannot be read: %w", b.Base, err)
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the directory of branches cannot be created: %w", err)
+		return fmt.Errorf("the directory of branches cannot be created: %w", err)
 	}
-	if err := s.suits(base, &dir, how); err != nil {
-		return nil, err
+	if err := s.suits(b.Base, &dir, how); err != nil {
+		return err
 	}
 	// Make the branch in a temporary directory and rename it, because another process can create the same branch at the
 	// same time.
 	fresh, err := os.MkdirTemp(s.Dir, ".new-")
 	if err != nil {
-		return nil, fmt.Errorf("the branch cannot be created: %w", err)
+		return fmt.Errorf("the branch cannot be created: %w", err)
 	}
-	defer os.RemoveAll(fresh)                                                                                                   //nolint:errcheck // it is gone after the rename below
-	b = &Branch{Name: name, Base: base, Device: uint64(dir.Dev), Inode: dir.Ino, Owner: owner, Created: time.Now(), dir: fresh} //nolint:unconvert // not all systems have 64 bits here
+	defer filetree.RemoveAll(fresh)                                                   //nolint:errcheck // it is gone after the rename below
+	b.Device, b.Inode, b.Created, b.dir = uint64(dir.Dev), dir.Ino, time.Now(), fresh //nolint:unconvert // not all systems have 64 bits here
 	if err := b.fill(how); err != nil {
-		return nil, fmt.Errorf("the branch cannot be created: %w", err)
+		return fmt.Errorf("the branch cannot be created: %w", err)
 	}
-	at := s.path(owner, base, name)
+	if err := inherit(); err != nil {
+		return err
+	}
+	at := s.path(b.Owner, b.Base, b.Name)
 	err = os.Rename(fresh, at)
 	if err != nil && unfinished(at) {
 		err = errors.Join(s.dropUnfinished(at), os.Rename(fresh, at))
 	}
 	if err != nil {
-		if made, found := s.Find(owner, base, name); found == nil {
-			return made, nil
-		}
-		return nil, fmt.Errorf("the branch cannot be created: %w", err)
+		return fmt.Errorf("the branch cannot be created: %w", err)
 	}
 	b.dir = at
-	return b, nil
+	return nil
 }
 
 // unfinished reports whether a directory is a branch that nobody has used, and whose record is empty because the
