@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -23,6 +24,9 @@ func (d *Dispatcher) authorize() Stage {
 			}
 			if later := answered(c); later != "" {
 				c.Decision.Policy.Answered = later
+			}
+			if c.Request.Session.Later != nil { // a child call: what it did counts only if a person allows its parent
+				c.Decision.Policy.Answered = strings.TrimPrefix(c.Decision.Policy.Answered+" in the preview of its parent", " ")
 			}
 			if asker.ran { // the audit log must show that the command ran, even if the person denied the call
 				c.Decision.Policy.Answered += " after a preview"

@@ -179,7 +179,7 @@ func (c *previewClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.accepted = append(c.accepted, ask.Permission.Patterns...)
-	return tool.Answer{Outcome: tool.Accepted}, nil
+	return tool.Answer{Outcome: tool.Accepted, By: "the answer about the preview"}, nil
 }
 
 // Decided returns true, so that a call in a preview does not begin a second preview.

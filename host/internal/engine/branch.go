@@ -252,6 +252,11 @@ func (e *Engine) holdsBack(b *branch.Branch) bool {
 	if b.Held || strings.HasPrefix(b.Name, branch.AtomicPrefix) {
 		return false
 	}
+	return e.confinesShell()
+}
+
+// confinesShell reports whether the sandbox keeps commands in a branch from all files of the workspace below it.
+func (e *Engine) confinesShell() bool {
 	g := e.Current()
 	shell := g.Registry.Lookup("", call.Shell)
 	return shell != nil && g.Launcher.ConfinesPlugin(shell.Plugin)
@@ -390,7 +395,7 @@ func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *bra
 	if err != nil {
 		return err
 	}
-	if sel.Allowed = who.Confirms(b.Owner); sel.Allowed || !b.Unasked || b.Held || asks == nil {
+	if sel.Allowed = who.Confirms(b.Owner); sel.Allowed || !b.Unasked || b.Held || b.Of != "" || asks == nil {
 		return nil // the apply itself returns the error of a branch that is not confirmed
 	}
 	if err := e.keeps(req.Principal, b); err != nil {

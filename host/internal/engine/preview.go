@@ -35,6 +35,9 @@ const diffLimit = 32 << 10
 // Preview implements [dispatch.Dispatcher.Preview].
 func (e *Engine) preview(s call.Session) (call.Preview, error) {
 	p, err := func() (*preview, error) {
+		if !e.confinesShell() {
+			return nil, errors.New("no sandbox would keep the command from the files themselves")
+		}
 		if s.Branch != "" {
 			id, _, _ := strings.Cut(s.Mount.Key, "#")
 			if err := e.endsJobs(id, s.Branch); err != nil {

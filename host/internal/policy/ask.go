@@ -29,7 +29,8 @@ const (
 const ShowDiff = "show_diff"
 
 // OnlyFiles is a key of [tool.Permission.Metadata]. It is set if every reason for the permission request is a built-in rule
-// about lost files. The reasons do not apply where no file of the workspace can be lost.
+// about lost files, and if only files of the workspace can be lost. The reasons do not apply where no file of the workspace
+// can be lost.
 const OnlyFiles = "only_files"
 
 // Scopes lists the scopes in the order in which a client offers them.
@@ -288,7 +289,7 @@ func (d *Decision) about(name string, ask *tool.Permission, open []Judgement) *t
 	if !slices.ContainsFunc(open, func(j Judgement) bool { return !j.show }) {
 		p.Metadata[ShowDiff] = true
 	}
-	if !slices.ContainsFunc(open, func(j Judgement) bool { return !slices.Contains(shownLosses, j.builtin) }) {
+	if !slices.ContainsFunc(open, func(j Judgement) bool { return !j.held }) {
 		p.Metadata[OnlyFiles] = true
 	}
 	return &p

@@ -166,7 +166,9 @@ func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision
 	if j.Effect == Deny {
 		return j, denied(name, e)
 	}
-	if d != nil && d.Effect == Allow && slices.ContainsFunc(d.asks, func(asked Judgement) bool { return asked.Subject == j.Subject && asked.Rule == j.Rule }) {
+	if d != nil && d.Effect == Allow && slices.ContainsFunc(d.asks, func(asked Judgement) bool {
+		return asked.Subject == j.Subject && asked.Rule == j.Rule && (j.held || !asked.held)
+	}) {
 		j.Effect = Allow
 		return j, nil
 	}

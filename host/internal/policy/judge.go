@@ -49,7 +49,8 @@ func (d *Decision) add(j Judgement) {
 // judgePart applies all rules to one part of a call.
 func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	j := p.restrict(req, pt, p.judgeRules(req, pt))
-	j.show = j.rule != nil && j.rule.Show == "diff" || p.rules.Careful && slices.Contains(shownLosses, j.builtin)
+	j.held = slices.Contains(shownLosses, j.builtin) && pt.inWorkspace(req)
+	j.show = j.rule != nil && j.rule.Show == "diff" && pt.tool == KindBash || p.rules.Careful && j.held
 	return j
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"toolhost.dev/host/internal/script"
@@ -131,4 +132,33 @@ func textTokens(text string, pattern bool) (out []token) {
 		}
 	}
 	return out
+}
+
+// inWorkspace reports whether all paths in the command of a part are in the workspace or temporary. Only then do branches and
+// previews hold back what the command removes. A sandbox can let commands write in further directories. An unknown path counts
+// as outside, unless the program is judged again when all paths are known.
+func (p *part) inWorkspace(req *Request) bool {
+	c := p.command
+	if c == nil {
+		c = p.removal
+	}
+	if c == nil || c.Dir == "" || c.GitDir || req.gitDir || req.workTree != "" {
+		return false
+	}
+	f := &facts{req: req, c: c}
+	outside := func(path string) bool {
+		_, temporary := f.ephemeral(path)
+		return !temporary && !within(path, req.Workspace)
+	}
+	if outside(req.files().follow(c.Dir)) {
+		return false
+	}
+	return !slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
+		return slices.ContainsFunc(candidates(w.Text), func(path string) bool {
+			if strings.Contains(path, script.Unknown) {
+				return !p.gated
+			}
+			return outside(f.resolve(path)) || outside(req.files().follow(f.resolve(path)))
+		})
+	})
 }

@@ -193,6 +193,9 @@ type Judgement struct {
 	rule    *Rule  // nil if the default or a built-in rule decides
 	builtin string // name of the built-in rule that decides
 	show    bool   // whether the permission request shows what the command changes; see [Rule.Show]
+	// held means that a built-in rule about lost files decides, and that the command can only lose files of the workspace. A
+	// branch and a preview hold back such a loss.
+	held bool
 
 	// Loads is the file of the program that a dynamic linker loads, if the subject is the dynamic linker.
 	Loads string `json:"-"`

@@ -89,7 +89,7 @@ func previewHost(t *testing.T, config string, files map[string]string) (h *host.
 	ws = filepath.Join(dir, "ws")
 	writeFiles(t, ws, files)
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
-	h, err := host.New(t.Context(), host.Options{Config: filepath.Join(dir, "toolhost.hcl"), BundledDir: filepath.Join(hosttest.Bin, "plugins"), Workspace: ws, StateDir: hosttest.KeptState(t, filepath.Join(dir, "state")), Prompt: true})
+	h, err := host.New(t.Context(), host.Options{Config: filepath.Join(dir, "toolhost.hcl"), BundledDir: filepath.Join(hosttest.Bin, "plugins"), Workspace: ws, StateDir: hosttest.KeptState(t, filepath.Join(dir, "state")), Prompt: true, Live: true})
 	hosttest.Must(t, err)
 	t.Cleanup(func() { hosttest.Must(t, h.Close()) })
 	return h, ws, func(a *approver, branch, command string) *tool.Result {
