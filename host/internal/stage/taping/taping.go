@@ -57,7 +57,11 @@ func (t *Taping) Stage() stage.Stage {
 			if moved, err := tape.Relocate(on, workspace, tape.Workspace); err == nil { // no error is possible, because the call is valid JSON
 				on = moved
 			}
-			rec.Call(on)
+			if later := c.Request.Session.Later; later != nil { // a call in a preview counts only once a person has accepted it
+				later(func() { rec.Call(on) })
+			} else {
+				rec.Call(on)
+			}
 			return res
 		}
 	}}
