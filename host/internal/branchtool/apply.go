@@ -147,9 +147,12 @@ func (t *Tool) ask(ctx context.Context, action, title string, b *branch.Branch, 
 	if err != nil {
 		return err
 	}
-	if answer.Outcome != tool.Accepted {
+	never := len(answer.Values) > 0 && answer.Values[0] == policy.Never
+	if answer.Outcome != tool.Accepted || never {
 		why := strings.TrimSuffix(answer.Message, ".")
-		if why == "" {
+		if never {
+			why = "the answer was never"
+		} else if why == "" {
 			why = "the request was " + string(answer.Outcome)
 		}
 		return tool.Errorf(tool.PermissionDenied, "Nothing was done: whether to %s a branch is decided by a person, and %s. The operator can do it (toolhost branch %[1]s %[3]s), or allow it in the permissions with a rule with kind = [%[4]q].", action, why, b.Name, KindBranch)
