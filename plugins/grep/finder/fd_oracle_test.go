@@ -194,6 +194,7 @@ func TestOracleGlobLikeFd(t *testing.T) {
 			all[name] = entries
 		}
 	}
+	delete(all, "odd rules") // the library of this fd reads a byte order mark as text and skips rules with a slash above the path
 	for name, entries := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -175,7 +175,16 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
-	res := grepResult(in, p, a, f, q.Search.MaxLine)
+	other, err := otherSyntax(&in, a.Total, func(q2 *pattern.Pattern) (*query.Answer, error) {
+		again := *q
+		again.Pattern, again.Offset, again.Limit, again.Searched = q2, 0, 1, new(atomic.Int64)
+		found, _, err := f.search(ctx, p, &again, o, fmt.Sprintf("%q %q %q", in.Glob, in.IGlob, in.Type))
+		return found, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := grepResult(in, p, a, f, q.Search.MaxLine, other...)
 	res.Metadata["index"] = state
 	return res, nil
 }

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-func grepResult(in grepArgs, p *place, a *query.Answer, f *finder, maxLine int) *sdk.Result {
+func grepResult(in grepArgs, p *place, a *query.Answer, f *finder, maxLine int, other ...string) *sdk.Result {
 	data := grepData{Matches: []grepMatch{}, Files: []string{}, Counts: map[string]int{}, Total: a.Total, Searched: a.Searched, Skipped: a.Skipped}
 	out := printer{in: in}
 	for i := range a.Files {
@@ -47,6 +47,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder, maxLine int) 
 	} else if s := skippedFiles(a.Skipped); s != "" {
 		notes = append(notes, "not searched: "+s)
 	}
+	notes = append(notes, other...)
 	return &sdk.Result{
 		Output: withNotes(strings.Join(out.lines, "\n"), notes), Data: sdk.Data(data),
 		Title:    fmt.Sprintf("Search %s for %s: %s", p.shown, in.Pattern, found(in, a)),

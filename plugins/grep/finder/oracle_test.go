@@ -147,7 +147,7 @@ var trees = map[string][]string{
 	},
 	"inert": {".gitignore=*.log\n", "a.log=needle", "sub/.gitignore=x.txt\n", "sub/x.txt=needle", ".ignore=b.txt", "b.txt=needle", "c/.git=gitdir: /nowhere", "c/.gitignore=x", "c/x=needle", "c/y=needle"},
 	"odd rules": {
-		".git/HEAD=x", ".gitignore=\uFEFFfirst.txt\n#comment\n\\#hash\n\\!bang\nspaces   \nescaped\\ \n[ab].x\n[!a-c]z\nfoo/**\n**/bar\nq/**/r\n*.y\n!important.y\n/anchored\nmid/dle\ntrail/\nx\\*y\n[\n!\nemb{1,2}\n**.w\n",
+		".git/HEAD=x", ".gitignore=\uFEFFfirst.txt\n#comment\n\\#hash\n\\!bang\nspaces   \nescaped\\ \n[ab].x\n[!a-c]z\nfoo/**\n**/bar\nq/**/r\n*.y\n!important.y\n/anchored\nmid/dle\ntrail/\nx\\*y\n[\nemb{1,2}\n**.w\n",
 		"first.txt=needle", "#hash=needle", "!bang=needle", "spaces=needle", "escaped =needle", "a.x=needle", "c.x=needle", "dz=needle", "az=needle", "foo/a=needle", "foo/b/c=needle", "p/bar/x=needle", "q/r/x=needle",
 		"q/1/2/r/x=needle", "important.y=needle", "o.y=needle", "anchored/x=needle", "n/anchored/x=needle", "mid/dle/x=needle", "n/mid/dle/x=needle", "trail/x=needle", "n/trail=needle", "x*y=needle", "xzy=needle", "emb1=needle", "emb3=needle", "d/a.w=needle",
 	},
@@ -160,6 +160,9 @@ var trees = map[string][]string{
 	"links": {
 		"real/a.go=needle", "real/b.TXT=needle needle\nother", "to_dir -> real", "to_file -> real/a.go", "real/up -> ..", "nowhere -> gone", "sub/c.Go=NEEDLE\n\nneedle", "sub/again -> ../to_dir",
 	},
+	"adjacent": {
+		"a.txt=line 2\nline 3\nline 2\nline 3\nneedle\nline 2\nline 3\n", "b.txt=xa\nbxa\nbxa\nb\nneedle needle\nxa\nb", "c.txt=line 2\nline 3\n\nline 2\nline 3",
+	},
 	"names": {
 		"a.go=needle", "a/b.go=needle", "a-b.go=needle", "a/b/c.go=needle", "A.go=needle", "b.ts=needle", "b.tsx=needle", "dir.js/x.js=needle", "dir.js/y.md=needle", "Makefile=needle", "README.md=needle", "x y.txt=needle", "\u00e9.txt=needle", "src/main.rs=needle", "src/lib/mod.rs=needle", "src/lib/mod_test.go=needle", "vendor/v.go=needle",
 		".hid/a.go=needle", ".bashrc=needle", "z.sh=needle", "link.go -> a.go", "dlink -> a", "broken -> nowhere", "Dockerfile=needle", "q.h=needle", "t.test.ts=needle", "[x].go=needle",
@@ -171,6 +174,8 @@ var rareCases = []args{
 	{"pattern": "needle", "only_matching": true}, {"pattern": `n\w*`, "only_matching": true, "ignore_case": true}, {"pattern": "x*", "only_matching": true}, {"pattern": "e", "only_matching": true, "max_count": 2}, {"pattern": "^", "only_matching": true}, {"pattern": "e|é", "only_matching": true, "line_numbers": false},
 	{"pattern": "needle", "invert_match": true}, {"pattern": "^$", "invert_match": true}, {"pattern": "needle", "invert_match": true, "output_mode": "count"}, {"pattern": "needle", "invert_match": true, "output_mode": "files_with_matches"}, {"pattern": "e", "invert_match": true, "context": 1}, {"pattern": "", "invert_match": true}, {"pattern": "needle", "invert_match": true, "max_count": 2},
 	{"pattern": "e", "max_count": 1}, {"pattern": "needle", "max_count": 1, "output_mode": "count"}, {"pattern": "e", "max_count": 2, "before": 1}, {"pattern": "needle", "max_count": 1, "output_mode": "files_with_matches"},
+	{"pattern": `line 2\nline 3`, "multiline": true, "max_count": 1}, {"pattern": `line 2\nline 3`, "multiline": true, "max_count": 2, "after": 1}, {"pattern": `line 2\nline 3`, "multiline": true, "max_count": 1, "output_mode": "count"},
+	{"pattern": `xa\nb`, "multiline": true, "max_count": 1}, {"pattern": `xa\nb`, "multiline": true, "max_count": 2}, {"pattern": `xa\nb`, "multiline": true, "max_count": 3, "context": 1}, {"pattern": `xa\nb`, "multiline": true, "max_count": 2, "count_matches": true}, {"pattern": `e|\nx`, "multiline": true, "max_count": 2},
 	{"pattern": "needle", "count_matches": true}, {"pattern": "x*", "count_matches": true}, {"pattern": `\w`, "count_matches": true, "max_count": 1}, {"pattern": "e", "count_matches": true, "invert_match": true},
 	{"pattern": "needle", "files_without_match": true}, {"pattern": "seven|body", "files_without_match": true}, {"pattern": "needle", "files_without_match": true, "hidden": true, "glob": []string{"*.txt"}},
 	{"pattern": "needle", "text": true}, {"pattern": "needle", "text": true, "output_mode": "count"}, {"pattern": "late", "text": true, "context": 1},

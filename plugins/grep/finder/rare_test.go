@@ -43,6 +43,37 @@ func TestRareOptions(t *testing.T) {
 	}
 }
 
+// TestOtherSyntax checks that a result names the syntax of its pattern if the pattern means something else in the other one.
+func TestOtherSyntax(t *testing.T) {
+	h := newHost(t, "a.txt=one\ntwo\nfoo(x)\na|b\n", "crlf.txt=win\r\n")
+	for _, tc := range []struct {
+		pattern, dialect, note string
+	}{
+		{"one|two", "bre", "In ripgrep's syntax (dialect=rust), the pattern has 2 matches"},
+		{"a|b", "bre", ""}, // as many matches
+		{`\p{Lu}+|o`, "bre", "the pattern has 3 matches"},
+		{`one\|two`, "bre", "the pattern has 0 matches"},
+		{"one", "bre", ""},
+		{"foo(", "bre", ""}, // not valid in the other syntax
+		{`one\|two`, "rust", "In the syntax of grep (dialect=bre), the pattern has 2 matches"},
+		{`o\(n\)e`, "rust", "the pattern has 1 match"},
+		{`foo\(`, "rust", ""},
+		{"zzz", "rust", ""},
+		{"one|two", "ere", ""},
+		{"^win$", "rust", `With \r?$, the pattern has 1 match`},
+		{"^one$", "rust", ""},
+	} {
+		res := h.call("grep", args{"pattern": tc.pattern, "dialect": tc.dialect})
+		if res.Error != nil {
+			t.Errorf("%v: %v", tc, res.Error)
+			continue
+		}
+		if _, notes := split(res.Output); !strings.Contains(notes, tc.note) || tc.note == "" && strings.Contains(notes, "the pattern has") {
+			t.Errorf("%s in %s: %q, wanted %q", tc.pattern, tc.dialect, notes, tc.note)
+		}
+	}
+}
+
 // TestFollowStaysInTheRoots checks that a link out of the roots is not followed, and that a search through a loop of
 // links ends (F5).
 func TestFollowStaysInTheRoots(t *testing.T) {

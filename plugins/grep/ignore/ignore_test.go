@@ -29,6 +29,8 @@ func TestRules(t *testing.T) {
 		{"a\n\xff\nb", "-a =b"},
 		{"\n\n  \n", "=a"},
 		{"a\\/", "-a/ =a"},
+		{"*.log\n!", "-a.log"},
+		{"*.log\n!  \n/\n!/\n//", "-a.log =a -x/a.log"},
 		{"*.x\n!k.x\n/d/*.x", "-a.x +k.x -d/k.x"},
 	} {
 		r := Parse(tc.rules)

@@ -81,6 +81,9 @@ func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 	if line, r.dirOnly = strings.CutSuffix(line, "/"); r.dirOnly {
 		line = strings.TrimSuffix(line, `\`)
 	}
+	if line == "" { // nothing but an operator, such as "!": git ignores the line, and ripgrep matches all files
+		return r, false, nil
+	}
 	if !anchored && !strings.Contains(line, "/") && line != "**" {
 		line = "**/" + line
 	}

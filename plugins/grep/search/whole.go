@@ -50,18 +50,18 @@ func (f *finding) across(buf []byte) error {
 		if f.pos = end; start == end {
 			f.pos++
 		}
+		f.hits++
 		if b.add(buf, start, end) {
 			continue
 		}
 		if more, err := f.block(buf, b); !more || err != nil {
 			return err
 		}
-		f.hits++
 		b = block{}
 		b.add(buf, start, end)
 	}
 	f.pos = len(buf)
-	if len(b.marks) > 0 && !f.full() {
+	if len(b.marks) > 0 {
 		if _, err := f.block(buf, b); err != nil {
 			return err
 		}
