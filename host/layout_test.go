@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"internal/cli/process", "internal/cli/screen"},
 	{"console"},
 	{"api", "mcp", "mcp/authorize"},
-	{"mcp/internal/handover", "mcp/internal/outbox"},
+	{"mcp/internal/handover", "mcp/internal/message", "mcp/internal/outbox"},
 	{"batch", "exposition", "export"},
 	{"admin/agents", "admin/registries"},
 	{"admin", "recording", "fleet"},
@@ -54,7 +54,7 @@ var layers = [][]string{
 	{"internal/state/binaries", "internal/audit", "internal/sibling", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/sandbox/deadline", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
 	{"internal/state/configurations", "internal/build", "internal/control", "internal/hook", "internal/inflight", "internal/metrics", "internal/identity", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/reported", "internal/rollout", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/statedir", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
-	{"agent/internal/agentfile", "internal/breadth", "internal/gitignore", "internal/fingerprint", "internal/habit", "internal/mirror", "internal/ownfile", "internal/scratch", "internal/sandbox/confine/seccomp", "internal/stamp", "internal/testclient", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver", "internal/branch/internal/basewatch", "internal/branch/internal/killpoint"},
+	{"agent/internal/agentfile", "internal/breadth", "internal/gitignore", "internal/fingerprint", "internal/habit", "internal/mirror", "internal/ownfile", "internal/scratch", "internal/sandbox/confine/seccomp", "internal/stamp", "internal/testclient", "internal/testescape", "internal/testlines", "internal/testneed", "internal/testplugin", "internal/testserver", "internal/branch/internal/basewatch", "internal/branch/internal/killpoint"},
 	{"internal/filetree", "internal/flock", "internal/nodename", "internal/jsontext", "internal/seal", "internal/artifact", "internal/signature", "internal/source", "internal/textmerge"},
 	{"internal/lazyregexp"},
 }

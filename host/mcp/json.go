@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host/internal/jsontext"
+	"toolhost.dev/host/mcp/internal/message"
 )
 
 // response is the JSON-RPC answer to a call.
@@ -40,12 +41,12 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 256 << 10 // in bytes
 
-// writeResponse sends the response to a request as one line.
-func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult) {
+// writeResponse sends the response to a request as one line, or as a part of its batch.
+func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult, batch *message.Batch) {
 	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // nothing else is put in
 	buf.Reset()
 	encodeResponse(buf, id, res)
-	l.Post(buf.Bytes())
+	l.send(buf.Bytes(), batch)
 	if buf.Cap() <= largestKept {
 		buffers.Put(buf)
 	}

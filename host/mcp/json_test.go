@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host/mcp/internal/outbox"
 )
 
 // answered encodes a result. It checks that the response is one line of valid JSON and returns the decoded line.
@@ -115,14 +117,9 @@ func BenchmarkResponse(b *testing.B) {
 		Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("The quick brown fox jumps over the lazy dog, again and again.\n", 165)}},
 		Meta:    mcp.Meta{metaPrefix + "metadata": map[string]any{"call_id": "c", "tool": "read", "execution_ms": 0.125, "attempts": 1, "cache_hit": false}},
 	}
-	l := &stream{out: discard{}}
+	l := &stream{box: outbox.New(io.Discard)}
 	b.ReportAllocs()
 	for b.Loop() {
-		l.writeResponse(json.RawMessage("1"), res)
+		l.writeResponse(json.RawMessage("1"), res, nil)
 	}
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return io.Discard.Write(p) }
-func (discard) Close() error                { return nil }

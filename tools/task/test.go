@@ -260,8 +260,8 @@ func (t *task) soakLong() error {
 	if err != nil {
 		return err
 	}
-	const tests = "^(TestRollouts|TestKilledWhileWriting|TestStateCommandsAreKilled|TestTapeOfManyCalls|TestHostileClone)$"
-	return t.command("host", append(env, "TOOLHOST_LONG=1"), "go", "test", "-count=1", "-timeout", "60m", "-run", tests, "-v", "./test/calls", "./test/durable", "./test/sandbox").Run()
+	const tests = "^(TestRollouts|TestKilledWhileWriting|TestStateCommandsAreKilled|TestTapeOfManyCalls|TestHostileClone|TestRandomLines|TestMCPRandomLines)$"
+	return t.command("host", append(env, "TOOLHOST_LONG=1"), "go", "test", "-count=1", "-timeout", "60m", "-run", tests, "-v", "./mcp", "./test/calls", "./test/durable", "./test/mcp", "./test/sandbox").Run()
 }
 
 // soakFleet breaks a fleet of five nodes at random and checks the histories of its clients. Then it disables one guard

@@ -34,7 +34,7 @@ func TestMCPLines(t *testing.T) {
 	}{
 		"no JSON":             {"nonsense", -32700, "one line of JSON", "null"},
 		"cut off":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":`, -32700, "one line of JSON", "null"},
-		"deep":                {`{"jsonrpc":"2.0","id":7,"method":"ping","params":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`, -32602, "levels deep", "7"},
+		"deep":                {`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}}`, -32602, "levels deep", "7"},
 		"deep, its id last":   {`{"method":"tools/call","params":{"id":3,"name":"read","arguments":` + strings.Repeat(`{"id":`, 20_000) + `1` + strings.Repeat(`}`, 20_000) + `},"jsonrpc":"2.0","id":"x"}`, -32602, "levels deep", `"x"`},
 		"a message of 65 MiB": {read("7", `,"_meta":{"x":"`+strings.Repeat("x", 65<<20)+`"}`), -32600, "64 MiB", "7"},
 	} {

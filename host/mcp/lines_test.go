@@ -1,0 +1,190 @@
+package mcp_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/internal/testlines"
+	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/host/mcp"
+)
+
+// newHost returns a host with the test plugin.
+func newHost(t *testing.T) *host.Host {
+	t.Helper()
+	dir := t.TempDir()
+	if err := testneed.Copy(dir, "testplugin"); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "toolhost.hcl")
+	if err := os.WriteFile(config, []byte("bundled = false\nplugin \"testplugin\" {}\nsandbox {\n  enforce = \"off\"\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: dir, Workspace: t.TempDir(), StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// serve serves a client over pipes. The session ends with the test, and without an error.
+func serve(t *testing.T, s *mcp.Server) (in io.Writer, out *bufio.Reader) {
+	t.Helper()
+	theirs, ours := io.Pipe()
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(context.WithoutCancel(t.Context()), theirs, write) }()
+	t.Cleanup(func() {
+		_ = ours.Close()
+		_, _ = io.Copy(io.Discard, read) // what was written after the last answer
+		if err := <-ended; err != nil {
+			t.Errorf("the session ended: %v", err)
+		}
+	})
+	return ours, bufio.NewReader(read)
+}
+
+// TestRandomLines sends random lines in each revision of the protocol. Each request is answered once, and nothing else is.
+func TestRandomLines(t *testing.T) {
+	t.Parallel()
+	n := 1000
+	if os.Getenv("TOOLHOST_LONG") != "" {
+		n = 20_000
+	}
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("TOOLHOST_SEED"), "1"), 10, 64)
+	h := newHost(t)
+	for _, revision := range testlines.Revisions {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			s, err := mcp.New(h, mcp.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			in, out := serve(t, s)
+			(&testlines.Session{T: t, Revision: revision, In: in, Out: out, Tool: "echo", Seed: seed}).Run(n)
+		})
+	}
+}
+
+// session returns an initialized session.
+func session(t *testing.T, h *host.Host, revision string) *testlines.Session {
+	t.Helper()
+	s, err := mcp.New(h, mcp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	in, out := serve(t, s)
+	l := &testlines.Session{T: t, Revision: revision, In: in, Out: out, Tool: "echo"}
+	l.Begin()
+	return l
+}
+
+// TestLinesAreAnswered checks the exact answers to lines that are no valid message.
+func TestLinesAreAnswered(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for _, revision := range []string{"2025-03-26", "2025-11-25"} {
+		s := session(t, h, revision)
+		for line, want := range map[string]string{
+			`{}`:                         `"id":null,"error":{"code":-32600,"message":"The key \"jsonrpc\" of the message is not \"2.0\"."`,
+			`7`:                          `"id":null,"error":{"code":-32600,"message":"The message is not a JSON object.`,
+			`{"id":3,"method":"ping"}`:   `"id":3,"error":{"code":-32600`,
+			`{"jsonrpc":"2.0","id":"q"}`: `"id":"q","error":{"code":-32600,"message":"The message has no method and no result.`,
+			`{"jsonrpc":"2.0","id":null,"method":"ping"}`:                                                        `"id":null,"error":{"code":-32600,"message":"The id of the request is not a string or a number.`,
+			`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`:                                                         `"id":1.5,"result":{}`,
+			`{"jsonrpc":"2.0","id":1e0,"method":"ping"}`:                                                         `"id":1e0,"result":{}`,
+			`{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`:                                                    `"id":"\ud800","result":{}`,
+			`{"jsonrpc":"2.0","id":123456789012345678901,"method":"ping"}`:                                       `"id":123456789012345678901,"result":{}`,
+			`{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`: `"id":1.5,"result":{`,
+			"\ufeff" + `{"jsonrpc":"2.0","id":8,"method":"ping"}` + "\r":                                         `"id":8,"result":{}`,
+			"{ \x00}":     `"id":null,"error":{"code":-32700,"message":"The line is not JSON: invalid character '\\x00'`,
+			"{\x00\"\x00": "UTF-16",
+			`{"jsonrpc":"2.0","id":9,"method":"x` + "\xff" + `"}`: `"id":9,"error":{"code":-32700,"message":"The message is not UTF-8`,
+		} {
+			fmt.Fprintf(s.In, "%s\n", line)
+			got, err := s.Out.ReadString('\n')
+			if err != nil || !strings.Contains(got, want) {
+				t.Errorf("%s: %q: %v, %s", revision, line, err, got)
+			}
+		}
+		batch := map[string]string{
+			"2025-03-26": `[{"jsonrpc":"2.0","id":2,"result":{}}]`,
+			"2025-11-25": `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is a batch, and revision 2025-11-25 of the protocol has none. Send one message per line."}}`,
+		}[revision]
+		fmt.Fprintln(s.In, `[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"}]`)
+		if got, err := s.Out.ReadString('\n'); err != nil || got != batch+"\n" {
+			t.Errorf("%s: %v, %s", revision, err, got)
+		}
+	}
+}
+
+// TestIDOfRunningRequest checks that a second request with the id of a running call does not run, and that the call is
+// can still be canceled. The call is a line or in a batch.
+func TestIDOfRunningRequest(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for _, id := range []string{`5`, `1.5`, `"a"`, `"\ud800"`} {
+		nap := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"nap","arguments":{"ms":600000}}}`, id)
+		ping := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"ping"}`, id)
+		const refused = `"id":null,"error":{"code":-32600,"message":"The id `
+		for _, form := range []string{nap, "[" + nap + "]"} {
+			s := session(t, h, "2025-03-26")
+			fmt.Fprintln(s.In, form)
+			for _, c := range []struct{ line, want string }{
+				{ping, refused},
+				{nap, refused},
+				{"[" + ping + "]", "[{\"jsonrpc\":\"2.0\"," + refused},
+				{fmt.Sprintf(`{"id":%s}`, id), `"id":null`}, // not the id of the call, which is still running
+				{fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id) + "\n" + `{"jsonrpc":"2.0","id":"after","method":"ping"}`, `"id":"after","result":{}`},
+			} {
+				fmt.Fprintln(s.In, c.line)
+				if got, err := s.Out.ReadString('\n'); err != nil || !strings.Contains(got, c.want) {
+					t.Errorf("%s: %s: %v, %s", form, c.line, err, got)
+				}
+			}
+			for answered := ""; !strings.Contains(answered, `"result"`); { // the id is free when the canceled call has ended
+				fmt.Fprintln(s.In, ping)
+				var err error
+				if answered, err = s.Out.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestIDOfSubscription checks that notifications have the id of their subscription as the client wrote it, and that this id
+// cancels the subscription.
+func TestIDOfSubscription(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for _, id := range []string{`5`, `1.50`, `"a"`, `"\ud800"`, `12345678901234567890`} {
+		s := session(t, h, "2026-07-28")
+		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+		for _, c := range []struct{ line, want string }{
+			{`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + meta + `}}`, `"io.modelcontextprotocol/subscriptionId":` + id + `}`},
+			{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,` + meta + `}}`, `"id":` + id + `,`},
+		} {
+			fmt.Fprintln(s.In, c.line)
+			if got, err := s.Out.ReadString('\n'); err != nil || !strings.Contains(got, c.want) {
+				t.Errorf("%s: %v, %s", c.line, err, got)
+			}
+		}
+	}
+}
