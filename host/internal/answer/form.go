@@ -85,6 +85,8 @@ type field struct {
 		Enum  []string `json:"enum"`
 		AnyOf []choice `json:"anyOf"`
 	} `json:"items"`
+	MinItems int  `json:"minItems"`
+	MaxItems *int `json:"maxItems"`
 }
 
 // choice is one of the values of a field.
@@ -227,6 +229,12 @@ func (f *field) value(given []string) (any, error) {
 				return nil, err
 			}
 			out = append(out, value)
+		}
+		switch {
+		case len(out) < f.MinItems:
+			return nil, fmt.Errorf("Choose at least %d.", f.MinItems) //nolint:staticcheck // a sentence for the user
+		case f.MaxItems != nil && len(out) > *f.MaxItems:
+			return nil, fmt.Errorf("Choose at most %d.", *f.MaxItems) //nolint:staticcheck // see above
 		}
 		return out, nil
 	}

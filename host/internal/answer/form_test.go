@@ -35,6 +35,7 @@ func TestForms(t *testing.T) {
 		boolean = `{"properties":{"sure":{"type":"boolean"}},"required":["sure"]}`
 		number  = `{"properties":{"n":{"type":"integer"}},"required":["n"]}`
 		titled  = `{"properties":{"size":{"type":"string","oneOf":[{"const":"s","title":"Small"},{"const":"l","title":"Large"}],"default":"l"}}}`
+		bounded = `{"properties":{"days":{"type":"array","minItems":1,"maxItems":2,"items":{"anyOf":[{"const":"mo","title":"Monday"},{"const":"tu","title":"Tuesday"},{"const":"we","title":"Wednesday"}]}}},"required":["days"]}`
 		several = `{"properties":{"days":{"type":"array","items":{"type":"string","enum":["mo","tu"]}}},"required":["days"]}`
 	)
 	decline, nobody := tool.Answer{Outcome: tool.Declined}, tool.Answer{Outcome: tool.NobodyToAsk}
@@ -61,6 +62,8 @@ func TestForms(t *testing.T) {
 		"a choice that is none":            {`{"requestedSchema":` + titled + `}`, []tool.Answer{says("medium"), says("large")}, tool.Accepted, `{"size":"l"}`},
 		"an optional choice, left open":    {`{"requestedSchema":` + titled + `}`, []tool.Answer{says()}, tool.Accepted, `{}`},
 		"several choices":                  {`{"requestedSchema":` + several + `}`, []tool.Answer{says("mo", "tu")}, tool.Accepted, `{"days":["mo","tu"]}`},
+		"titled choices":                   {`{"requestedSchema":` + bounded + `}`, []tool.Answer{says("Monday", "we")}, tool.Accepted, `{"days":["mo","we"]}`},
+		"too few and too many choices":     {`{"requestedSchema":` + bounded + `}`, []tool.Answer{says(), says("mo", "tu", "we"), says("tu")}, tool.Accepted, `{"days":["tu"]}`},
 		"several choices, one that is not": {`{"requestedSchema":` + several + `}`, []tool.Answer{says("mo", "su"), says("mo")}, tool.Accepted, `{"days":["mo"]}`},
 	} {
 		c := &asked{answers: tc.answers}
@@ -72,7 +75,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tc.content)
 		}
 		for i, q := range c.questions[1:] {
-			if !strings.Contains(q.Text, " is not ") && !strings.Contains(q.Text, "Give one answer.") {
+			if !strings.Contains(q.Text, " is not ") && !strings.Contains(q.Text, "Give one answer.") && !strings.Contains(q.Text, "Choose at ") {
 				t.Errorf("%s: question %d does not say what was wrong: %q", name, i+2, q.Text)
 			}
 		}

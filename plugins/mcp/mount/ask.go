@@ -253,7 +253,7 @@ func checkForm(p *mcp.ElicitParams) (json.RawMessage, error) {
 		return nil, errors.New("its form refers to other schemas")
 	}
 	for name, f := range form.Properties {
-		choice := f.Type == "array" && f.Items.Type == "string" && f.Items.Items == nil && len(f.Items.Enum)+len(f.Items.AnyOf) > 0
+		choice := f.Type == "array" && (f.Items.Type == "string" || f.Items.Type == "") && f.Items.Items == nil && len(f.Items.Enum)+len(f.Items.AnyOf) > 0
 		if !choice && !slices.Contains([]string{"string", "number", "integer", "boolean"}, f.Type) {
 			return nil, fmt.Errorf("its field %q is neither a text, a number, a boolean nor a choice", clean(name, maxNameShown))
 		}

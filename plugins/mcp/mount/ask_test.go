@@ -26,6 +26,9 @@ func TestForms(t *testing.T) {
 	for schema, refused := range map[string]string{
 		`{"type":"object","properties":{"name":{"type":"string","default":"Ada"},"age":{"type":"integer","minimum":1},"ok":{"type":"boolean"},"c":{"type":"string","oneOf":[{"const":"a","title":"A"}]}}}`: "",
 		`{"type":"object","properties":{"m":{"type":"array","items":{"type":"string","enum":["a","b"]},"minItems":1}}}`:                                                                                    "",
+		`{"type":"object","properties":{"m":{"type":"array","items":{"anyOf":[{"const":"a","title":"A"},{"const":"b","title":"B"}]},"maxItems":2,"default":["a"]}}}`:                                       "",
+		`{"type":"object","properties":{"m":{"type":"array","items":{}}}}`:                                                                                                                                 `field "m"`,
+		`{"type":"object","properties":{"m":{"type":"array","items":{"type":"array","enum":[["a"]]}}}}`:                                                                                                    `field "m"`,
 		fields(32): "",
 		fields(33): "33 fields",
 		`{"type":"object","properties":{"x":{"type":"object","properties":{"y":{"type":"string"}}}}}`:                                    `field "x"`,
@@ -45,6 +48,22 @@ func TestForms(t *testing.T) {
 	clean, err := checkForm(&mcp.ElicitParams{RequestedSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"string","title":"\u001b[31mred"}}}`)})
 	if err != nil || strings.Contains(string(clean), "u001b") {
 		t.Errorf("%s %v", clean, err)
+	}
+}
+
+// TestChoicesAreChecked checks the answers to a choice of several titled values.
+func TestChoicesAreChecked(t *testing.T) {
+	form, err := checkForm(&mcp.ElicitParams{RequestedSchema: json.RawMessage(`{"type":"object","properties":{"m":{"type":"array","items":{"anyOf":[{"const":"a","title":"A"},{"const":"b","title":"B"}]},"minItems":1}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		given []any
+		fits  bool
+	}{{[]any{"a", "b"}, true}, {[]any{"b"}, true}, {[]any{"A"}, false}, {[]any{}, false}} {
+		if err := checkAnswer(form, &mcp.ElicitResult{Action: "accept", Content: map[string]any{"m": tc.given}}); (err == nil) != tc.fits {
+			t.Errorf("%v: %v", tc.given, err)
+		}
 	}
 }
 
