@@ -33,6 +33,8 @@ type request struct {
 	Preview   bool            `json:"preview"`
 	Trace     string          `json:"traceparent"`
 	Once      string          `json:"call_id"`
+	// Cancel is the id of an earlier request, which the line cancels.
+	Cancel json.RawMessage `json:"cancel"`
 }
 
 // Batch configures how a stream of requests is run. The field Host is required.
@@ -58,8 +60,16 @@ type batch struct {
 	mu  sync.Mutex
 	out io.Writer
 	err error // first write error
+	// open contains the requests that are not answered, by line number.
+	open map[int]open
 	// failed is the number of the first line that failed, or 0. Only a batch with UntilFailure sets it.
 	failed int
+}
+
+// open is a request that is not answered.
+type open struct {
+	id     string // see idOf
+	cancel context.CancelFunc
 }
 
 // FailedError reports that a line of a batch with UntilFailure failed. The later lines did not run.
@@ -74,9 +84,9 @@ const maxInFlight = 1024
 
 // Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
 // {"id","name","arguments"}, with an optional "workspace", "session", "branch", "preview", "traceparent" and "call_id"
-// ([host.Request.Once]). A call starts as soon as its line is read, and at most 1024 calls are in flight. Calls of one
-// session run alone and in order, unless their tools can safely run at the same time as other tools. The result of an
-// invalid line is an error.
+// ([host.Request.Once]). The line {"cancel":ID} cancels the unanswered requests with this id. A call starts as soon as its line is read, and at most 1024 calls are in flight. Calls of one
+// session run alone and in order, unless their tools can safely run at the same time as other tools. The tools job and
+// ask_user wait only for commands that start a job. The result of an invalid line is an error.
 //
 // Run returns when all requests are answered, a write to out fails, or ctx is canceled. A write error cancels the running
 // calls.
@@ -84,7 +94,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if p.MaxLine <= 0 {
 		p.MaxLine = defaultMaxLine
 	}
-	b := &batch{Batch: p, out: out}
+	b := &batch{Batch: p, out: out, open: make(map[int]open)}
 	b.Request.InOrder = true
 	b.Ordered = b.Ordered || b.UntilFailure
 	return b.run(ctx, in)
@@ -92,8 +102,8 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // One runs a single request, which is a JSON object. It returns the result line.
 func (p Batch) One(ctx context.Context, request []byte) []byte {
-	b := &batch{Batch: p}
-	return b.begin(1, request, false)(ctx)
+	b := &batch{Batch: p, open: make(map[int]open)}
+	return b.begin(ctx, 1, request, false)()
 }
 
 func (b *batch) run(ctx context.Context, in io.Reader) error {
@@ -120,7 +130,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 			wg.Go(func() {
 				defer func() { <-slots }()
 				defer close(next)
-				text := answer(ctx)
+				text := answer()
 				if b.Ordered {
 					<-turn
 				}
@@ -149,12 +159,12 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 
 // The method "answer" begins request number n, and returns a function that runs it. In a batch that stops at the first
 // failure, the method itself runs the request.
-func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
+func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) func() []byte {
 	if !b.UntilFailure {
-		return b.begin(n, line, tooLong)
+		return b.begin(ctx, n, line, tooLong)
 	}
 	text := b.next(ctx, n, line, tooLong)
-	return func(context.Context) []byte { return text }
+	return func() []byte { return text }
 }
 
 // The method "next" runs request number n of a batch that stops at the first failure.
@@ -172,8 +182,10 @@ func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []by
 		return refuse(tool.Canceled, "Line %d was not run, because line %d failed and the batch is atomic.", n, b.failed)
 	case readable && (r.Session != "" || r.Branch != "" || r.Workspace != ""):
 		return refuse(tool.InvalidArguments, "Line %d names a session, a branch or a workspace. An atomic batch has one of each: set them with --session and --workspace.", n)
+	case readable && r.Cancel != nil:
+		return refuse(tool.InvalidArguments, "Line %d cancels a request. The requests of an atomic batch run one after the other, so none runs when the line is read: end the batch to cancel it.", n)
 	}
-	text := b.begin(n, line, tooLong)(ctx)
+	text := b.begin(ctx, n, line, tooLong)()
 	var res struct {
 		Success bool `json:"success"`
 	}
@@ -185,11 +197,11 @@ func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []by
 
 // begin resolves and queues request number n without blocking. The returned function runs the request and returns the
 // result line.
-func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
+func (b *batch) begin(ctx context.Context, n int, line []byte, tooLong bool) func() []byte {
 	var r request
-	fail := func(format string, a ...any) func(context.Context) []byte {
+	fail := func(format string, a ...any) func() []byte {
 		res := tool.Failed(tool.Errorf(tool.InvalidArguments, "Line %d: "+format, append([]any{n}, a...)...).From(tool.SourceHost))
-		return func(context.Context) []byte { return resultLine(r.ID, res) }
+		return func() []byte { return resultLine(r.ID, res) }
 	}
 	if tooLong {
 		return fail("the request is longer than %d bytes. Write long content to a file and pass the path of the file.", b.MaxLine)
@@ -204,9 +216,30 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 		pasted := string(line) // a call in the format of a model API, which the router reads
 		r.Command, r.Name = &pasted, ""
 	}
-	if r.Command == nil && r.Name == "" || r.Command != nil && r.Name != "" {
+	asked := r.Command != nil || r.Name != ""
+	switch {
+	case r.Cancel != nil && asked:
+		return fail("a line with \"cancel\" is no call. Send the call and the line {\"cancel\":ID} separately.")
+	case r.Cancel != nil:
+		id := idOf(r.Cancel)
+		if b.cancel(id) == 0 {
+			return fail("no request with the id %.100s is running or waiting. It has its result, or it was not sent.", cmp.Or(id, "null"))
+		}
+		text := resultLine(r.ID, &host.Result{Output: fmt.Sprintf("The request %.100s is being canceled.", id)})
+		return func() []byte { return text }
+	case !asked || r.Command != nil && r.Name != "":
 		return fail("the request needs either a command or a name with arguments.")
 	}
+	pending := b.Host.Begin(b.requestOf(&r), b.Front)
+	ctx, done := b.opened(ctx, n, r.ID)
+	return func() []byte {
+		defer done()
+		return resultLine(r.ID, pending.Run(ctx))
+	}
+}
+
+// requestOf returns the request of a line with the defaults of the batch.
+func (b *batch) requestOf(r *request) host.Request {
 	req := b.Request
 	req.Name, req.Arguments, req.Workspace = r.Name, r.Arguments, cmp.Or(r.Workspace, req.Workspace)
 	if r.Command != nil {
@@ -222,12 +255,52 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	if r.Trace != "" {
 		req.Trace = r.Trace
 	}
-	pending := b.Host.Begin(req, b.Front)
-	return func(ctx context.Context) []byte { return resultLine(r.ID, pending.Run(ctx)) }
+	return req
+}
+
+// opened records that request number n is not answered. The request runs with the returned context. The caller must call
+// done when it is answered.
+func (b *batch) opened(ctx context.Context, n int, id json.RawMessage) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open[n] = open{idOf(id), cancel}
+	return ctx, func() {
+		cancel()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.open, n)
+	}
+}
+
+// cancel cancels the unanswered requests with an id of idOf, and returns their number. Requests without id cannot be
+// canceled.
+func (b *batch) cancel(id string) (number int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.open {
+		if o.id == id && id != "" {
+			o.cancel()
+			number++
+		}
+	}
+	return number
+}
+
+// idOf returns the same text for ids that are equal in JSON. It returns "" for null.
+func idOf(id json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(id))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil || v == nil {
+		return ""
+	}
+	text, _ := json.Marshal(v) // a decoded value can be encoded
+	return string(text)
 }
 
 // keys lists the keys of a request.
-var keys = []string{"arguments", "branch", "call_id", "command", "id", "name", "preview", "session", "traceparent", "workspace"}
+var keys = []string{"arguments", "branch", "call_id", "cancel", "command", "id", "name", "preview", "session", "traceparent", "workspace"}
 
 // unknownKey returns the first key of a JSON object that is not in the list of keys, or "". It ignores the case of letters.
 func unknownKey(line []byte) string {

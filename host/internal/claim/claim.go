@@ -63,7 +63,7 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 		name, command := c.Identity.Command.FirstWord(), req.Command
 		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return Label(mask, name, command) }}
 	}
-	out := scheduler.Claim{Kind: kindOf(e), InOrder: req.InOrder, Safe: e.Definition.Traits.ConcurrencySafe}
+	out := scheduler.Claim{Kind: kindOf(e), InOrder: req.InOrder && !Controls(e), Safe: e.Definition.Traits.ConcurrencySafe}
 	if e.Definition.Category == tool.CategoryMCP {
 		// A call of a batch can depend on changes that earlier calls of the batch made in the server.
 		out.Safe = out.Safe && e.Definition.Traits.ReadOnly
@@ -73,6 +73,7 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 	case scheduler.Shell:
 		out.Moves = true
 		subject = Text(c.Decision.Arguments["command"])
+		out.StartsJob = string(c.Decision.Arguments["run_in_background"]) == "true" || c.Decision.Arguments["yield_ms"] != nil || background(subject)
 		redirects(c, &out, subject)
 	case scheduler.Read, scheduler.Edit:
 		subject = names(c, &out)
@@ -120,6 +121,14 @@ func names(c *call.Call, out *scheduler.Claim) (first string) {
 		}
 	}
 	return first
+}
+
+var otherAmpersands = strings.NewReplacer("&&", "", ">&", "", "<&", "", "&>", "")
+
+// background reports whether a command can start a process in the background. It returns true for some other commands,
+// because it does not parse quotes.
+func background(command string) bool {
+	return strings.Contains(otherAmpersands.Replace(command), "&")
 }
 
 // redirects adds the files that redirects of a shell command write to the claim.

@@ -27,9 +27,12 @@ const (
 // Claim describes one call for [Why].
 type Claim struct {
 	Kind Kind
-	// InOrder is set for calls of a batch. Such a call runs alone. But if Safe is also set, the call runs at the same
+	// InOrder is set for calls of a batch, except for those that control other calls. Such a call runs alone. But if Safe is also set, the call runs at the same
 	// time as other safe calls.
 	InOrder, Safe bool
+	// StartsJob means that a command can continue as a job. If it belongs to a batch, free calls wait for it, because they
+	// can be about the job.
+	StartsJob bool
 	// Paths contains the absolute paths in the arguments of the call. For a shell command, Paths contains the targets of
 	// redirects. Anywhere means that the call can use any path.
 	Paths    []string
@@ -90,7 +93,12 @@ var rules = []rule{
 // calls can change something on which the other call depends.
 func Why(earlier, later *Claim) Reason {
 	if earlier.InOrder || later.InOrder {
-		if earlier.Safe && later.Safe {
+		switch {
+		case earlier.Safe && later.Safe:
+			return Reason{}
+		case later.Kind == Free && !later.InOrder && earlier.StartsJob:
+			return Reason{Text: "the command starts a job"}
+		case later.Kind == Free && !later.InOrder:
 			return Reason{}
 		}
 		return Reason{Text: "calls of a batch that are not safe run alone and in order"}

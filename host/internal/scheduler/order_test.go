@@ -96,6 +96,10 @@ func TestReasons(t *testing.T) {
 		{"a batch: safe, then safe", scheduler.Claim{InOrder: true, Safe: true}, scheduler.Claim{InOrder: true, Safe: true}, no},
 		{"a batch: safe, then not", scheduler.Claim{InOrder: true, Safe: true}, scheduler.Claim{InOrder: true}, yes},
 		{"a batch: free, but not safe", scheduler.Claim{InOrder: true, Kind: scheduler.Shell}, scheduler.Claim{InOrder: true, Kind: scheduler.Free}, yes},
+		{"a batch: a command, then job list", scheduler.Claim{InOrder: true, Kind: scheduler.Shell}, free, no},
+		{"a batch: a command that starts a job, then job list", scheduler.Claim{InOrder: true, Kind: scheduler.Shell, StartsJob: true}, free, yes},
+		{"a batch: job kill, then a command", free, scheduler.Claim{InOrder: true, Kind: scheduler.Shell}, yes},
+		{"a command that starts a job, then job list", scheduler.Claim{Kind: scheduler.Shell, StartsJob: true}, free, no},
 		{"a call behind a batch", scheduler.Claim{InOrder: true, Kind: scheduler.Shell}, read("/w/a"), yes},
 	} {
 		got := scheduler.Why(&c.earlier, &c.later)
