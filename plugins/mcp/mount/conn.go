@@ -57,6 +57,9 @@ func (c *conn) startError(ctx context.Context, err error) error {
 		if c.server.died() && ctx.Err() == nil {
 			text = "the server ended: " + c.server.exitText()
 		}
+		if noise := c.server.wire.noiseText(); noise != "" {
+			text += "; " + noise
+		}
 		if said := c.server.said.text(); said != "" {
 			text += "; its standard error ends with:\n" + said
 		}

@@ -67,6 +67,7 @@ type wire struct {
 	impatient  bool // true if the wire answered the probe for the server
 	spoke      bool // true if the server has sent at least one message
 	noise      int
+	firstNoise string // the first line that is not a message
 }
 
 func newWire(in io.Reader, out *os.File, schemas *schemas, stop func(), heard func(*jsonrpc.Request) bool) *wire {
@@ -247,6 +248,9 @@ func (w *wire) deliver(m jsonrpc.Message) {
 	}
 }
 
+// byteOrderMark is what some programs on Windows and for .NET write first.
+var byteOrderMark = []byte("\ufeff")
+
 func (w *wire) readAll() {
 	for {
 		line, err := w.in.Read()
@@ -254,7 +258,7 @@ func (w *wire) readAll() {
 		if errors.As(err, &tooLong) {
 			w.tooLarge(tooLong.Size, append(line[:min(len(line), edge)], tooLong.Tail...))
 			err = tooLong.Err
-		} else if line = bytes.TrimSpace(line); len(line) > 0 {
+		} else if line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark)); len(line) > 0 {
 			w.hear(line)
 		}
 		if err != nil {
@@ -308,16 +312,32 @@ func (w *wire) hearOne(raw []byte) {
 }
 
 func (w *wire) drop(raw []byte) {
+	text := clean(string(raw[:min(len(raw), 300)]), 300)
+	if bytes.IndexByte(raw[:min(len(raw), 300)], 0) >= 0 {
+		text += " (with NUL bytes, as in UTF-16; messages are in UTF-8)"
+	}
 	w.mu.Lock()
-	w.noise++
+	if w.noise++; w.noise == 1 {
+		w.firstNoise = text
+	}
 	n := w.noise
 	w.mu.Unlock()
 	switch {
 	case n <= maxNoise:
-		logf("info", "the server printed a line that is not a protocol message: %s", clean(string(raw[:min(len(raw), 300)]), 300))
+		logf("info", "the server printed a line that is not a protocol message: %s", text)
 	case n == maxNoise+1:
 		logf("info", "the server keeps printing lines that are not protocol messages; further lines are not logged")
 	}
+}
+
+// noiseText describes the lines of a server that are not messages. It returns "" if there are none.
+func (w *wire) noiseText() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noise == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it printed %d lines to its standard output that are not protocol messages, which begin with:\n%s", w.noise, w.firstNoise)
 }
 
 var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)

@@ -64,6 +64,28 @@ func TestWireNoise(t *testing.T) {
 	}
 }
 
+// TestWireByteOrderMark checks that a byte order mark before a message is skipped, and that other text is described.
+func TestWireByteOrderMark(t *testing.T) {
+	for text, noise := range map[string]string{
+		"":                           "",
+		"Server 1.0\nready\n":        "it printed 2 lines to its standard output that are not protocol messages, which begin with:\nServer 1.0",
+		"\xff\xfe{\x00}\x00\n\x00":   "which begin with:\n\uFFFD{} (with NUL bytes, as in UTF-16; messages are in UTF-8)",
+		"\ufeffbanner\n\ufeff\n\r\n": "it printed 1 lines to its standard output that are not protocol messages, which begin with:\nbanner",
+	} {
+		w, in, _ := testWire(t)
+		go func() {
+			_, _ = io.WriteString(in, text+"\n\ufeff"+`{"jsonrpc":"2.0","method":"one"}`+"\r\n")
+		}()
+		m, err := w.Read(t.Context())
+		if r, ok := m.(*jsonrpc.Request); err != nil || !ok || r.Method != "one" {
+			t.Fatalf("%q: %+v, %v", text, m, err)
+		}
+		if got := w.noiseText(); noise == "" && got != "" || !strings.Contains(got, noise) {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 // TestWireTooLarge checks oversized messages. The call whose ID is at the beginning or end of the message must fail.
 // If the message has no ID, all calls must fail. The wire must then read later messages.
 func TestWireTooLarge(t *testing.T) {
