@@ -1,13 +1,18 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host/mcp/internal/message"
 )
 
 // sessionTimeout limits the time that a client with a session can be idle.
@@ -24,6 +29,9 @@ func (s *Server) Handler() http.Handler {
 	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
+		if r.Method == http.MethodPost && s.refused(w, r) {
+			return
+		}
 		r.Header.Del(postHeader)
 		out := &eventStream{ResponseWriter: w, every: s.comments}
 		w = out
@@ -43,6 +51,45 @@ func (s *Server) Handler() http.Handler {
 		}
 		sessions.ServeHTTP(w, r)
 	})
+}
+
+// refused answers a request whose body is no valid message with status 400 and an error of JSON-RPC. The SDK would answer
+// with plain text, and would change some ids.
+func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	if err != nil { // the SDK gets the same error when it reads on
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+		return false
+	}
+	line := message.Trim(body)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(line)), int64(len(line))
+	if len(line) == 0 {
+		return false
+	}
+	m := message.Read(line)
+	revision := r.Header.Get("Mcp-Protocol-Version")
+	switch {
+	case m.Kind != message.Array:
+		m = m.ForHTTP()
+	case revision >= noBatches:
+		m = message.NewInvalid("The message is a batch, and revision %s of the protocol has none. Send one message per request.", revision)
+	case len(m.Elements) == 0 || len(m.Elements) > maxBatch:
+		m = message.NewInvalid("The batch has %d messages. From 1 to %d are allowed.", len(m.Elements), maxBatch)
+	default:
+		for _, element := range m.Elements {
+			if m = message.One(element).ForHTTP(); m.Kind == message.Invalid {
+				break
+			}
+		}
+	}
+	if m.Kind != message.Invalid {
+		return false
+	}
+	s.opts.Log.Warn("a message of a client was rejected", "why", m.Problem)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(errorLine(m.ID, &jsonrpc.Error{Code: int64(m.Code), Message: m.Problem})) // the error is ignored, because the client is gone
+	return true
 }
 
 // postHeader is the header that connects a call with its HTTP request. Handler overwrites a value that a client sends.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -184,6 +186,42 @@ func TestIDOfSubscription(t *testing.T) {
 			fmt.Fprintln(s.In, c.line)
 			if got, err := s.Out.ReadString('\n'); err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("%s: %v, %s", c.line, err, got)
+			}
+		}
+	}
+}
+
+// TestInvalidBodies checks that a body over HTTP that is no valid message is answered with 400 and an error of JSON-RPC.
+func TestInvalidBodies(t *testing.T) {
+	t.Parallel()
+	s, err := mcp.New(newHost(t), mcp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	handler := s.Handler()
+	for _, revision := range testlines.Revisions {
+		for body, want := range map[string]string{
+			`{}`:                       `"id":null,"error":{"code":-32600`,
+			`nonsense`:                 `"id":null,"error":{"code":-32700`,
+			`[]`:                       `"id":null,"error":{"code":-32600`,
+			`[5]`:                      `"id":null,"error":{"code":-32600`,
+			`{"id":3,"method":"ping"}`: `"id":3,"error":{"code":-32600`,
+			`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`:                              `"id":1.5,"error":{"code":-32600,"message":"The id 1.5 is neither`,
+			`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`:                 `"id":9007199254740993,"error":{"code":-32600`,
+			`{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`:                         `"id":"\ud800","error":{"code":-32600`,
+			`{"jsonrpc":"2.0","id":4,"method":"p` + "\xff" + `"}`:                     `"id":4,"error":{"code":-32700`,
+			`{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`: `"id":null,"error":{"code":-32602`,
+			`{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}`:                   `"id":5,"error":{"code":-32602`,
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+			for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": revision} {
+				r.Header.Set(k, v)
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("%s: %.100q: %d %s", revision, body, w.Code, w.Body)
 			}
 		}
 	}

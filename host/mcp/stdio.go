@@ -227,7 +227,7 @@ func (l *stream) take(line []byte) {
 	revision := l.revision
 	l.mu.Unlock()
 	refuse := func(format string, a ...any) {
-		l.refuse(&message.Message{Code: jsonrpc.CodeInvalidRequest, Problem: fmt.Sprintf(format, a...)}, nil)
+		l.refuse(message.NewInvalid(format, a...), nil)
 	}
 	switch n := len(m.Elements); {
 	case revision == "":
@@ -444,15 +444,17 @@ func (l *stream) work(f func()) {
 
 // writeError answers a request with an error of the protocol. A nil id is null.
 func (l *stream) writeError(id json.RawMessage, e *jsonrpc.Error, batch *message.Batch) {
-	line, err := json.Marshal(struct {
+	l.send(errorLine(id, e), batch)
+}
+
+// errorLine returns the line of an error of the protocol.
+func errorLine(id json.RawMessage, e *jsonrpc.Error) []byte {
+	line, _ := json.Marshal(struct { // it can always be encoded
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Error   *jsonrpc.Error  `json:"error"`
 	}{"2.0", id, e})
-	if err != nil {
-		return // it can always be encoded
-	}
-	l.send(append(line, '\n'), batch)
+	return append(line, '\n')
 }
 
 // send sends an answer, or adds it to those of its batch.

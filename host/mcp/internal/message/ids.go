@@ -24,16 +24,27 @@ func NewIDs() IDs { return IDs{rand.Text()} }
 
 // ForSDK returns the id of a request for the SDK.
 func (s IDs) ForSDK(id json.RawMessage) jsonrpc.ID {
-	var v any = s.mark + string(id)
-	if id[0] != '"' {
-		if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n >= -maxExact && n <= maxExact && strconv.FormatInt(n, 10) == string(id) {
-			v = float64(n)
-		}
-	} else if text := rawjson.Text(id); !strings.ContainsRune(text, '\ufffd') {
-		v = text
+	v, ok := value(id)
+	if !ok {
+		v = s.mark + string(id)
 	}
 	out, _ := jsonrpc.MakeID(v) // it has no error for strings and numbers
 	return out
+}
+
+// value returns the value of an id. It returns false if the SDK would change the id.
+func value(id json.RawMessage) (v any, ok bool) {
+	if id[0] == '"' {
+		text := rawjson.Text(id)
+		return text, !strings.ContainsRune(text, '\ufffd')
+	}
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	return float64(n), err == nil && n >= -maxExact && n <= maxExact && strconv.FormatInt(n, 10) == string(id)
+}
+
+func kept(id json.RawMessage) bool {
+	_, ok := value(id)
+	return ok
 }
 
 // OfResponse returns the id of a request of the SDK that a response repeats. The SDK numbers its requests, and a client may

@@ -50,6 +50,19 @@ type Message struct {
 	Problem string
 }
 
+// NewInvalid returns an invalid message with a problem.
+func NewInvalid(format string, a ...any) *Message {
+	return new(Message).invalid(jsonrpc.CodeInvalidRequest, format, a...)
+}
+
+// ForHTTP returns the message, or the error for a request that the SDK cannot decode or whose id it would change.
+func (m *Message) ForHTTP() *Message {
+	if m.Kind == Request && !kept(m.ID) {
+		return m.invalid(jsonrpc.CodeInvalidRequest, "The id %.100s is neither a string nor an integer from -2^53 to 2^53 without fraction and exponent.", m.ID)
+	}
+	return m.CheckDepth()
+}
+
 func (m *Message) invalid(code int, format string, a ...any) *Message {
 	m.Kind, m.Code, m.Problem = Invalid, code, fmt.Sprintf(format, a...)
 	return m
