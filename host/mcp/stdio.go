@@ -142,7 +142,7 @@ func (l *stream) Write(_ context.Context, m jsonrpc.Message) error {
 	}
 	line = append(l.ids.ForClient(line), '\n')
 	if res, ok := m.(*jsonrpc.Response); ok {
-		request := l.end(res.ID)
+		request := l.end(res.ID, nil)
 		if request != nil && request.initialize {
 			l.negotiated(res)
 		}
@@ -287,7 +287,7 @@ func (l *stream) request(m *message.Message, batch *message.Batch) {
 		return
 	}
 	if m = m.CheckDepth(); m.Kind == message.Invalid {
-		l.end(id)
+		l.end(id, now)
 		l.refuse(m, batch)
 		return
 	}
@@ -305,11 +305,15 @@ func (l *stream) begin(id jsonrpc.ID, request *open) bool {
 	return true
 }
 
-// end removes a request, so that its id can be used again, and returns it. It returns nil for an unknown id.
-func (l *stream) end(id jsonrpc.ID) *open {
+// end removes a request, so that its id can be used again, and returns it. It returns nil if the id is unknown or belongs to
+// another request than only. A nil only means any request.
+func (l *stream) end(id jsonrpc.ID, only *open) *open {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	request := l.open[id]
+	if only != nil && request != only {
+		return nil
+	}
 	delete(l.open, id)
 	return request
 }
@@ -331,6 +335,7 @@ func (l *stream) notification(m *message.Message) {
 	switch {
 	case request == nil: // it is already answered
 	case request.cancel != nil:
+		l.end(own, request) // the client can use the id again, because the call is not answered
 		request.cancel(context.Canceled)
 	default:
 		params, _ := json.Marshal(map[string]any{"requestId": own.Raw()}) // it can always be encoded
@@ -411,8 +416,7 @@ func (l *stream) call(m *message.Message, id jsonrpc.ID, request *open) bool {
 			refused = protocolError(result, f)
 			res = toResult(result, f)
 		}
-		canceled := ctx.Err() != nil
-		l.end(id)
+		canceled := l.end(id, request) == nil || ctx.Err() != nil
 		cancel(nil)
 		l.answer(request, canceled, refused, res)
 	})
