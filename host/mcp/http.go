@@ -87,8 +87,10 @@ func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
 	}
 	s.opts.Log.Warn("a message of a client was rejected", "why", m.Problem)
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write(errorLine(m.ID, &jsonrpc.Error{Code: int64(m.Code), Message: m.Problem})) // the error is ignored, because the client is gone
+	//nolint:gosec // it is JSON, and not shown as a page; the error is ignored, because the client is gone
+	_, _ = w.Write(errorLine(m.ID, &jsonrpc.Error{Code: int64(m.Code), Message: m.Problem}))
 	return true
 }
 

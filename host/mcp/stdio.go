@@ -364,7 +364,7 @@ func (l *stream) respond(id, result json.RawMessage, failed *jsonrpc.Error) {
 	l.pass(res)
 }
 
-// pass gives a message to the SDK.
+// pass sends a message to the SDK.
 func (l *stream) pass(m jsonrpc.Message) {
 	select {
 	case l.passed <- m:

@@ -34,7 +34,7 @@ func oracle(revision string, line []byte) wanted {
 	}
 	var value json.RawMessage
 	switch err := json.Unmarshal(text, &value); {
-	case err != nil && strings.Contains(err.Error(), "max depth"): // it cannot be known what it is
+	case err != nil && strings.Contains(err.Error(), "max depth"): // the kind of the message is unknown
 		return wanted{lines: []answer{{"*", 1, ""}}}
 	case err != nil:
 		return wanted{lines: []answer{{"null", -32700, ""}}}
@@ -137,8 +137,10 @@ func parse(line []byte) (answers []answer, array bool, err error) {
 			}
 		}
 		switch err := json.Unmarshal(e, &m); {
-		case err != nil || m.JSONRPC != "2.0":
-			return nil, false, fmt.Errorf("the server wrote a line that is no message: %v: %.300q", err, line)
+		case err != nil:
+			return nil, false, err
+		case m.JSONRPC != "2.0":
+			return nil, false, fmt.Errorf("the server wrote a line that is no message: %.300q", line)
 		case m.Method != "":
 			continue
 		case (m.Result != nil) == (m.Error != nil), m.Error != nil && (m.Error.Code == nil || m.Error.Message == ""), string(m.ID) == "":

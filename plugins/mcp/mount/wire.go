@@ -330,7 +330,7 @@ func (w *wire) drop(raw []byte) {
 	}
 }
 
-// noiseText describes the lines of a server that are not messages. It returns "" if there are none.
+// noiseText describes the lines of a server that are not messages. Without such lines, it returns "".
 func (w *wire) noiseText() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ type Batch struct {
 func NewBatch(n int) *Batch { return &Batch{waits: n} }
 
 // Done adds the answer to one of the messages. A nil answer means that the message has none. Done copies the answer. The
-// last call returns the line with all answers, or nil if there are none.
+// last call returns the line with all answers, or nil without answers.
 func (b *Batch) Done(answer []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

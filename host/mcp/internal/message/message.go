@@ -114,7 +114,7 @@ func (m *Message) tooDeep() *Message {
 	return m.invalid(jsonrpc.CodeInvalidParams, "The message is nested more than %d levels deep and was dropped. Send arguments with less nesting.", maxDepth)
 }
 
-// One returns what a JSON value is that is no batch.
+// One returns the message in a JSON value that is no batch.
 func One(value []byte) *Message {
 	m := new(Message)
 	if value[0] != '{' {
