@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host/internal/jsontext"
@@ -50,6 +51,21 @@ func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult, batc
 	if buf.Cap() <= largestKept {
 		buffers.Put(buf)
 	}
+}
+
+// writeError answers a request with an error of the protocol. A nil id is null.
+func (l *stream) writeError(id json.RawMessage, e *jsonrpc.Error, batch *message.Batch) {
+	l.send(errorLine(id, e), batch)
+}
+
+// errorLine returns the line of an error of the protocol.
+func errorLine(id json.RawMessage, e *jsonrpc.Error) []byte {
+	line, _ := json.Marshal(struct { // it can always be encoded
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   *jsonrpc.Error  `json:"error"`
+	}{"2.0", id, e})
+	return append(line, '\n')
 }
 
 // encodeResponse appends a response line to buf. Metadata values that JSON cannot represent become null.

@@ -446,21 +446,6 @@ func (l *stream) work(f func()) {
 	})
 }
 
-// writeError answers a request with an error of the protocol. A nil id is null.
-func (l *stream) writeError(id json.RawMessage, e *jsonrpc.Error, batch *message.Batch) {
-	l.send(errorLine(id, e), batch)
-}
-
-// errorLine returns the line of an error of the protocol.
-func errorLine(id json.RawMessage, e *jsonrpc.Error) []byte {
-	line, _ := json.Marshal(struct { // it can always be encoded
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Error   *jsonrpc.Error  `json:"error"`
-	}{"2.0", id, e})
-	return append(line, '\n')
-}
-
 // send sends an answer, or adds it to those of its batch.
 func (l *stream) send(line []byte, batch *message.Batch) {
 	if batch != nil {
