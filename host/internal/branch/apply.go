@@ -381,8 +381,8 @@ func (b *Branch) renew(j *journal.Journal, state string, now int64) (paths, dirs
 	for i := range j.Steps {
 		s := &j.Steps[i]
 		switch {
-		case state == journal.Reverted && (s.Contested || j.Done == 0 && !b.asCompared(j, s)):
-			// the conflict stays
+		case state == journal.Reverted && (s.Contested || !b.asCompared(j, s)):
+			// the conflict stays; after a kill, the base can have changed before this process completed the revert
 		case s.Op == change.OpMetadata:
 			b.Renewed[change.Itself(s.Path)] = now // nothing below the directory was compared
 			dirs = append(dirs, s.Path)

@@ -39,6 +39,29 @@ func TestDiscardCompletesApply(t *testing.T) {
 	}
 }
 
+// TestChangeAfterKilledRevert kills a revert at each step and then changes a file of the base. After another process has
+// completed the revert, an apply must not overwrite this change without a conflict.
+func TestChangeAfterKilledRevert(t *testing.T) {
+	for step, done := 1, false; !done; step++ {
+		s, b, _, _ := begun(t)
+		if _, err := s.Apply(b, Selection{}); err != nil {
+			t.Fatal(err)
+		}
+		if done = !killAtStep(t, s, b.Base, "revert", step); done && step < 20 {
+			t.Fatalf("the revert has only %d steps", step)
+		}
+		edit := filepath.Join(b.Base, "edit")
+		if err := errors.Join(os.WriteFile(edit+".new", []byte("of the workspace"), 0o600), os.Rename(edit+".new", edit)); err != nil {
+			t.Fatal(err)
+		}
+		resume(t, s, b)
+		_, err := s.Apply(b, Selection{})
+		if text, _ := os.ReadFile(edit); string(text) != "of the workspace" {
+			t.Errorf("killed at step %d of the revert: the apply returned %v, and the file is %q", step, err, text)
+		}
+	}
+}
+
 // TestDiscardWithoutBase checks that a branch is not discarded if it has an interrupted apply that cannot be completed.
 func TestDiscardWithoutBase(t *testing.T) {
 	s, b, _, _ := begun(t)

@@ -404,31 +404,42 @@ func (n *fleetNode) want(session, command string) *fleetResult {
 	return res
 }
 
-// owner returns the node that has a session, and another node that runs.
+// owner returns the node that has a session, and another node that runs. It waits until all running nodes name the same
+// node, because a node learns a moment later what another one has recorded.
 func (f *testFleet) owner(session string) (owner, other *fleetNode) {
 	f.t.Helper()
-	for _, n := range f.nodes {
-		if n.hasEnded() {
-			continue
-		}
-		var all []struct{ Session, Node string }
-		hosttest.Must(f.t, json.Unmarshal([]byte(n.do("fleet", "sessions", "--json")), &all))
-		for _, s := range all {
-			if s.Session == session {
-				owner = f.nodes[s.Node]
+	hosttest.Wait(f.t, "all nodes know the node of the session "+session, func() bool {
+		owner, other = nil, nil
+		for _, n := range f.nodes {
+			if n.hasEnded() {
+				continue
 			}
+			has := f.nodes[n.sessions()[session]]
+			if has == nil || owner != nil && has != owner {
+				return false
+			}
+			owner = has
 		}
-		break
-	}
+		return owner != nil
+	})
 	for _, n := range f.nodes {
 		if n != owner && !n.hasEnded() {
 			other = n
 		}
 	}
-	if owner == nil {
-		f.t.Fatalf("no node has the session %s", session)
-	}
 	return owner, other
+}
+
+// sessions returns the names of the nodes that have sessions, as this node knows it.
+func (n *fleetNode) sessions() map[string]string {
+	n.fleet.t.Helper()
+	var all []struct{ Session, Node string }
+	hosttest.Must(n.fleet.t, json.Unmarshal([]byte(n.do("fleet", "sessions", "--json")), &all))
+	out := make(map[string]string)
+	for _, s := range all {
+		out[s.Session] = s.Node
+	}
+	return out
 }
 
 // TestFleet checks that a session is the same on two nodes. It also checks the commands for operators.
