@@ -47,7 +47,7 @@ func TestChangeAfterKilledRevert(t *testing.T) {
 		if _, err := s.Apply(b, Selection{}); err != nil {
 			t.Fatal(err)
 		}
-		if done = !killAtStep(t, s, b.Base, "revert", step); done && step < 20 {
+		if done = !killAtStep(t, s, b.Base, "revert", step); done && step < 10 {
 			t.Fatalf("the revert has only %d steps", step)
 		}
 		edit := filepath.Join(b.Base, "edit")

@@ -17,9 +17,7 @@ import (
 // commands can write there.
 func writable(t *testing.T) (dir, config string) {
 	t.Helper()
-	here, err := os.Getwd()
-	hosttest.Must(t, err)
-	dir, err = os.MkdirTemp(here, "testdata-outside-")
+	dir, err := os.MkdirTemp(filepath.Dir(hosttest.Bin), "outside-") // beside the built programs, because a clone can be in /tmp
 	hosttest.Must(t, err)
 	t.Cleanup(func() { hosttest.Must(t, os.RemoveAll(dir)) })
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "kept"), []byte("the work of a week\n"), 0o600))

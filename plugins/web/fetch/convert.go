@@ -33,6 +33,8 @@ func convert(text, address, format string) (out, title string, err error) {
 	if format == formatHTML {
 		return text, title, nil
 	}
+	address = baseOf(root, address)
+	readable(root, format)
 	if n := mainContent(root); n != nil {
 		if out, err = render(n, address, format); err != nil || out != "" {
 			return out, title, err
@@ -40,6 +42,7 @@ func convert(text, address, format string) (out, title string, err error) {
 		if root, err = html.Parse(strings.NewReader(text)); err != nil { // parse the page again, because rendering changes the nodes
 			return "", "", err
 		}
+		readable(root, format)
 	}
 	out, err = render(root, address, format)
 	return out, title, err
@@ -52,7 +55,7 @@ func render(root *html.Node, address, format string) (string, error) {
 	}
 	plugins := []converter.Plugin{base.NewBasePlugin(), commonmark.NewCommonmarkPlugin()}
 	if smallTables(root) {
-		plugins = append(plugins, table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)))
+		plugins = append(plugins, table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal), table.WithNewlineBehavior(table.NewlineBehaviorPreserve)))
 	}
 	c := converter.NewConverter(converter.WithPlugins(plugins...))
 	if !escapable(root) {
@@ -62,7 +65,7 @@ func render(root *html.Node, address, format string) (string, error) {
 		c.Register.TagType(tag, converter.TagTypeRemove, converter.PriorityEarly)
 	}
 	b, err := c.ConvertNode(root, converter.WithDomain(address))
-	return string(b), err
+	return strings.ReplaceAll(string(b), "  <br />", "<br />"), err // in a cell, the mark of a line break is superfluous
 }
 
 const (

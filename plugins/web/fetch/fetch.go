@@ -279,7 +279,7 @@ func (f *fetcher) read(ctx context.Context, p *page, r *http.Response, format st
 		p.attachment = &sdk.Attachment{Type: kind, MediaType: media, Content: b}
 		return nil
 	}
-	text := strings.ToValidUTF8(string(b), string(utf8.RuneError))
+	text := strings.TrimPrefix(strings.ToValidUTF8(string(b), string(utf8.RuneError)), "\ufeff")
 	if media == "text/html" || media == "application/xhtml+xml" {
 		if err := f.converting.Acquire(ctx, 1); err != nil {
 			return context.Cause(ctx)

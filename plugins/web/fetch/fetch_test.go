@@ -116,6 +116,8 @@ func TestTypes(t *testing.T) {
 		{"application/pdf", "pdf", "application/pdf, 3 bytes."},
 		{"application/zip", "zip", "has the type application/zip and 3 bytes. web_fetch returns text"},
 		{"text/html", "", "The page has no text."},
+		{"text/plain; charset=utf-8", "\ufefffirst", "first"},
+		{"text/html", "\ufeff<p>first</p>", "first"},
 		{"", "plain words", "plain words"},
 		{"text/plain", "a\x1b]52;c;x\ab\u009bc\r\nd", "a]52;c;xbc\nd"},
 		{";;", "x", "has the type"},
@@ -285,6 +287,34 @@ func TestOnlyProxy(t *testing.T) {
 		}
 		if got := p.Health(context.Background(), ""); got.Status != tool.Unhealthy {
 			t.Errorf("%q: %+v", proxy, got)
+		}
+	}
+}
+
+// TestReadable checks that tables stay tables whatever their cells contain, that links are relative to the base element, and
+// that hidden elements and links with scripts are left out.
+func TestReadable(t *testing.T) {
+	cell := func(content string) string { return "<table><tr><th>A<th>B<tr><td>1<td>" + content + "</table>" }
+	row := func(content string) string { return "| A | B |\n|---|---|\n| 1 | " + content + " |" }
+	for _, tc := range []struct{ page, want string }{
+		{cell("3<br>(0 turns off)"), row("3<br />(0 turns off)")},
+		{cell("<p>a<p>b"), row("a<br />b")},
+		{cell("<ul><li>a<li>b <b>c</b></ul>"), row("• a<br />• b **c**")},
+		{cell("<ol><li>a<li>b</ol>d"), row("1\\. a<br />2\\. b<br />d")},
+		{cell("<pre>x = 1\ny = 2\n</pre>"), row("x = 1<br />y = 2")},
+		{cell("<h3>a</h3>b"), row("**a**<br />b")},
+		{cell("a<hr>b"), row("a<br />b")},
+		{cell("<blockquote>a</blockquote>"), row("a")},
+		{cell("a | b"), row(`a \| b`)},
+		{`<base href="/v2/"><p><a href="x">l</a></p>`, "[l](http://a.example/v2/x)"},
+		{`<base target="_top"><base href="http://b.example/y/"><a href="x">l</a>`, "[l](http://b.example/y/x)"},
+		{`<base href="javascript:x"><a href="x">l</a>`, "[l](http://a.example/d/x)"},
+		{`a<p hidden>b</p><div style="color:red; display : none">c</div><span style="visibility:hidden">d</span><dialog>e</dialog>f`, "af"},
+		{`<p style="font-size:0px">a</p><p style="opacity:0">b</p><p style="opacity:0.5;font-size:10px">c</p><dialog open>d</dialog>`, "c\n\nd"},
+		{`<a href="javascript:alert(1)">a</a> <a href=" jAva	script:x">b</a> <a href="data:text/html,x">c</a> <a href="/y">d</a>`, "a b c [d](http://a.example/y)"},
+	} {
+		if out, _, err := convert(tc.page, "http://a.example/d/p.html", formatMarkdown); err != nil || out != tc.want {
+			t.Errorf("%s: %q %v, wanted %q", tc.page, out, err, tc.want)
 		}
 	}
 }
