@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,8 +18,21 @@ import (
 // commands can write there.
 func writable(t *testing.T) (dir, config string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Dir(hosttest.Bin), "outside-") // beside the built programs, because a clone can be in /tmp
+	home, err := os.UserHomeDir()
 	hosttest.Must(t, err)
+	here, err := os.Getwd()
+	hosttest.Must(t, err)
+	for _, at := range []string{home, here, "/srv", "/opt"} {
+		if temporary := regexp.MustCompile(`^(/tmp|/var/tmp|/dev/shm)(/|$)|/\.cache(/|$)`); temporary.MatchString(at) {
+			continue
+		}
+		if dir, err = os.MkdirTemp(at, "toolhost-outside-"); err == nil {
+			break
+		}
+	}
+	if dir == "" {
+		t.Skip("all directories that this user can write count as temporary")
+	}
 	t.Cleanup(func() { hosttest.Must(t, os.RemoveAll(dir)) })
 	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "kept"), []byte("the work of a week\n"), 0o600))
 	return dir, fmt.Sprintf("permissions { policy = \"careful\" }\nplugin \"bash\" {\n sandbox { write = [%q] }\n}\n", dir)
