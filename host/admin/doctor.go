@@ -1,12 +1,14 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"toolhost.dev/sdk/tool"
 
@@ -41,6 +43,8 @@ type Diagnosis struct {
 	Plugins  []PluginDiagnosis       `json:"plugins"`
 	// Off lists the plugins that the configuration disables.
 	Off []string `json:"off,omitempty"`
+	// Problems lists the known failures of a host with this configuration, such as plugins and hooks that do not run.
+	Problems []string `json:"problems"`
 	// Permissions describes how rules about programs and paths are enforced.
 	Permissions PermissionDiagnosis `json:"permissions"`
 	// NoBranches is the reason why sessions cannot work in branches of this workspace. Empty means that they can.
@@ -132,7 +136,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	launcher.List(settings.Listed(cfg))
 	branches, noBranches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Branches: branches, NoBranches: noBranches}
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Problems: problemsOf(opts), Branches: branches, NoBranches: noBranches}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}
@@ -143,6 +147,21 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Bundled == "bash" && launcher.Gated(&p, all) })
 	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
 	return out, nil
+}
+
+// problemsOf returns the known failures of a host. It starts no plugin, and omits plugins that were never started. If the
+// host does not start, the result is the reason.
+func problemsOf(opts Options) []string {
+	opts.Live, opts.OnConfig, opts.Log = false, nil, nil
+	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{Unstarted: true})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	out := slices.DeleteFunc(append([]string{}, e.Problems()...), func(p string) bool { return strings.Contains(p, generation.ErrUnstarted.Error()) })
+	if err := e.Close(); err != nil {
+		out = append(out, err.Error())
+	}
+	return out
 }
 
 // probeBranches returns how branches are made, or the reason why sessions cannot work in branches. It mounts a branch to find

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,11 @@ func Validate(opts Options) (Summary, error) {
 	for _, p := range cfg.Plugins {
 		if p.Missing != "" {
 			errs = append(errs, cfg.MissingBinary(p))
+		}
+	}
+	for _, h := range cfg.Hooks {
+		if h.Refused != "" {
+			errs = append(errs, fmt.Errorf("%s: hook %q does not run: %s", h.Place, h.Name, h.Refused))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || sum.Untrusted != "" {

@@ -9,6 +9,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,46 +102,34 @@ func (s Source) keepLost(cfg, base *config.Config) (*config.Config, error) {
 	return cfg, s.protect(cfg)
 }
 
-// checkPrograms returns an error if tools can change a program in the operator's configuration. It ignores plugins,
-// because the host only skips a plugin with an untrusted binary; see [Source.Guard]. It returns the content of the
-// configuration.
+// checkPrograms turns off the blocks of the operator's configuration whose programs tools can change. It returns the
+// content of the configuration.
 func (s Source) checkPrograms(cfg *config.Config) (*trust.Content, error) {
 	content, err := s.content(cfg)
 	if err != nil || len(content.Programs) == 0 {
 		return content, err
 	}
 	if slices.Contains(s.Digests, content.Digest()) {
-		err = s.acceptDigest(cfg, content)
-	} else {
-		err = s.checkDecision(cfg, content)
+		s.acceptDigest(cfg, content)
+		return s.content(cfg) // the configuration now names copies of the programs
 	}
+	var decision *trust.Decision
+	decisions, _, err := s.base()
 	if err != nil {
 		return nil, err
 	}
-	return s.content(cfg) // the configuration now names copies of the programs
+	if decision, err = decisions.Of(content.Config); decision == nil {
+		decision = new(trust.Decision)
+	}
+	s.admit(cfg, content, decision.Programs, err)
+	return s.content(cfg)
 }
 
-// checkDecision returns an error if a program in the content of a configuration is not trusted.
-func (s Source) checkDecision(cfg *config.Config, content *trust.Content) error {
-	decisions, _, err := s.base()
-	if err != nil {
-		return err
-	}
-	decision, err := decisions.Of(content.Config)
-	if err != nil {
-		return err
-	}
-	dirs, look := s.exposed(cfg), newLook()
-	for _, p := range cfg.Programs(s.BundledDir) {
-		for _, path := range s.filesOf(look, p, cfg, "") {
-			switch {
-			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !writable(dirs, path):
-			case decision == nil || decision.Programs[path] != content.Programs[path]:
-				return fmt.Errorf("%s: %s runs %s, which tools can change, and its current content is not trusted. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
-			}
-		}
-	}
-	return s.useCopies(cfg, content)
+// acceptDigest trusts a configuration for this run because --trust contains its digest.
+func (s Source) acceptDigest(cfg *config.Config, content *trust.Content) {
+	cfg.Trusted = maps.Clone(content.Files)
+	maps.Copy(cfg.Trusted, content.Programs)
+	s.admit(cfg, content, content.Programs, nil)
 }
 
 // IsProject reports whether the configuration file is in the workspace, was found in the current directory, or is named
@@ -383,16 +372,17 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	}
 	switch {
 	case slices.Contains(s.Digests, content.Digest()):
-		return cfg, s.acceptDigest(cfg, content)
+		s.acceptDigest(cfg, content)
+		return cfg, nil
 	case decision == nil:
 		return nil, fmt.Errorf("%w; its digest is %s", errNotListed, content.Digest())
 	}
-	plugins := s.plugins(cfg)
-	changed := slices.DeleteFunc(decision.Differences(content), func(path string) bool { return slices.Contains(plugins, path) })
-	if len(changed) > 0 { // ignores plugin binaries: a changed binary disables only its plugin; see [Source.Guard]
+	files := trust.Content{Files: decision.Files}
+	if changed := files.Differences(&trust.Content{Files: content.Files}); len(changed) > 0 {
 		return nil, changedSince(changed, decision)
 	}
-	return cfg, s.useCopies(cfg, content)
+	s.admit(cfg, content, decision.Programs, nil) // a changed program turns off only its block
+	return cfg, nil
 }
 
 func changedSince(paths []string, d *trust.Decision) error {

@@ -167,15 +167,24 @@ hook "p" {
 				t.Errorf("the hook runs %s, want a copy", program)
 			}
 			change(f)
-			cfg, err := f.source(path).Open()
-			if decision, broken := trust.OpenDecisions(f.state).Of(path); broken == nil && decision != nil { // a lost trust store cannot keep the hooks
-				if err == nil || !strings.Contains(err.Error(), "has the hook h, p, and no call runs without it") {
-					t.Errorf("the configuration opens although its hooks are gone: %v", err)
+			cfg = f.open(f.source(path))
+			var refused []string
+			for _, h := range cfg.Hooks {
+				if h.Refused != "" && h.Judges() {
+					refused = append(refused, h.Name)
 				}
-				return
 			}
-			if err != nil || cfg.Untrusted == "" || len(cfg.Hooks) > 0 {
-				t.Errorf("the changed content is trusted: %v", err)
+			want := "h p"
+			switch decision, broken := trust.OpenDecisions(f.state).Of(path); {
+			case name == "program":
+				want = "h"
+			case name == "argument":
+				want = "p"
+			case broken != nil || decision == nil: // a lost trust store cannot keep the hooks
+				want = ""
+			}
+			if program := name == "program" || name == "argument"; program != (cfg.Untrusted == "") || strings.Join(refused, " ") != want || want == "" && len(cfg.Hooks) > 0 {
+				t.Errorf("untrusted: %q, refused hooks: %q, want %q", cfg.Untrusted, refused, want)
 			}
 		})
 	}
@@ -243,7 +252,7 @@ func TestPluginInWorkspace(t *testing.T) {
 	}
 }
 
-// TestOperatorsHookInWorkspace checks that the host does not start with an untrusted hook program in the workspace.
+// TestOperatorsHookInWorkspace checks that a hook with an untrusted program in the workspace is refused.
 func TestOperatorsHookInWorkspace(t *testing.T) {
 	f := newFixture(t)
 	hook := f.write("h", "#!/bin/sh\n", 0o755)
@@ -251,11 +260,13 @@ func TestOperatorsHookInWorkspace(t *testing.T) {
   on      = ["before_call"]
   command = ["`+hook+`"]
 }`, 0o644))
-	if _, err := s.Open(); err == nil || !strings.Contains(err.Error(), "op.hcl:1") || !strings.Contains(err.Error(), hook) {
-		t.Errorf("the error is %v", err)
+	if h := f.open(s).Hooks[0]; !strings.Contains(h.Refused, hook+" of hook \"h\" is in a directory that tools can write") {
+		t.Errorf("the hook is refused for %q", h.Refused)
 	}
 	f.trust(s)
-	f.open(s)
+	if h := f.open(s).Hooks[0]; h.Refused != "" {
+		t.Errorf("the trusted hook is refused: %s", h.Refused)
+	}
 }
 
 // TestRestricting checks that a project file with restrictions alone needs no trust and removes no tools.
@@ -389,7 +400,11 @@ func TestUsersConfiguration(t *testing.T) {
 			} else {
 				f.write(path, tc.project, 0o600)
 			}
-			if _, err := f.source(path).Open(); err == nil || !strings.Contains(err.Error(), tc.refused) {
+			cfg, err := f.source(path).Open()
+			if err == nil && len(cfg.Hooks) > 0 && cfg.Hooks[0].Refused != "" {
+				err = errors.New(cfg.Hooks[0].Refused)
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -513,8 +528,8 @@ func TestHardLinks(t *testing.T) {
 	by := f.write(filepath.Join(f.out, "by.hcl"), "hook \"h\" {\n  on = [\"before_call\"]\n  command = [\"./hook.sh\"]\n}", 0o600)
 	f.open(f.source(by))
 	link(hook, "hook")
-	if _, err := f.source(by).Open(); err == nil || !strings.Contains(err.Error(), "hook.sh, which tools can change") {
-		t.Errorf("a program with a name in the workspace: %v", err)
+	if why := f.open(f.source(by)).Hooks[0].Refused; !strings.Contains(why, "hook.sh of hook \"h\" is in a directory that tools can write") {
+		t.Errorf("a program with a name in the workspace: %q", why)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 )
@@ -80,9 +78,6 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 // separators contains the characters that end a path inside an argument, for example in a shell script.
 const separators = " \t\r\n;|&()<>'\"`=:,$"
 
-// interpreters matches the names of programs that run the files in their arguments.
-var interpreters = lazyregexp.New(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
-
 // The type "look" finds files. It queries the file system only once for each path, because the blocks of many servers
 // name the same files. Therefore use a new value for each analysis of a configuration.
 type look struct {
@@ -125,13 +120,15 @@ func (l *look) program(name string) string {
 // in the program's working directory. If the program has no working directory, the argument "cwd" is used.
 func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd string) []string {
 	out := []string{program(look, p)}
-	all := interpreters.MatchString(filepath.Base(p.Command[0]))
 	dirs := []string{filepath.Dir(cfg.Path), s.Workspace}
 	if dir := cmp.Or(p.Dir, cwd); dir != "" && !slices.Contains(dirs, dir) {
 		dirs = append(dirs, dir)
 	}
-	add := func(text string) {
+	add := func(text string, all bool) { // if all is false, only executable files and files with the extension of code count
 		for _, word := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) }), text) {
+			if strings.HasPrefix(word, "-") && len(word) > 2 {
+				word = word[2:] // the value of an option such as -r./lib.rb
+			}
 			for _, dir := range dirs {
 				path := word
 				if !filepath.IsAbs(path) {
@@ -149,11 +146,22 @@ func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd st
 	if p.Plugin && trust.IsScript(out[0]) {
 		out = append(out, trust.CodeBeside(out[0])...)
 	}
-	for _, arg := range p.Command[1:] {
-		add(arg)
+	n, script := codeWords(p.Command)
+	in := interpreterOf(p.Command[0])
+	for i, arg := range p.Command[1:] {
+		name, _, assigned := strings.Cut(arg, "=")
+		switch i++; {
+		case i == script && i > 0:
+			add(withoutData(arg), true)
+			add(arg, false)
+		case i < n && in.launches && assigned && !strings.HasPrefix(name, "-"):
+			add(arg, codeVariables.MatchString(name))
+		default:
+			add(arg, i < n)
+		}
 	}
-	for _, value := range p.Env {
-		add(value)
+	for name, value := range p.Env {
+		add(value, in != nil && in.whole || codeVariables.MatchString(name))
 	}
 	return out
 }
@@ -180,49 +188,73 @@ func program(look *look, p config.Program) string {
 	return name
 }
 
-// The method "plugins" returns the paths of the plugin binaries.
-func (s Source) plugins(cfg *config.Config) (paths []string) {
-	for _, p := range cfg.Programs(s.BundledDir) {
-		if p.Plugin {
-			paths = append(paths, p.Command[0])
-		}
-	}
-	return paths
-}
-
-// useCopies makes hooks and fields run copies of their trusted programs. Tools cannot change the copies.
-func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
-	dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir)
-	if err == nil {
-		dir, err = statedir.Home{Root: dir}.Pinned()
-	}
-	if err != nil {
-		return err
-	}
-	store := &trust.Store{Dir: dir, Hash: hashFile}
+// The method "admit" turns off each block that runs a file that tools can change, unless a person trusts the file with its
+// current content. All other blocks work. The argument "trusted" contains the trusted hashes of files. The argument "why"
+// is the reason why they are unknown, or nil. Hooks and fields then run copies of their trusted programs, which tools
+// cannot change.
+func (s Source) admit(cfg *config.Config, content *trust.Content, trusted map[string]string, why error) {
+	dirs, look := s.exposed(cfg), newLook()
+	store, storeErr := s.copies(cfg)
 	copies := make(map[string]string)
 	for _, p := range cfg.Programs(s.BundledDir) {
-		path := program(newLook(), p)
-		sum := content.Programs[path]
-		if p.Plugin || sum == "" || sum == unreadable { // a plugin always runs as a copy
-			continue
+		var err error
+		for i, path := range s.filesOf(look, p, cfg, "") {
+			beside := p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) // see [Source.Guard]
+			if err != nil || beside || !writable(dirs, path) {
+				continue
+			}
+			is := content.Programs[path]
+			switch {
+			case i == 0 && is == "":
+				err = fmt.Errorf("the file %s does not exist", path)
+			case why != nil:
+				err = why
+			default:
+				err = s.changed(p, path, is, trusted[path])
+			}
+			if err == nil && i == 0 { // a plugin always runs as a copy
+				if err = storeErr; err == nil {
+					copies[p.Command[0]], err = store.Executable(path, is)
+				}
+			}
 		}
-		if copies[p.Command[0]], err = store.Executable(path, sum); err != nil {
-			return fmt.Errorf("%s of %s cannot be run: %w", path, p.Block, err)
+		if err != nil {
+			cfg.Refuse(p.Block, err.Error())
 		}
 	}
 	for path := range content.Programs { // protect the originals, because the configuration now names only the copies
 		cfg.Protected = append(cfg.Protected, path)
 	}
 	cfg.RunCopies(copies)
-	return nil
 }
 
-// acceptDigest trusts a configuration for this run because --trust contains its digest.
-func (s Source) acceptDigest(cfg *config.Config, content *trust.Content) error {
-	cfg.Trusted = maps.Clone(content.Files)
-	maps.Copy(cfg.Trusted, content.Programs)
-	return s.useCopies(cfg, content)
+// The method "copies" returns the store of the copies of programs.
+func (s Source) copies(cfg *config.Config) (*trust.Store, error) {
+	dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir)
+	if err == nil {
+		dir, err = statedir.Home{Root: dir}.Pinned()
+	}
+	return &trust.Store{Dir: dir, Hash: hashFile}, err
+}
+
+// The method "changed" returns an error if the content of a file is not the trusted content. The arguments "is" and
+// "trusted" are hashes. It returns nil for a missing file, because the program fails without it.
+func (s Source) changed(p config.Program, path, is, trusted string) error {
+	review := "toolhost trust"
+	if !s.discovered() {
+		review += " --config " + s.Path
+	}
+	switch {
+	case is == "":
+		return nil
+	case trusted == "":
+		return fmt.Errorf("%s of %s is in a directory that tools can write, and it is not trusted. Review it with %s, or move it to another directory", path, p.Block, review)
+	case is == unreadable:
+		return fmt.Errorf("%s of %s cannot be read, so it cannot be compared with the file that a person trusted", path, p.Block)
+	case is != trusted:
+		return fmt.Errorf("%s of %s changed since it was trusted, and tools can write its directory. Restore it, or review it: %s", path, p.Block, review)
+	}
+	return nil
 }
 
 func hashFile(path string) (out [32]byte, err error) {

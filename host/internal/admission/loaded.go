@@ -35,8 +35,8 @@ func loaded(look *look, p config.Program, dirs []string) (paths []string) {
 			}
 		}
 	}
-	if interpreters.MatchString(filepath.Base(p.Command[0])) {
-		for i, arg := range p.Command[1:] {
+	if n, _ := codeWords(p.Command); n > 0 {
+		for i, arg := range p.Command[1:n] {
 			if before := p.Command[i]; before == "-m" {
 				module := strings.ReplaceAll(arg, ".", "/")
 				names = append(names, module+".py", module+"/__main__.py", module+"/__init__.py")

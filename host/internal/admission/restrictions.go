@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"toolhost.dev/host/internal/config"
@@ -37,6 +36,9 @@ type restrictions struct {
 	Plugins map[string]sandbox.Profile `json:"plugins"`
 	// Hooks lists the hooks. No other setting can replace a missing hook, because hooks can deny any call.
 	Hooks []string `json:"hooks,omitempty"`
+	// Judged maps each hook that can deny calls to the globs of its tools. No globs mean all tools. It is nil in decisions
+	// of older versions of the host. Their hooks deny all calls.
+	Judged map[string][]string `json:"judged"`
 }
 
 // restrictionsOf returns the restrictions in a configuration.
@@ -64,8 +66,14 @@ func restrictionsOf(cfg *config.Config) *restrictions {
 	for i := range cfg.Plugins {
 		out.Plugins[cfg.Plugins[i].Name] = confinement.Profile(&cfg.Plugins[i])
 	}
-	for _, h := range cfg.Hooks {
-		out.Hooks = append(out.Hooks, h.Name)
+	for i := range cfg.Hooks {
+		h := &cfg.Hooks[i]
+		if out.Hooks = append(out.Hooks, h.Name); out.Judged == nil {
+			out.Judged = make(map[string][]string)
+		}
+		if h.Judges() {
+			out.Judged[h.Name] = h.Tools
+		}
 	}
 	return out
 }
@@ -80,9 +88,12 @@ func keepRestrictions(d *trust.Decision, why string, cfg *config.Config) error {
 	if err := json.Unmarshal(d.Restrictions, r); err != nil {
 		return fmt.Errorf("the restrictions in the trusted version of %s cannot be read: %w. Review the configuration again: toolhost trust", d.Config, err)
 	}
-	if len(r.Hooks) > 0 {
-		return fmt.Errorf("%s: the trusted version has the hook %s, and no call runs without it. Restore the file, review it with toolhost trust, or give the hook up with toolhost trust revoke %s",
-			why, strings.Join(r.Hooks, ", "), filepath.Dir(d.Config))
+	for _, name := range r.Hooks {
+		tools, judges := r.Judged[name]
+		if r.Judged == nil || judges {
+			cfg.Hooks = append(cfg.Hooks, config.Hook{Name: name, On: []string{"before_call"}, Tools: tools, Place: d.Config, Refused: fmt.Sprintf(
+				"%s. Restore the file, review it with toolhost trust, or give the hook up with toolhost trust revoke %s", why, filepath.Dir(d.Config))})
+		}
 	}
 	r.apply(cfg)
 	return nil

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,13 +101,35 @@ func TestRestrictionsStay(t *testing.T) {
 	}
 }
 
-// TestHooksStay checks that the host does not silently drop a trusted hook.
+// TestHooksStay checks that a lost hook denies the calls that it judged, and no others.
 func TestHooksStay(t *testing.T) {
 	f := newFixture(t)
-	path := f.write("toolhost.hcl", "hook \"guard\" {\n  on = [\"before_call\"]\n  command = [\"/bin/true\"]\n}", 0o600)
+	hook := func(name, more string) string {
+		return "hook \"" + name + "\" {\n  command = [\"/bin/true\"]\n  " + more + "\n}\n"
+	}
+	path := f.write("toolhost.hcl", hook("guard", `on = ["before_call"]`)+hook("result", "on = [\"after_call\"]\n  tools = [\"bash\"]")+hook("notice", `on = ["register"]`), 0o600)
 	f.trust(f.source(path))
 	f.write("toolhost.hclvars", "", 0o600)
-	if _, err := f.source(path).Open(); err == nil || !strings.Contains(err.Error(), "has the hook guard, and no call runs without it") {
-		t.Error(err)
+	lost := func() (out string) {
+		for _, h := range f.open(f.source(path)).Hooks {
+			if !strings.Contains(h.Refused, "toolhost.hclvars changed since it was trusted") {
+				t.Errorf("hook %s is refused for %q", h.Name, h.Refused)
+			}
+			out += fmt.Sprintf("%s%s%s ", h.Name, h.On, h.Tools)
+		}
+		return out
+	}
+	if is, want := lost(), "guard[before_call][] result[before_call][bash] "; is != want {
+		t.Errorf("the hooks are %q, want %q", is, want)
+	}
+	// Decisions of older hosts do not have the tools of hooks.
+	store := filepath.Join(f.state, "trust.json")
+	text, err := os.ReadFile(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(store, strings.Replace(string(text), `"judged"`, `"other"`, 1), 0o600)
+	if is, want := lost(), "guard[before_call][] result[before_call][] notice[before_call][] "; is != want {
+		t.Errorf("the hooks of an old decision are %q, want %q", is, want)
 	}
 }

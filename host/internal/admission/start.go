@@ -22,6 +22,9 @@ func (s Source) CheckStart(cfg *config.Config) func(trust.Start) error {
 	s.Path = cfg.Path
 	programs := cfg.Programs(s.BundledDir)
 	return func(start trust.Start) error {
+		if why := cfg.Refusal(start.Block); why != "" {
+			return tool.Errorf(tool.Security, "%s", why)
+		}
 		for _, p := range programs {
 			if p.Block != start.Block || p.PerCall != start.PerCall {
 				continue
@@ -31,7 +34,7 @@ func (s Source) CheckStart(cfg *config.Config) func(trust.Start) error {
 				files = files[1:]
 			}
 			for _, path := range files {
-				if err := checkFile(p, path, guard); err != nil {
+				if err := s.checkFile(p, path, guard); err != nil {
 					return err
 				}
 			}
@@ -40,20 +43,17 @@ func (s Source) CheckStart(cfg *config.Config) func(trust.Start) error {
 	}
 }
 
-func checkFile(p config.Program, path string, guard func(string) (string, bool)) error {
+func (s Source) checkFile(p config.Program, path string, guard func(string) (string, bool)) error {
 	sum, guarded := guard(path)
 	if !guarded {
 		return nil
 	}
-	switch is, err := trust.Hash(path); {
-	case err == nil && is == "": // permit the missing file, because the start fails without it
-		return nil
-	case sum == "":
-		return tool.Errorf(tool.Security, "%s of %s is in a directory that tools can write, and it is not trusted. Review it with toolhost trust, or move it to another directory", path, p.Block)
-	case err != nil:
-		return tool.Errorf(tool.Security, "%s of %s cannot be compared with the file that a person trusted: %w", path, p.Block, err)
-	case is != sum:
-		return tool.Errorf(tool.Security, "%s of %s changed since it was trusted, and tools can write its directory. Restore it, or review it: toolhost trust", path, p.Block)
+	is, err := trust.Hash(path)
+	if err != nil {
+		is = unreadable
+	}
+	if err := s.changed(p, path, is, sum); err != nil {
+		return tool.Errorf(tool.Security, "%w", err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -115,9 +116,108 @@ func TestLoadedFiles(t *testing.T) {
 			if err := check(trust.Start{Block: `field "m"`}); err == nil || !strings.Contains(err.Error(), file) {
 				t.Errorf("the start with a changed file: %v", err)
 			}
-			if cfg := f.open(f.source(path)); cfg.Untrusted == "" {
-				t.Error("the configuration is still trusted")
+			if cfg := f.open(f.source(path)); cfg.Untrusted != "" || !strings.Contains(cfg.Plugins[len(cfg.Plugins)-1].Refused, file) {
+				t.Errorf("untrusted: %q, the field is refused for %q", cfg.Untrusted, cfg.Plugins[len(cfg.Plugins)-1].Refused)
 			}
 		})
+	}
+}
+
+// TestDataChanges checks which files of a command line are code, which must not change, and which are data. In a command,
+// the words that begin with "code" name code, and the words that begin with "data" name data. All are files in the
+// workspace, without the extension of code.
+func TestDataChanges(t *testing.T) {
+	for _, tc := range []struct{ command, env string }{
+		{command: `["python3", "code", "data"]`},
+		{command: `["python3", "-u", "-W", "ignore", "-X", "code1", "code2", "--memory", "data1", "--other=data2"]`},
+		{command: `["python3.12", "-m", "server", "--memory", "data1", "--other=data2"]`},
+		{command: `["/usr/bin/python3", "--", "code", "data"]`},
+		{command: `["node", "--require", "code1", "--enable-source-maps", "-r", "code2", "--import=code3", "code4", "data"]`},
+		{command: `["node", "--unknown", "code1", "code2", "data"]`},
+		{command: `["deno", "run", "-A", "--allow-read=data.d", "--config", "code1", "code2", "data"]`},
+		{command: `["bun", "run", "--preload", "code1", "code2", "data"]`},
+		{command: `["tsx", "watch", "code", "data"]`},
+		{command: `["uv", "run", "--with", "mcp", "code", "data"]`},
+		{command: `["uv", "run", "--directory", ".", "python", "code", "data"]`},
+		{command: `["uvx", "--from", "code", "server", "data"]`},
+		{command: `["npx", "-y", "@scope/server", "data"]`},
+		{command: `["npx", "tsx", "code", "data"]`},
+		{command: `["env", "FILE=data1", "PYTHONPATH=code1", "python", "code2", "data2"]`},
+		{command: `["env", "-u", "X", "nice", "-n", "5", "python", "code", "data"]`},
+		{command: `["timeout", "5m", "node", "code", "data"]`},
+		{command: `["env", "unknown", "code"]`},
+		{command: `["java", "-Xmx1g", "-cp", "code1", "-jar", "code2", "data"]`},
+		{command: `["ruby", "-I", "code1", "code2", "data"]`},
+		{command: `["perl", "-w", "code", "data"]`},
+		{command: `["php", "-f", "code", "data"]`},
+		{command: `["make", "-f", "code1", "code2"]`},
+		{command: `["docker", "run", "-v", "./data1:/data", "image", "data2"]`},
+		{command: `["server", "--memory", "data"]`},
+		{command: `["bash", "code", "data"]`},
+		{command: `["bash", "-o", "pipefail", "--rcfile", "code1", "code2", "data"]`},
+		{command: `["sh", "-c", "exec python3 code1 --memory data1 2>> data2 < code2", "sh", "code3"]`},
+		{command: `["sh", "-ec", ". ./code1; exec \"$@\"", "sh", "code2", "code3"]`},
+		{command: `["sh", "-c", "cat code1 | node 'code2' \"data1\" \"$HOME\" data2"]`},
+		{command: `["sh", "-c", "node $OPTIONS code1 code2"]`},
+		{command: `["sh", "-c", "LIB=code1; . $LIB; unknown code2"]`},
+		{command: `["sh", "-c", "if broken code1"]`},
+		{command: `["env", "A=1", "sh", "-c", "exec node code data"]`},
+		{command: `["python3", "nothing"]`, env: `MEMORY_FILE = "data1", PYTHONSTARTUP = "code1", LD_PRELOAD = "code2:code3", BASH_ENV = "code4", NODE_OPTIONS = "--require ./code5", PERL5LIB = "code6", RUBYOPT = "-r./code7"`},
+		{command: `["server"]`, env: `LD_PRELOAD = "code1", CONFIG = "data1", GCONV_PATH = "code2"`},
+	} {
+		t.Run(tc.command+tc.env, func(t *testing.T) {
+			f := newFixture(t)
+			path := f.write("toolhost.hcl", "field \"m\" {\n  mcp {\n    command = "+tc.command+"\n    env = { "+tc.env+" }\n  }\n}", 0o600)
+			var names []string
+			for _, name := range regexp.MustCompile(`\b(code|data)\d?\b`).FindAllString(tc.command+tc.env, -1) {
+				names = append(names, name)
+				f.write(name, "one", 0o600)
+			}
+			f.trust(f.source(path))
+			check := f.source(path).CheckStart(f.open(f.source(path)))
+			for _, name := range names {
+				change := []func(){func() { f.write(name, "two", 0o600) }}
+				if strings.HasPrefix(name, "data") {
+					change = append(change, func() { _ = os.Remove(filepath.Join(f.ws, name)) })
+				}
+				for _, change := range change {
+					change()
+					cfg := f.open(f.source(path))
+					refused, started := cfg.Plugins[len(cfg.Plugins)-1].Refused, check(trust.Start{Block: `field "m"`})
+					if code := strings.HasPrefix(name, "code"); code != (refused != "") || code != (started != nil) || cfg.Untrusted != "" {
+						t.Errorf("%s changed: refused for %q, the start fails with %v, untrusted: %q", name, refused, started, cfg.Untrusted)
+					}
+				}
+				f.write(name, "one", 0o600)
+			}
+		})
+	}
+}
+
+// TestDirectoryOfData checks that files in a directory that is an argument of a script are data.
+func TestDirectoryOfData(t *testing.T) {
+	f := newFixture(t)
+	path := f.write("toolhost.hcl", "field \"m\" {\n  mcp { command = [\"node\", \"app\", \"project\", \"link\", \"tool\", \"later.py\"] }\n}", 0o600)
+	for _, dir := range []string{"app", "project"} {
+		if err := os.Mkdir(filepath.Join(f.ws, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f.write(dir+"/index.js", "one", 0o600)
+	}
+	f.write("target", "one", 0o600)
+	f.write("tool", "one", 0o700)
+	f.write("later.py", "one", 0o600)
+	if err := os.Symlink("target", filepath.Join(f.ws, "link")); err != nil {
+		t.Fatal(err)
+	}
+	f.trust(f.source(path))
+	for file, code := range map[string]bool{"app/index.js": true, "project/index.js": false, "target": false, "tool": true, "later.py": true} {
+		mode := map[bool]os.FileMode{true: 0o700, false: 0o600}[file == "tool"]
+		f.write(file, "two", mode)
+		cfg := f.open(f.source(path))
+		if why := cfg.Plugins[len(cfg.Plugins)-1].Refused; code != (why != "") {
+			t.Errorf("%s changed: refused for %q", file, why)
+		}
+		f.write(file, "one", mode)
 	}
 }

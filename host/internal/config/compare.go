@@ -18,8 +18,9 @@ import (
 func (c *Config) Same(other *Config) bool {
 	return slices.Equal(c.Restricted, other.Restricted) && maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
-			return a.Name == b.Name && a.Missing == b.Missing && a.Path == b.Path && a.Profile == b.Profile && a.Bundled == b.Bundled
-		})
+			return a.Name == b.Name && a.Missing == b.Missing && a.Refused == b.Refused && a.Path == b.Path && a.Profile == b.Profile && a.Bundled == b.Bundled
+		}) &&
+		slices.EqualFunc(c.Hooks, other.Hooks, func(a, b Hook) bool { return a.Refused == b.Refused })
 }
 
 // Sources returns the text of each file from which the host read the configuration, by its path.
@@ -73,7 +74,7 @@ func (c *Config) sameProcess(other *Config, name string, anyPath bool) bool {
 		y.Path = x.Path
 	}
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
-		p.at, p.config, p.Missing, p.Version, p.Calls, p.Rollout = position{}, nil, "", "", nil, nil
+		p.at, p.config, p.Missing, p.Refused, p.Version, p.Calls, p.Rollout = position{}, nil, "", "", "", nil, nil
 	}
 	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil

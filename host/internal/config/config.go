@@ -247,6 +247,8 @@ type Plugin struct {
 	Added bool
 	// Missing is the reason why the host cannot run the binary. It is empty if the host can run the binary.
 	Missing string
+	// Refused is the reason why the host must not run the plugin. It is empty if the host can run the plugin.
+	Refused string
 
 	at     position
 	config bodyRanges

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,6 +88,32 @@ func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags..
 
 func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
 	d.diags = append(d.diags, diagnose.Problemf(at, summary, detail, a...))
+}
+
+// unavailable is the extra information of a diagnostic about a file that cannot be read.
+type unavailable struct{ error }
+
+// external returns the reason why a block cannot be used, if all errors since the index n are missing environment
+// variables and files that cannot be read. It then removes these errors, because they concern only this block. Otherwise
+// it returns "".
+func (d *decoder) external(n int) (why string) {
+	for _, diag := range d.diags[n:] {
+		var err error
+		if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](diag); ok && (call.CalledFunctionName() == "env" || call.CalledFunctionName() == "file") {
+			err = call.FunctionCallError()
+		}
+		if file, ok := diag.Extra.(unavailable); ok {
+			err = file
+		}
+		if err == nil || diag.Subject == nil {
+			return ""
+		}
+		if why == "" {
+			why = fmt.Sprintf("%s: %v", place(*diag.Subject), err)
+		}
+	}
+	d.diags = d.diags[:n]
+	return why
 }
 
 func (d *decoder) file(f *fileHCL) {
@@ -332,7 +359,9 @@ func (d *decoder) plugin(p *pluginHCL) {
 		d.cfg.LeftOut = append(d.cfg.LeftOut, p.Name)
 	}
 	if p.Config != nil && !leftOut {
+		n := len(d.diags)
 		out.Config, out.config = d.pluginConfig(p.Config)
+		out.Missing = cmp.Or(out.Missing, d.external(n))
 	}
 	if leftOut {
 		d.cfg.absent = append(d.cfg.absent, absentPlugin{out, len(d.cfg.Plugins)})

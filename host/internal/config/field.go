@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,11 +81,13 @@ func (d *decoder) field(f *fieldHCL) {
 	if f.Sandbox != nil {
 		out.Confinement = d.confinement(f.Sandbox)
 	}
+	n := len(d.diags)
 	if server {
 		d.mount(&f.MCP[0], &out)
 	} else {
 		d.functions(f.Functions, &out)
 	}
+	out.Missing = cmp.Or(out.Missing, d.external(n))
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
@@ -172,6 +175,7 @@ func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRan
 	b, err := readDefinitions(d.path(name))
 	if err != nil {
 		d.fail(where, fmt.Sprintf("The definitions in %s cannot be read", name), "%v. A relative path begins at the directory of the configuration.", err)
+		d.diags[len(d.diags)-1].Extra = unavailable{fmt.Errorf("the definitions cannot be read: %w", err)}
 		return
 	}
 	d.read(d.path(name), b)

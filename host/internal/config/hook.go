@@ -47,8 +47,16 @@ type Hook struct {
 	// If NoTrial is true, the host does not test the program of the hook with the event "trial". By default, it sends this
 	// event to a new program before it uses the configuration.
 	NoTrial bool
+	// Refused is the reason why the hook must not run. The calls that it judges are denied. It is empty if the hook can
+	// run.
+	Refused string
 	// Place is the position of the block, as "file:line".
 	Place string
+}
+
+// Judges reports whether the hook can deny calls.
+func (h *Hook) Judges() bool {
+	return slices.Contains(h.On, "before_call") || slices.Contains(h.On, "after_call")
 }
 
 var hookEvents = []string{"register", "unregister", "before_call", "after_call"}
@@ -95,7 +103,11 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	case given(b.Command) == given(b.Plugin):
 		d.fail(b.At, fmt.Sprintf("Hook %q needs a command or a plugin", b.Name), "Say who answers: command = [\"/usr/local/bin/guard\"] or plugin = \"guard\", and not both.")
 	case given(b.Command):
+		n := len(d.diags)
 		out.Command = d.texts(b.Command)
+		if out.Refused = d.external(n); out.Refused != "" {
+			break
+		}
 		if len(out.Command) == 0 || out.Command[0] == "" {
 			d.fail(b.Command.Range(), fmt.Sprintf("The command of hook %q is empty", b.Name), "Name a program, with its arguments as further elements.")
 			break
@@ -137,6 +149,6 @@ func (d *decoder) text(e hcl.Expression) string {
 
 // Equal reports whether two hooks are the same, apart from their positions in the file.
 func (h Hook) Equal(other Hook) bool {
-	h.Place, other.Place = "", ""
+	h.Place, other.Place, h.Refused, other.Refused = "", "", "", ""
 	return reflect.DeepEqual(h, other)
 }

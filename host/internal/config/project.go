@@ -433,6 +433,35 @@ func (c *Config) ReplacePrograms(programs map[string]string) error {
 	return nil
 }
 
+// Refuse turns off the block of a program; see [Program.Block]. The argument "why" is the reason.
+func (c *Config) Refuse(block, why string) {
+	for i := range c.Plugins {
+		if p := &c.Plugins[i]; block == `plugin "`+p.Name+`"` || block == `field "`+p.Name+`"` {
+			p.Refused = why
+		}
+	}
+	for i := range c.Hooks {
+		if h := &c.Hooks[i]; block == `hook "`+h.Name+`"` {
+			h.Refused = why
+		}
+	}
+}
+
+// Refusal returns the reason why a block is turned off. It returns "" for other blocks.
+func (c *Config) Refusal(block string) string {
+	for i := range c.Plugins {
+		if p := &c.Plugins[i]; block == `plugin "`+p.Name+`"` || block == `field "`+p.Name+`"` {
+			return p.Refused
+		}
+	}
+	for i := range c.Hooks {
+		if h := &c.Hooks[i]; block == `hook "`+h.Name+`"` {
+			return h.Refused
+		}
+	}
+	return ""
+}
+
 // RunCopies replaces the programs of hooks and fields by copies. The argument "copies" maps each program to the path of
 // its copy.
 func (c *Config) RunCopies(copies map[string]string) {

@@ -211,10 +211,16 @@ func coversAll(p *config.Plugin, roots []tool.Root) bool {
 func (l *Launcher) Check(roots []tool.Root) error {
 	var errs []error
 	for i := range l.cfg.Plugins {
-		if p := &l.cfg.Plugins[i]; Enforce(l.cfg, p) == "require" {
-			_, _, err := l.Choose(p, roots)
-			errs = append(errs, err)
-		}
+		errs = append(errs, l.CheckPlugin(&l.cfg.Plugins[i], roots))
 	}
 	return errors.Join(errs...)
+}
+
+// CheckPlugin returns an error if a plugin requires confinement but cannot be confined.
+func (l *Launcher) CheckPlugin(p *config.Plugin, roots []tool.Root) error {
+	if Enforce(l.cfg, p) != "require" {
+		return nil
+	}
+	_, _, err := l.Choose(p, roots)
+	return err
 }

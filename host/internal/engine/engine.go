@@ -208,7 +208,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log,
 	})
 	launcher, err := builder.Launcher(cfg)
-	if err != nil {
+	if launcher == nil {
 		return nil, errors.Join(err, e.state.Close())
 	}
 	pins, err := e.reloader.OpenPins(cfg)
@@ -360,7 +360,11 @@ func (e *Engine) State() *state.DB { return e.state }
 
 // openPins opens the pins of a configuration. If ignore is true, the host checks only files that tools can write.
 func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bool) (*trust.Pins, error) {
-	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned})
+	own := func(plugin string) bool {
+		p := cfg.Plugin(plugin)
+		return p != nil && !p.Mounted && filepath.Dir(p.Path) == filepath.Clean(e.opts.BundledDir)
+	}
+	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Own: own, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned})
 }
 
 // closeGrace is the time within which plugins must stop.

@@ -31,6 +31,9 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	if weaker := launcher.Problem(roots.Configured(cfg, b.Options.Workspace)); weaker != "" {
 		g.Problemf("%s", weaker)
 	}
+	if err := b.Pins(cfg).Problem(); err != nil {
+		g.Problemf("Only bundled plugins can run: %v", err)
+	}
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
 	known := b.known(cfg, plugins)
@@ -40,6 +43,9 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		set[p.Name] = p.Process
 		if held := p.Held(); held != nil && p.Err == nil {
 			g.Problemf("%s", held.problem(p))
+		}
+		if now := cfg.Plugin(p.Name); now != nil && now.Refused != "" && p.Err == nil {
+			g.Problemf("Plugin %s cannot be started again: %s.", p.Name, now.Refused)
 		}
 		if p.Err != nil {
 			g.failed(p)

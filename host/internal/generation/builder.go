@@ -161,7 +161,7 @@ func (b *Builder) Close() {
 func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, b.Home.Output) }
 
 // Launcher returns the launcher for a configuration. The error lists plugins that require confinement but cannot be
-// confined.
+// confined. Load does not load these plugins, so a caller of Load can ignore the error if the launcher is not nil.
 func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 	l := confinement.New(cfg, b.Confine)
 	l.List(settings.Listed(cfg))

@@ -44,9 +44,12 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 		for _, e := range c.On {
 			out.On = append(out.On, tool.HookEvent(e))
 		}
-		if c.Plugin != "" {
+		switch {
+		case c.Refused != "":
+			out.Handler = refusedHook(c.Refused)
+		case c.Plugin != "":
 			out.Handler = pluginHook{b, c.Plugin}
-		} else {
+		default:
 			out.Handler = b.command(g, &c)
 		}
 		all = append(all, out)
@@ -94,6 +97,9 @@ func (b *Builder) Try(ctx context.Context, old, cfg *config.Config, plugins []*P
 }
 
 func (b *Builder) tryHook(ctx context.Context, g *Generation, c *config.Hook) error {
+	if c.Refused != "" {
+		return errors.New(c.Refused)
+	}
 	if c.Plugin != "" {
 		if p := g.Plugin(c.Plugin); p == nil || p.Description() == nil {
 			return fmt.Errorf("plugin %s is not loaded, so each call would fail", c.Plugin)
@@ -139,6 +145,10 @@ func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]str
 // checkHooks reports hooks whose plugin or program cannot run. Otherwise calls would fail without a visible reason.
 func (g *Generation) checkHooks() {
 	for _, c := range g.Config.Hooks {
+		if c.Refused != "" {
+			g.Problemf("%s: hook %q does not run, so the calls that it judges are denied: %s.", c.Place, c.Name, c.Refused)
+			continue
+		}
 		if c.Plugin == "" {
 			if err := (&hook.Command{Argv: c.Command}).Exists(); err != nil {
 				g.Problemf("%s: hook %q fails: %v. Correct command, or go back: toolhost config rollback.", c.Place, c.Name, err)
@@ -170,6 +180,15 @@ func (b *Builder) writable(g *Generation, workspace string) []string {
 		out = append(out, p.Confinement.Write...)
 	}
 	return out
+}
+
+// refusedHook is a hook that must not run, for the reason in it. It denies all calls, because the hook could deny any call.
+// The setting on_failure does not matter, because a tool could otherwise turn off a hook by changing its program.
+type refusedHook string
+
+// Hook implements [tool.Hook].
+func (h refusedHook) Hook(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
+	return &tool.HookAnswer{Decision: tool.HookDeny, Reason: string(h)}, nil
 }
 
 // pluginHook is a hook that a plugin implements. It always calls the plugin of the current generation.

@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -72,7 +73,11 @@ func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, plu
 			continue
 		}
 		b.Identify(cfg, launcher, p)
-		switch err := checkBinary(pins, launcher, p); {
+		err := checkBinary(pins, launcher, p)
+		if err == nil {
+			err = launcher.CheckPlugin(&p.Plugin, roots.Configured(cfg, b.Options.Workspace))
+		}
+		switch {
 		case err != nil:
 			p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
 		case p.Binary.Keyed:
@@ -109,6 +114,9 @@ func (b *Builder) CheckBinary(cfg *config.Config, launcher *confinement.Launcher
 }
 
 func checkBinary(pins *trust.Pins, launcher *confinement.Launcher, p *Plugin) error {
+	if p.Refused != "" {
+		return errors.New(p.Refused)
+	}
 	if p.Held() != nil {
 		return nil
 	}

@@ -71,12 +71,25 @@ func (g *Generation) boundHooks() error {
 	for i := range g.hooks {
 		h := &g.hooks[i]
 		tools, err := g.resolveAll(h.Tools)
-		if err != nil {
+		switch {
+		case err == nil:
+		case h.Refused == "" && g.mounts(tools):
+			g.misname("hook "+h.Name, g.Config.BadHooks(map[string]error{h.Name: err}).Error())
+		case h.Refused == "":
 			bad[h.Name] = err
+		case slices.ContainsFunc(tools, g.unknownAlias):
+			tools = nil
 		}
 		h.Tools = tools
 	}
 	return g.Config.BadHooks(bad)
+}
+
+// unknownAlias reports whether a name can be an alias of a configuration that does not apply. Such an alias can mean any
+// tool.
+func (g *Generation) unknownAlias(name string) bool {
+	_, err := g.resolve(name)
+	return err != nil && !strings.Contains(name, ":")
 }
 
 // checkLists reports names of tools and fields in the blocks of principals, endpoints and plugins that nothing has.

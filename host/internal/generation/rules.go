@@ -34,7 +34,12 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 			delete(problems, "path") // a list can name tools that are not registered now
 		}
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
-			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
+			problem := config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]}
+			if g.mounts(out.Rules[i].Tools) {
+				g.misname("rule "+attribute+" "+strings.Join(out.Rules[i].Tools, " "), g.Config.BadRules([]config.RuleProblem{problem}).Error())
+			} else {
+				bad = append(bad, problem)
+			}
 		}
 		if glob, covers := out.Rules[i].Covers(workspace, roots.Configured(g.Config, workspace)); covers && g.Config.Permissions.Rules[i].Hides() {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: "path", Why: fmt.Errorf("the glob %q matches a whole root. Name the files or directories in it", glob)})
@@ -47,6 +52,15 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 		err = nil
 	}
 	return out, err
+}
+
+// The method "mounts" reports whether one of the names belongs to a field that serves the tools of another program. Such a
+// name can be unknown because the program changed its tools, which must not prevent a start.
+func (g *Generation) mounts(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		field, _, _ := strings.Cut(name, ":")
+		return slices.ContainsFunc(g.Plugins, func(p *Plugin) bool { return p.Mounted && p.Field == field })
+	})
 }
 
 // The method "bind" resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools.

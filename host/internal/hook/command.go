@@ -30,8 +30,9 @@ type Command struct {
 	// Writable returns the directories of a workspace in which tools can write. The hook does not run a program in these
 	// directories, because a tool could change the program to escape from its sandbox.
 	Writable func(workspace string) []string
-	// Check returns an error if the program must not start now. The host calls it before each start. A nil Check permits
-	// each start.
+	// Check returns an error if the program must not start now. The host calls it before each start. The hook then denies
+	// the call, even if it permits calls on failure, because a tool could otherwise turn off the hook by changing its
+	// program. A nil Check permits each start.
 	Check func() error
 	// Run runs a process. When ctx ends, Run kills the process and its child processes.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
@@ -60,7 +61,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	}
 	if c.Check != nil {
 		if err := c.Check(); err != nil {
-			return nil, err
+			return &tool.HookAnswer{Decision: tool.HookDeny, Reason: err.Error()}, nil //nolint:nilerr // the answer has the reason
 		}
 	}
 	text, err := json.Marshal(input{

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -242,9 +241,7 @@ func (c *comparison) hooks() {
 			c.when(true, "the hook %q was removed", h.Name)
 			continue
 		}
-		is := c.now.Hooks[i]
-		is.Place, h.Place = "", ""
-		c.when(!reflect.DeepEqual(is, h), "the hook %q changed", h.Name)
+		c.when(!h.Equal(c.now.Hooks[i]), "the hook %q changed", h.Name)
 	}
 }
 

@@ -133,6 +133,9 @@ func (a *attempt) readConfig() {
 		return
 	}
 	pins, err := a.reloader.OpenPins(cfg)
+	if err == nil {
+		err = pins.Problem()
+	}
 	if err != nil {
 		a.narrow(cfg, err)
 		return
@@ -176,7 +179,8 @@ func (a *attempt) prepare() {
 		p := &a.cfg.Plugins[i]
 		s := &step{name: p.Name, old: a.old.Plugin(p.Name)}
 		a.steps = append(a.steps, s)
-		s.configured = a.cfg != a.old.Config && !a.cfg.SameProcess(a.old.Config, p.Name)
+		admitted := s.old != nil && s.old.Refused != "" && p.Refused == ""
+		s.configured = a.cfg != a.old.Config && (admitted || !a.cfg.SameProcess(a.old.Config, p.Name))
 		if !s.configured && !a.wanted(s) {
 			s.next = s.old
 			continue

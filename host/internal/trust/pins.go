@@ -16,6 +16,7 @@ import (
 // concurrent use.
 type Pins struct {
 	path string
+	own  func(plugin string) bool
 	off  bool
 	hash func(path string) ([32]byte, error)
 	dir  func() (string, error)
@@ -41,6 +42,9 @@ type Start struct {
 type PinOptions struct {
 	// Config is the file or directory of the configuration. Empty means the built-in configuration.
 	Config string
+	// Own reports whether a plugin belongs to the host. If the lock file cannot be read, only these plugins can run. Nil
+	// means that no plugin belongs to the host.
+	Own func(plugin string) bool
 	// Ignore disables the pins. The host then accepts every binary and every definition.
 	Ignore bool
 	// Hash returns the SHA-256 of a file.
@@ -54,10 +58,11 @@ type PinOptions struct {
 	Dir func() (string, error)
 }
 
-// OpenPins returns the pins of a configuration. It returns an error if the lock file cannot be read.
+// OpenPins returns the pins of a configuration. If the lock file cannot be read, only plugins of the host can run;
+// see [Pins.Problem].
 func OpenPins(opts PinOptions) (*Pins, error) {
 	path, err := PathFor(opts.Config)
-	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard, start: opts.CheckStart}
+	p := &Pins{path: path, own: opts.Own, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard, start: opts.CheckStart}
 	p.read = p.readChecked
 	if p.guard == nil {
 		p.guard = func(string) (string, bool) { return "", false }
@@ -69,10 +74,16 @@ func OpenPins(opts PinOptions) (*Pins, error) {
 		p.path, p.off = "", true
 		return p, nil
 	}
-	if err == nil && !p.off {
-		_, err = Read(path)
-	}
 	return p, err
+}
+
+// Problem returns an error if the lock file cannot be read.
+func (p *Pins) Problem() error {
+	if p.off {
+		return nil
+	}
+	_, err := p.read()
+	return err
 }
 
 // Path returns the path of the lock file, or "" if the user has no configuration directory.
@@ -113,6 +124,9 @@ func (p *Pins) Once() *Pins {
 // The method "at" is like Of, but for the version of the plugin whose program has the given path.
 func (p *Pins) at(plugin, path string) (Pin, bool, error) {
 	pin, ok, err := p.Of(plugin)
+	if err != nil && p.own != nil && p.own(plugin) {
+		return Pin{}, false, nil //nolint:nilerr // see [Pins.Problem]
+	}
 	if !ok || err != nil || pin.Source == "" {
 		return pin, ok, err
 	}

@@ -98,6 +98,9 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 	if len(d.Off) > 0 {
 		fmt.Fprintf(w, "turned off            %s\n", screen.Printable(strings.Join(d.Off, ", ")))
 	}
+	for _, problem := range d.Problems {
+		fmt.Fprintf(w, "! %s\n", screen.Indented(problem))
+	}
 	permissionsText(w, &d.Permissions)
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
