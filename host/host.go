@@ -110,6 +110,10 @@ func (h *Host) Problems() []string { return h.engine.Problems() }
 // returned. It is for programs that run one command and exit. They would otherwise print the same problems at each run.
 func (h *Host) NewProblems() []string { return h.engine.NewProblems() }
 
+// WhyUnloaded returns the reason why the plugin of a tool was not loaded, with a remedy. The argument is the name of the
+// tool, also as a function. WhyUnloaded returns "" for any other name.
+func (h *Host) WhyUnloaded(name string) string { return h.engine.Current().WhyUnloaded(name) }
+
 // CodeShutdown is the code of the error for calls that arrive while the host shuts down.
 const CodeShutdown = engine.CodeShutdown
 

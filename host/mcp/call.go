@@ -40,6 +40,20 @@ func (s *Server) handler(f function) mcp.ToolHandler {
 	}
 }
 
+// explained adds the reason to the error about an unknown tool if the plugin of the tool was not loaded.
+func (s *Server) explained(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		res, err := next(ctx, method, req)
+		if call, ok := req.(*mcp.CallToolRequest); ok && err != nil {
+			_, known := s.function(call.Params.Name)
+			if why := s.host.WhyUnloaded(call.Params.Name); why != "" && !known {
+				err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: %s", call.Params.Name, why)}
+			}
+		}
+		return res, err
+	}
+}
+
 // protocolError returns the error of a mounted server about a capability that the client lacks. Clients understand it
 // only as an error of the protocol.
 func protocolError(res *tool.Result, f function) error {

@@ -133,7 +133,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		UnsubscribeHandler:      s.unsubscribe,
 	})
 	s.relay = newRelay(s)
-	s.mcp.AddReceivingMiddleware(survives(opts.Log), s.onlyOffered, s.onlyAllowed, s.lazily)
+	s.mcp.AddReceivingMiddleware(survives(opts.Log), s.explained, s.onlyOffered, s.onlyAllowed, s.lazily)
 	if opts.Sessions != nil {
 		s.keeper = handover.New(s.mcp, opts.Sessions, opts.Endpoint, sessionTimeout, opts.Log)
 	}

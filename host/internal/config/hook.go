@@ -103,11 +103,12 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	case given(b.Command) == given(b.Plugin):
 		d.fail(b.At, fmt.Sprintf("Hook %q needs a command or a plugin", b.Name), "Say who answers: command = [\"/usr/local/bin/guard\"] or plugin = \"guard\", and not both.")
 	case given(b.Command):
-		n := len(d.diags)
-		out.Command = d.texts(b.Command)
-		if out.Refused = d.external(n); out.Refused != "" {
+		if _, diags := b.Command.Value(d.ctx); diags.HasErrors() {
+			d.add(diags)
+			out.Refused = d.external(len(d.diags) - len(diags))
 			break
 		}
+		out.Command = d.texts(b.Command)
 		if len(out.Command) == 0 || out.Command[0] == "" {
 			d.fail(b.Command.Range(), fmt.Sprintf("The command of hook %q is empty", b.Name), "Name a program, with its arguments as further elements.")
 			break

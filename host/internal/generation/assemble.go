@@ -137,7 +137,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		MaxWait:   g.Config.Host.MaxWait,
 		Pulse:     b.Options.Pulse,
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
-		Unloaded:  g.whyUnloaded,
+		Unloaded:  g.WhyUnloaded,
 		Finder:    &b.Calls.Finder,
 		Preview:   b.Preview,
 	}

@@ -162,14 +162,15 @@ func (g *Generation) failed(p *Plugin) {
 	g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 }
 
-// whyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin, of its namespace, or of
-// a tool that its pin contains. whyUnloaded returns "" for any other name.
-func (g *Generation) whyUnloaded(name string) string {
+// WhyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin, of its namespace, of
+// a function that can be a tool in the namespace, or of a tool that its pin contains. WhyUnloaded returns "" for any other
+// name.
+func (g *Generation) WhyUnloaded(name string) string {
 	if plugin := g.lostTools[name]; plugin != "" {
 		return g.Unloaded[plugin]
 	}
 	for _, p := range g.Plugins {
-		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name) {
+		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name || p.Field != "" && strings.HasPrefix(name, strings.ReplaceAll(p.Field, ".", "_")+"_")) {
 			return why
 		}
 	}
