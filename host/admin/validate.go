@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,15 +48,10 @@ func Validate(opts Options) (Summary, error) {
 		sum.Untrusted = used.Untrusted
 	}
 	_, err = settings.Rules(cfg)
-	errs := []error{err}
+	errs := []error{err, cfg.Unavailable()}
 	for _, p := range cfg.Plugins {
 		if p.Missing != "" {
 			errs = append(errs, cfg.MissingBinary(p))
-		}
-	}
-	for _, h := range cfg.Hooks {
-		if h.Refused != "" {
-			errs = append(errs, fmt.Errorf("%s: hook %q does not run: %s", h.Place, h.Name, h.Refused))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || sum.Untrusted != "" {

@@ -205,14 +205,14 @@ func (s Source) admit(cfg *config.Config, content *trust.Content, trusted map[st
 			}
 			is := content.Programs[path]
 			switch {
-			case i == 0 && is == "":
+			case i == 0 && is == "" && strings.HasPrefix(p.Block, "hook "): // a tool must not turn off a hook by removing its program
 				err = fmt.Errorf("the file %s does not exist", path)
 			case why != nil:
 				err = why
 			default:
 				err = s.changed(p, path, is, trusted[path])
 			}
-			if err == nil && i == 0 { // a plugin always runs as a copy
+			if err == nil && i == 0 && is != "" { // a plugin always runs as a copy
 				if err = storeErr; err == nil {
 					copies[p.Command[0]], err = store.Executable(path, is)
 				}

@@ -85,8 +85,10 @@ type Config struct {
 	files diagnose.Files
 	// warnings describes settings that are valid but should be changed.
 	warnings hcl.Diagnostics
-	main     []string
-	lists    map[string]position // positions of lists of names of tools and fields, by the type and the name of the block
+	// unavailable describes the missing variables and files because of which blocks are refused.
+	unavailable hcl.Diagnostics
+	main        []string
+	lists       map[string]position // positions of lists of names of tools and fields, by the type and the name of the block
 	// sensitive contains the names of sensitive values, such as "var.NAME" and "local.NAME". hide contains the texts of
 	// these values.
 	sensitive map[string]bool

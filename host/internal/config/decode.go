@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 	}
 	maps.Copy(d.cfg.files, read)
 	if d.diags.HasErrors() {
-		return nil, d.cfg.failed(d.diags)
+		return nil, d.cfg.failed(append(d.diags, d.cfg.unavailable...))
 	}
 	d.cfg.retain()
 	return d.cfg, nil
@@ -109,9 +108,10 @@ func (d *decoder) external(n int) (why string) {
 			return ""
 		}
 		if why == "" {
-			why = fmt.Sprintf("%s: %v", place(*diag.Subject), err)
+			why = fmt.Sprintf("%v (%s)", err, place(*diag.Subject))
 		}
 	}
+	d.cfg.unavailable = append(d.cfg.unavailable, d.diags[n:]...)
 	d.diags = d.diags[:n]
 	return why
 }
@@ -361,7 +361,7 @@ func (d *decoder) plugin(p *pluginHCL) {
 	if p.Config != nil && !leftOut {
 		n := len(d.diags)
 		out.Config, out.config = d.pluginConfig(p.Config)
-		out.Missing = cmp.Or(out.Missing, d.external(n))
+		out.Refused = d.external(n)
 	}
 	if leftOut {
 		d.cfg.absent = append(d.cfg.absent, absentPlugin{out, len(d.cfg.Plugins)})

@@ -133,6 +133,15 @@ func (c *Config) BadAlias(a Alias, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
 }
 
+// Unavailable returns an error about the variables of the environment and the files that are missing. Only the blocks that
+// need them are refused. It returns nil if nothing is missing.
+func (c *Config) Unavailable() error {
+	if len(c.unavailable) == 0 {
+		return nil
+	}
+	return c.failed(c.unavailable)
+}
+
 // MissingBinary returns an error that explains why the host cannot run a plugin's binary. It contains the line of the
 // plugin's block.
 func (c *Config) MissingBinary(p Plugin) error {

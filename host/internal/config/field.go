@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,7 +86,7 @@ func (d *decoder) field(f *fieldHCL) {
 	} else {
 		d.functions(f.Functions, &out)
 	}
-	out.Missing = cmp.Or(out.Missing, d.external(n))
+	out.Refused = d.external(n)
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 

@@ -125,7 +125,7 @@ func (p *Pins) Once() *Pins {
 func (p *Pins) at(plugin, path string) (Pin, bool, error) {
 	pin, ok, err := p.Of(plugin)
 	if err != nil && p.own != nil && p.own(plugin) {
-		return Pin{}, false, nil //nolint:nilerr // see [Pins.Problem]
+		return Pin{}, false, nil // see [Pins.Problem]
 	}
 	if !ok || err != nil || pin.Source == "" {
 		return pin, ok, err

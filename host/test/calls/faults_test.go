@@ -83,15 +83,15 @@ var faults = map[string]fault{
 		config: hookOf(`["/nonexistent/hook"]`), call: "glob x", reason: "/nonexistent/hook",
 	},
 	"a hook changed": {
-		config: hookOf(`["WORK/hook"]`), files: map[string]string{"hook": "#!/bin/sh\n"}, broken: map[string]string{"hook": "#!/bin/sh\n:\n"},
+		config: lax(hookOf(`["WORK/hook"]`)), files: map[string]string{"hook": "#!/bin/sh\n"}, broken: map[string]string{"hook": "#!/bin/sh\n:\n"},
 		trust: true, call: "glob x", reason: `hook of hook "h" changed since it was trusted`, remedy: "toolhost trust",
 	},
 	"a hook was removed": {
-		config: hookOf(`["WORK/hook"]`), files: map[string]string{"hook": "#!/bin/sh\n"}, broken: map[string]string{"hook": ""},
+		config: lax(hookOf(`["WORK/hook"]`)), files: map[string]string{"hook": "#!/bin/sh\n"}, broken: map[string]string{"hook": ""},
 		trust: true, call: "glob x", reason: "hook does not exist",
 	},
 	"a hook needs a missing variable": {
-		config: hookOf(`[env("NO_SUCH_VARIABLE")]`), call: "glob x", reason: "the environment variable NO_SUCH_VARIABLE is not set", remedy: "give a default",
+		config: lax(hookOf(`[env("NO_SUCH_VARIABLE")]`)), call: "glob x", reason: "the environment variable NO_SUCH_VARIABLE is not set", remedy: "give a default",
 	},
 	"a project file with a hook changed": {
 		files: map[string]string{"toolhost.hcl": hookOf(`["true"]`)}, broken: map[string]string{"toolhost.hcl": hookOf(`["false"]`)},
@@ -107,10 +107,14 @@ var faults = map[string]fault{
 	},
 }
 
-// hookOf returns a hook that judges the tool glob. Its failures must not permit calls of a tool that changes the program.
+// hookOf returns a hook that judges the tool glob.
 func hookOf(command string) string {
 	return "hook \"h\" {\n  on      = [\"before_call\"]\n  tools   = [\"glob\"]\n  command = " + command + "\n}\n"
 }
+
+// lax returns a hook whose failures permit calls. A refusal must not permit them, because a tool could otherwise turn off the
+// hook by changing its program.
+func lax(hook string) string { return strings.Replace(hook, "}", "  on_failure = \"allow\"\n}", 1) }
 
 // TestFaults breaks one part of a configuration at a time. On each frontend, a call that needs the part must fail with the
 // reason and the remedy, and another tool must work. The commands status and doctor must name the fault.
