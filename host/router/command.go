@@ -6,7 +6,8 @@
 //  1. A simple command whose first word is an unquoted name from the registry goes to that tool. It can have
 //     heredocs, herestrings and silencing redirects (2>&1, 2>/dev/null, </dev/null).
 //  2. Every other command is native and goes to the shell unchanged. A quoted first word or a path forces the
-//     shell, and "tool:NAME" forces the tool.
+//     shell, and "tool:NAME" forces the tool. A text that only bash can read goes to the shell in braces, so that nothing
+//     runs after a syntax error.
 //  3. If a tool's name is also a system command (read, grep), the name means the tool in two cases: the system
 //     command would certainly refuse the arguments, or all arguments can be bound to the tool.
 //  4. Arguments of a tool are literal. Quotes are removed as in bash, but nothing is expanded.

@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/recursion"
 )
 
@@ -53,6 +54,9 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	if err != nil {
 		if s, ok := lenient(command, tools, err); ok {
 			return c.toTool(s, tools, opts)
+		}
+		if !certain(command, err) {
+			return c.unread(err)
 		}
 		return c.refuse(parseError(command, err))
 	}
@@ -216,6 +220,35 @@ func (c *Command) native(rule Rule, reason string) *Command {
 func (c *Command) refuse(err *tool.Error) *Command {
 	c.Rule, c.Reason = RuleRefused, "the command is invalid"
 	c.Error = err.From(tool.SourceHost)
+	return c
+}
+
+// divergent matches constructs that bash and the host's parser can read differently: arithmetic, subscripts, tests,
+// expansions, arrays, negations, heredocs, and the names of functions and variables.
+var divergent = lazyregexp.New("[[!`]|\\(\\(|\\$\\{|\\(\\s*\\)|=\\(|<<|\\b(let|for|select|function|coproc|export|declare|typeset|local|readonly)\\b")
+
+// These variables match errors of the parser at the end of a text: cut if more must follow, and whole if bash needs no more,
+// as after a[b] and let.
+var (
+	cut   = lazyregexp.New("^reached EOF|must be followed|must end with|here-document")
+	whole = lazyregexp.New("(\\]\\+?|let)` must be followed")
+)
+
+// certain reports whether a text that the parser refuses must not run. Either bash refuses the text, too, or the text is
+// cut off. Bash would end an open heredoc at the end of the text.
+func certain(command string, err error) bool {
+	var pe syntax.ParseError
+	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) && cut.MatchString(pe.Text) && !whole.MatchString(pe.Text) {
+		return !strings.Contains(command, "((")
+	}
+	return !divergent.MatchString(command)
+}
+
+// unread routes a text to the shell that only bash can read. In braces, bash reads the whole text before it runs a part of
+// it, so that nothing runs if the syntax is wrong.
+func (c *Command) unread(err error) *Command {
+	c.native(RuleNative, fmt.Sprintf("only bash can read the command (%v)", err))
+	c.Kwargs["command"] = quoteJSON("{ " + c.Raw + "\n}")
 	return c
 }
 

@@ -201,7 +201,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	case pt.execution != nil: // keep the effect, because the default concerns only calls
 	case p.rules.Default != "" && p.rules.Default != Allow:
 		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
-	case pt.doubt && p.doubtful:
+	case pt.doubt && (p.doubtful || pt.unread && !p.rules.NoBuiltin):
 		out.Effect, out.Reason = Ask, "rules for commands exist, and "+pt.subject
 	}
 	return out

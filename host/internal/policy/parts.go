@@ -22,6 +22,7 @@ type part struct {
 	// removal is a command that removes the same files as the diffs in the call.
 	removal *script.Command
 	doubt   bool // whether the part represents unknown commands
+	unread  bool // whether the parser could not read the script, so that the built-in rules saw none of its commands
 	// paths contains the paths with all symbolic links resolved. The field "written" contains the paths as the caller
 	// wrote them.
 	paths, written []string
@@ -132,7 +133,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		if req.Gated {
 			break
 		}
-		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true, shell: true})
+		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true, unread: a.Unread, shell: true})
 	}
 	if p.rules.AllowList {
 		d.Programs = ByAnalysis

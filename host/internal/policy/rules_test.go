@@ -75,11 +75,11 @@ func TestBuiltinRules(t *testing.T) {
 			`mkfs.ext4 /dev/sda1`, `mkfs -t ext4 /dev/nvme0n1`, `wipefs -a /dev/sdb`, `dd if=/dev/zero of=/dev/sda bs=1M`, `cat x > /dev/sda`, `echo x | tee /dev/nvme0n1`, `shred /dev/vda`, `cp image /dev/mmcblk0`,
 			`:(){ :|:& };:`, `b(){ b|b& };b`, `chmod -R 777 /`, `chown -R me /`,
 		},
-		policy.Ask: {`sudo ls`, `doas ls`, `su -c ls`, `rm -rf .`, `rm -rf *`, `rm -rf ./*`, `rm -rf /work/space`, `$X -rf /`, `reboot`, `shutdown -h now`, `rm -rf "$PWD"`, `find . -delete`},
+		policy.Ask: {`sudo ls`, `doas ls`, `su -c ls`, `rm -rf .`, `rm -rf *`, `rm -rf ./*`, `rm -rf /work/space`, `$X -rf /`, `reboot`, `shutdown -h now`, `rm -rf "$PWD"`, `find . -delete`, `if`},
 		policy.Allow: {
 			`git status`, `git push`, `go test ./...`, `npm install`, `rm -rf build`, `rm -rf ./dist/*`, `rm -rf node_modules`, `rm file`, `rm -rf /tmp/x`, `rm -rf /work/space/build`, `rm -rf "$TMP"`, `rm -rf $DIR/x`, `rm -rf ~/x`, `rm -rf /usr/local/lib/x`,
 			`cd build && rm -rf *`, `dd if=/dev/zero of=file bs=1M`, `dd if=/dev/sda of=image`, `mkfs.ext4 disk.img`, `echo x > /dev/null`, `command -v sudo`, `which sudo`, `echo sudo rm -rf /`, `git commit -m "rm -rf /"`, `chmod -R 755 .`, `chown -R me /work/space`,
-			`$CC -o x x.c`, `"$@"`, `eval "$(ssh-agent)"`, `curl x | sh`, `if`, `$PYTHON setup.py`, `mkfs --help`, `ls /dev/sda`, `find . -name x -delete`, `make reboot`, `cat <<E
+			`$CC -o x x.c`, `"$@"`, `eval "$(ssh-agent)"`, `curl x | sh`, `$PYTHON setup.py`, `mkfs --help`, `ls /dev/sda`, `find . -name x -delete`, `make reboot`, `cat <<E
 rm -rf /
 E`, `for i in 1 2; do rm -rf out$i; done`, `sudo`, `ssh host sudo systemctl restart x`, "ls\r\n", `X=1`, ``, `cat /dev/sda1 | head`, `kill 1`, `rm -rf "${X:?}"/`,
 		},

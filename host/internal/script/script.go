@@ -81,6 +81,9 @@ type Analysis struct {
 	// Unknown describes code that the analysis cannot judge, such as the program of an interpreter. The commands that
 	// this code runs are missing in Commands.
 	Unknown []string
+	// Unread reports that the parser could not read the script or a part of it, although bash might. The commands of this
+	// part are missing, and it can read and write any file. Writes and Reads have an unknown file for it.
+	Unread bool
 	// Refused describes the parts of the script outside of the subset; see [Options.Subset].
 	Refused []string
 	// Bomb reports that a function starts copies of itself without end (a fork bomb).
@@ -184,6 +187,9 @@ func (w *walker) text(text string, sc *scope, in feed) {
 	parsers.Put(parser)
 	if err != nil {
 		w.doubt("the script cannot be parsed: %v", err)
+		if anything := (File{Path: Word{Text: Unknown}}); !w.out.Unread {
+			w.out.Unread, w.out.Writes, w.out.Reads = true, append(w.out.Writes, anything), append(w.out.Reads, anything)
+		}
 		if f == nil {
 			return
 		}
