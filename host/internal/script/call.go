@@ -2,6 +2,7 @@ package script
 
 import (
 	"encoding/base64"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -25,7 +26,38 @@ func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 	if w.size > maxSize {
 		w.doubt("the expanded script is too large to analyze")
 	}
+	w.runWith(c.Assigns, words, sc, in)
+}
+
+// runWith analyzes a command after expansion whose variables are set for this command alone. In POSIX mode, they stay set
+// after some builtins.
+func (w *walker) runWith(assigns []*syntax.Assign, words []Word, sc *scope, in feed) {
+	if len(assigns) == 0 || len(words) == 0 {
+		w.run(words, sc, in)
+		return
+	}
+	before := maps.Clone(sc.vars)
+	for _, a := range assigns {
+		if a.Name != nil {
+			value := Unknown
+			if a.Array == nil && a.Index == nil && !a.Append {
+				value = w.literal(a.Value, sc)
+			}
+			sc.vars[a.Name.Value] = value
+		}
+	}
 	w.run(words, sc, in)
+	for _, a := range assigns {
+		if a.Name == nil {
+			continue
+		}
+		name := a.Name.Value
+		if value, set := before[name]; IsBuiltin(words[0].Text) {
+			sc.vars[name] = Unknown
+		} else if sc.vars[name] = value; !set {
+			delete(sc.vars, name)
+		}
+	}
 }
 
 func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
@@ -62,6 +94,9 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 				value = Unknown
 			}
 		}
+	}
+	if w.fixed[a.Name.Value] { // the assignment fails if the variable is readonly
+		value = Unknown
 	}
 	sc.vars[a.Name.Value] = value
 	switch name := a.Name.Value; {
@@ -110,7 +145,11 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	if body != nil {
 		b := sc.copy()
 		b.args = words
+		lost := w.lost
 		w.enter(name.Text, b, in)
+		if sc.merge(&scope{vars: b.vars, dir: sc.dir}); w.lost > lost {
+			sc.vars = unknownVars(sc.vars)
+		}
 	}
 	w.builtin(name.Text, words[1:], sc)
 	w.builtinCode(name.Text, words[1:], sc, in)
@@ -134,10 +173,12 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 		sc.dir = sc.join(to)
 	case "pushd", "popd":
 		sc.dir = ""
-	case "read", "mapfile", "readarray", "getopts", "printf", "unset":
-		for _, a := range args {
-			sc.vars[a.Text] = Unknown
+	case "read", "mapfile", "readarray", "getopts", "printf", "unset", "wait":
+		for _, a := range variablesOf(name, args) {
+			w.set(a, sc, name)
 		}
+	case "shopt":
+		w.lastpipe = w.lastpipe || slices.ContainsFunc(args, func(a Word) bool { return a.Text == "lastpipe" || !a.Known() })
 	case "set":
 		sc.args = nil
 	case "shift":
@@ -145,12 +186,24 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 	case "alias":
 		for _, a := range args {
 			if _, text, ok := strings.Cut(a.Text, "="); ok {
-				w.text(text, sc.copy(), feed{from: "the commands that use the alias"})
+				w.later(text, sc, feed{from: "the commands that use the alias"})
 			}
 		}
 	case "trap":
 		if len(args) > 1 && args[0].Text != "-" && !strings.HasPrefix(args[0].Text, "-") {
-			w.text(args[0].Text, sc.copy(), feed{from: "standard input"})
+			w.later(args[0].Text, sc, feed{from: "standard input"})
+			w.late = append(w.late, args[0].Text)
+		}
+	}
+}
+
+// later analyzes code that runs later, perhaps several times. The variables that it sets are then unknown.
+func (w *walker) later(text string, sc *scope, in feed) {
+	b := &scope{vars: maps.Clone(sc.vars), dir: sc.dir, args: sc.args}
+	w.text(text, b, in)
+	for name, value := range b.vars {
+		if old, set := sc.vars[name]; !set || old != value {
+			w.tainted[name] = true
 		}
 	}
 }

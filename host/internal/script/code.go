@@ -63,11 +63,15 @@ func (w *walker) value(text string, sc *scope, where string, level int) {
 	if level >= maxIndirect {
 		return
 	}
+	sets := strings.Contains(text, "=") || strings.Contains(text, "++") || strings.Contains(text, "--")
 	for _, name := range names.FindAllString(text, maxIndirect) {
 		if strings.Contains(text, "$(") || strings.Contains(text, "`") {
 			break // the matches can also be names of commands
 		}
 		value, set := sc.vars[name]
+		if sets {
+			sc.vars[name] = Unknown
+		}
 		switch {
 		case !set && !w.tainted[name]: // the variable can have an unknown value from before the script
 			if name != strings.ToUpper(name) || len(name) > 1 {
@@ -92,11 +96,11 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 		switch n := n.(type) {
 		case *syntax.BinaryArithm:
 			if word, ok := n.X.(*syntax.Word); ok && strings.HasSuffix(n.Op.String(), "=") && word.Lit() != "" && !slices.Contains([]string{"==", "!=", "<=", ">="}, n.Op.String()) {
-				w.counted[word.Lit()] = true
+				w.counted[word.Lit()], sc.vars[word.Lit()] = true, Unknown
 			}
 		case *syntax.UnaryArithm:
 			if word, ok := n.X.(*syntax.Word); ok && (n.Op == syntax.Inc || n.Op == syntax.Dec) && word.Lit() != "" {
-				w.counted[word.Lit()] = true
+				w.counted[word.Lit()], sc.vars[word.Lit()] = true, Unknown
 			}
 		}
 		return true
@@ -183,6 +187,13 @@ func (w *walker) evaluatedParameter(p *syntax.ParamExp, sc *scope) {
 	if p.Param == nil {
 		return
 	}
+	switch {
+	case !assigns(p):
+	case p.Excl:
+		w.lose(sc, "${!"+p.Param.Value+"=…}")
+	case sc.vars[p.Param.Value] == "":
+		sc.vars[p.Param.Value] = Unknown
+	}
 	evaluates := p.Excl && p.Names == 0
 	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil {
 		evaluates = evaluates || strings.ContainsAny(p.Exp.Word.Lit(), "P")
@@ -190,6 +201,11 @@ func (w *walker) evaluatedParameter(p *syntax.ParamExp, sc *scope) {
 	if evaluates {
 		w.code(environ{sc, w}.Get(p.Param.Value).String(), sc, "the variable "+p.Param.Value)
 	}
+}
+
+// assigns reports whether a parameter expansion can set its variable, as in ${x:=value}.
+func assigns(p *syntax.ParamExp) bool {
+	return p.Exp != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull)
 }
 
 // prompts lists the variables whose values the shell expands when it prints a prompt or a trace.
@@ -234,9 +250,9 @@ func (w *walker) builtinCode(name string, args []Word, sc *scope, in feed) {
 		for i, a := range args {
 			switch {
 			case a.Text == "-C" && i+1 < len(args):
-				w.text(args[i+1].Text, sc.copy(), feed{from: name})
+				w.later(args[i+1].Text, sc, feed{from: name})
 			case strings.HasPrefix(a.Text, "-C"):
-				w.text(a.Text[2:], sc.copy(), feed{from: name})
+				w.later(a.Text[2:], sc, feed{from: name})
 			case name[0] == 'c' && a.Text == "-W" && i+1 < len(args):
 				w.code(args[i+1].Text, sc, where)
 			}
@@ -257,27 +273,40 @@ func (w *walker) builtinCode(name string, args []Word, sc *scope, in feed) {
 	}
 }
 
-// The method "declared" analyzes the code in the arguments of a declaration.
+// The method "declared" analyzes the arguments of a declaration.
 func (w *walker) declared(name string, args []Word, sc *scope) {
-	integer, reference := false, false
+	options, where := "", "the arguments of "+name
 	for _, a := range args {
 		if strings.HasPrefix(a.Text, "-") {
-			integer = integer || strings.Contains(a.Text, "i")
-			reference = reference || strings.Contains(a.Text, "n")
+			options += a.Text[1:]
 			continue
 		}
-		variable, value, _ := strings.Cut(a.Text, "=")
-		where := "the arguments of " + name
+		variable, value, assigned := strings.Cut(a.Text, "=")
+		base, _, _ := strings.Cut(strings.TrimSuffix(variable, "+"), "[")
 		if strings.Contains(variable, "[") {
 			w.code(variable, sc, where)
+		}
+		switch {
+		case strings.Contains(base, Unknown):
+			w.lose(sc, name)
+			if !assigned { // the word can contain options
+				options += "niluc"
+			}
+		case base != variable:
+			sc.vars[base] = Unknown
+		case assigned:
+			sc.vars[base] = value
 		}
 		if value == "" {
 			value = sc.vars[variable]
 		}
-		if integer || strings.Contains(variable, "[") {
+		if strings.Contains(options, "i") || strings.Contains(variable, "[") {
 			w.value(value, sc, where, 0)
-		} else if reference {
+		} else if strings.Contains(options, "n") {
 			w.code(value, sc, where)
+		}
+		if identifier.MatchString(base) {
+			w.attribute(name, options, base, value)
 		}
 	}
 }

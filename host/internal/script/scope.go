@@ -51,6 +51,92 @@ func (s *scope) join(to Word) string {
 	return path.Join(s.dir, to.Text)
 }
 
+// lose marks all variables as unknown, because a command sets a variable whose name is unknown.
+func (w *walker) lose(sc *scope, command string) {
+	w.lost++
+	w.unknown("%s sets a variable whose name is unknown before the script runs", command)
+	sc.vars = unknownVars(sc.vars)
+}
+
+// set marks a variable that a builtin sets as unknown.
+func (w *walker) set(variable Word, sc *scope, command string) {
+	name, _, _ := strings.Cut(variable.Text, "[")
+	switch {
+	case identifier.MatchString(name):
+		sc.vars[name] = Unknown
+	case strings.Contains(name, Unknown):
+		w.lose(sc, command)
+	}
+}
+
+// variablesOf returns the arguments of a builtin that name the variables that it sets.
+func variablesOf(builtin string, args []Word) (out []Word) {
+	valued, naming, operands := "", "", true // options with a value, and options whose value is the name of a variable
+	switch builtin {
+	case "read":
+		valued, naming = "dinNptu", "a"
+	case "mapfile", "readarray":
+		valued = "dnOsuCc"
+	case "unset":
+	case "printf":
+		naming, operands = "v", false
+		if len(args) > 1 && !args[0].Known() && args[1].Known() { // the first argument can be -v
+			out = append(out, args[1])
+		}
+	case "wait":
+		naming, operands = "p", false
+	case "getopts":
+		return args[min(1, len(args)):min(2, len(args))]
+	default:
+		return nil
+	}
+	for i := 0; i < len(args); i++ {
+		a := args[i].Text
+		if len(a) < 2 || a[0] != '-' {
+			if operands {
+				out = append(out, args[i:]...)
+			}
+			break
+		}
+		k := strings.IndexAny(a[1:], valued+naming) + 1
+		if k == 0 {
+			continue
+		}
+		value := Word{Text: a[k+1:]}
+		if value.Text == "" && i+1 < len(args) {
+			i++
+			value = args[i]
+		}
+		if strings.IndexByte(naming, a[k]) >= 0 {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// attribute records what a declaration of a variable means for its value. The value is empty if it is unknown.
+func (w *walker) attribute(command, options, name, value string) {
+	if command == "readonly" || strings.Contains(options, "r") {
+		w.fixed[name] = true
+	}
+	if command == "export" {
+		return // its option -n is no attribute
+	}
+	if strings.ContainsAny(options, "iluc") {
+		w.tainted[name] = true
+		w.unknown("the variable %s changes the values that it gets (%s -%s)", name, command, options)
+	}
+	if strings.Contains(options, "n") {
+		w.tainted[name], w.references[name] = true, true
+		w.unknown("the variable %s stands for another one (%s -%s)", name, command, options)
+		if target, _, _ := strings.Cut(value, "["); identifier.MatchString(target) {
+			w.tainted[target] = true
+		} else {
+			w.opaque = true
+		}
+	}
+}
+
 // shellSets lists variables whose values the shell itself changes.
 var shellSets = []string{
 	"_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "REPLY", "OPTARG", "OPTIND", "OLDPWD", "DIRSTACK", "GROUPS", "FUNCNAME", "PIPESTATUS", "MAPFILE", "COPROC",
@@ -80,7 +166,7 @@ func (e environ) Get(name string) expand.Variable {
 		}
 		return text(v)
 	}
-	if e.w.tainted[name] || slices.Contains(shellSets, name) {
+	if e.w.tainted[name] || slices.Contains(shellSets, name) || e.w.opaque && identifier.MatchString(name) {
 		return text(Unknown)
 	}
 	if v, ok := e.vars[name]; ok {

@@ -138,7 +138,7 @@ const (
 
 // Analyze analyzes a bash script.
 func Analyze(text string, o Options) (a *Analysis) {
-	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated, gitSettings: o.GitSettings}
+	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), references: make(map[string]bool), fixed: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated, gitSettings: o.GitSettings}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
@@ -147,6 +147,9 @@ func Analyze(text string, o Options) (a *Analysis) {
 		}
 	}()
 	w.text(text, sc, feed{text: o.Stdin, known: !o.Open, from: "standard input that is written later"})
+	for i := 0; i < min(len(w.late), maxScripts); i++ {
+		w.text(w.late[i], sc.copy(), feed{from: "standard input"})
+	}
 	return a
 }
 

@@ -14,15 +14,22 @@ type walker struct {
 	home      string
 	functions map[string]*syntax.Stmt
 	active    []string        // functions that are being analyzed
-	tainted   map[string]bool // variables that some function sets
-	depth     int             // current nesting depth of commands
-	scripts   int             // current nesting depth of scripts
-	steps     int
-	size      int             // total size of expanded words
-	counted   map[string]bool // variables that arithmetic sets
-	strict    bool            // whether the script must belong to the subset
-	listed    func(name string) bool
-	gated     bool
+	tainted   map[string]bool // variables that some function sets, or whose attributes change their values
+	// references contains the variables that stand for other variables (declare -n), and fixed the readonly ones. If opaque
+	// is true, a reference can stand for any variable.
+	references, fixed map[string]bool
+	opaque            bool
+	lost              int      // number of commands that set a variable whose name is unknown
+	late              []string // code of traps, which also runs with the variables of the script's end
+	lastpipe          bool     // whether the last command of a pipeline can run in the shell itself
+	depth             int      // current nesting depth of commands
+	scripts           int      // current nesting depth of scripts
+	steps             int
+	size              int             // total size of expanded words
+	counted           map[string]bool // variables that arithmetic sets
+	strict            bool            // whether the script must belong to the subset
+	listed            func(name string) bool
+	gated             bool
 	// gitSettings reports whether a variable of the environment can set an alias of git.
 	gitSettings bool
 	started     bool // whether the program already runs; see [Carry]
@@ -72,6 +79,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
 func (w *walker) redirect(r *syntax.Redirect, sc *scope, in feed) feed {
 	w.substitutions(r.Word, sc)
 	w.substitutions(r.Hdoc, sc)
+	forgetRedirect(r, sc)
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
 		if strings.ContainsAny(source(w.src, r.Word), `'"\`) {
@@ -140,6 +148,9 @@ func (w *walker) command(cmd syntax.Command, sc *scope, in feed) {
 		if c.Stmt != nil {
 			w.stmt(c.Stmt, sc.copy(), feed{from: "another process"})
 		}
+		if c.Name != nil {
+			w.set(Word{Text: w.literal(c.Name, sc)}, sc, "coproc")
+		}
 	default: // all other nodes are tests and arithmetic
 		w.substitutions(cmd, sc)
 		forget(cmd, sc)
@@ -178,7 +189,7 @@ func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
 		return
 	}
 	var items []Word
-	known := iter.InPos.IsValid()
+	known := iter.InPos.IsValid() && !c.Select
 	for _, word := range iter.Items {
 		w.substitutions(word, sc)
 		for _, f := range w.fields(word, sc) {
@@ -187,6 +198,7 @@ func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
 		}
 	}
 	forget(c, sc)
+	w.opaque = w.opaque || w.references[iter.Name.Value] // the loop sets what the reference stands for
 	if !known || len(items) > maxUnrolled || len(items) == 0 || w.steps > maxSteps/100 {
 		items = []Word{{Text: Unknown}}
 	}
@@ -241,8 +253,10 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
 	w.stmt(stages[0], sc.copy(), in)
 	text, known := w.produced(stages[:1], sc)
 	for _, stage := range stages[1:] {
-		out := feed{text: text, known: known, from: "a command"}
-		w.stmt(stage, sc.copy(), out)
+		out, b := feed{text: text, known: known, from: "a command"}, sc.copy()
+		if w.stmt(stage, b, out); w.lastpipe {
+			sc.merge(b)
+		}
 		if known {
 			text, known = w.filtered(stage, text, sc)
 		}
@@ -321,7 +335,11 @@ func (w *walker) substitutions(n syntax.Node, sc *scope) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
-			w.stmts(n.Stmts, sc.copy(), feed{from: "standard input"})
+			inner := sc.copy()
+			w.stmts(n.Stmts, inner, feed{from: "standard input"})
+			if n.TempFile || n.ReplyVar { // the shell itself runs the commands
+				sc.merge(inner)
+			}
 			return false
 		case *syntax.ProcSubst:
 			w.stmts(n.Stmts, sc.copy(), feed{from: "another process"})
@@ -357,20 +375,76 @@ func forget(n syntax.Node, sc *scope) {
 				return true
 			})
 		case *syntax.CallExpr:
-			if len(n.Args) == 0 {
-				break
+			forgetCall(n, sc)
+		case *syntax.DeclClause:
+			if n.Variant.Value != "export" && slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name == nil && (a.Value == nil || !harmlessOption(a.Value)) }) {
+				forgetAll(sc)
 			}
-			switch name := n.Args[0].Lit(); name {
-			case "cd", "pushd", "popd":
-				sc.dir = ""
-			case "read", "mapfile", "readarray", "getopts", "printf", "unset", "eval", ".", "source":
-				for _, a := range n.Args[1:] {
-					sc.vars[a.Lit()] = Unknown
-				}
+		case *syntax.ParamExp:
+			if n.Param != nil && assigns(n) {
+				sc.vars[n.Param.Value] = Unknown
+			}
+		case *syntax.Redirect:
+			forgetRedirect(n, sc)
+		case *syntax.CoprocClause:
+			if n.Name != nil {
+				sc.vars[n.Name.Lit()] = Unknown
 			}
 		}
 		return true
 	})
+}
+
+// harmlessOption reports whether a word is an option of a declaration after which variables keep their meaning.
+func harmlessOption(word *syntax.Word) bool {
+	text, ok := plain(word)
+	return ok && strings.HasPrefix(text, "-") && !strings.Contains(text, "n")
+}
+
+func forgetAll(sc *scope) {
+	for name := range sc.vars {
+		sc.vars[name] = Unknown
+	}
+}
+
+// forgetRedirect marks the variable of a redirect as unknown, as in {x}>file.
+func forgetRedirect(r *syntax.Redirect, sc *scope) {
+	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+		sc.vars[strings.Trim(r.N.Value, "{}")] = Unknown
+	}
+}
+
+// forgetCall marks the variables that a builtin can set as unknown.
+func forgetCall(c *syntax.CallExpr, sc *scope) {
+	var words []Word
+	for _, a := range c.Args {
+		word := Word{Text: Unknown}
+		if text, ok := plain(a); ok {
+			word.Text = text
+		} else if lit := a.Lit(); lit != "" {
+			word.Text = strings.TrimPrefix(lit, `\`)
+		}
+		if len(words) > 0 || word.Text != "command" && word.Text != "builtin" {
+			words = append(words, word)
+		}
+	}
+	if len(words) == 0 {
+		return
+	}
+	switch name := words[0].Text; name {
+	case "cd", "pushd", "popd":
+		sc.dir = ""
+	case "eval", ".", "source", "let", "declare", "typeset", "local", "readonly", "export":
+		forgetAll(sc)
+	default:
+		for _, v := range variablesOf(name, words[1:]) {
+			if variable, _, _ := strings.Cut(v.Text, "["); variable != Unknown {
+				sc.vars[variable] = Unknown
+			} else {
+				forgetAll(sc)
+			}
+		}
+	}
 }
 
 // source returns the source text of a syntax node.
