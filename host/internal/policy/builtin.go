@@ -44,14 +44,17 @@ var Builtins = []Builtin{
 		return some || f.reverts()
 	}},
 	{Ask, "delete", "the command deletes files that existed before the session", true, slices.Concat([]string{"find"}, packers, removers), deletes},
+	{Ask, "modes", "the command lets others write files, lets a program run as its owner, or changes the modes or owners of a whole directory", true, modeChangers, changesModes},
 	{Ask, "publish", "the command sends or publishes data to another machine", true, nil, publishes},
 	{Ask, "credentials", "the command reads credentials", true, nil, readsCredentials},
 }
 
 var (
-	elevators  = []string{"sudo", "doas", "pkexec", "su", "runuser"}
-	stoppers   = []string{"shutdown", "reboot", "halt", "poweroff"}
-	formatters = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
+	elevators = []string{"sudo", "doas", "pkexec", "su", "runuser"}
+	stoppers  = []string{"shutdown", "reboot", "halt", "poweroff"}
+	// modeChangers lists programs that change who can use a file.
+	modeChangers = []string{"chmod", "chown", "chgrp", "setfacl", "chattr", "setcap", "install", "mkdir"}
+	formatters   = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
 )
 
 // The function "about" returns a condition that depends on the command alone.
@@ -343,4 +346,93 @@ func changesSystem(c *script.Command) bool {
 	}
 	short, long, operands := arguments(c)
 	return isRecursive(short, long, "R") && len(operands) > 1 && slices.ContainsFunc(operands[1:], func(o string) bool { return o == "/" || o == "/*" })
+}
+
+// changesModes reports whether a command gives rights to others, lets a program run as its owner, or changes the modes or
+// owners of a directory with its files where git cannot restore them.
+func changesModes(f *facts) bool {
+	short, long, operands := arguments(f.c)
+	recursive := isRecursive(short, long, "R")
+	switch f.c.Name() {
+	case "chmod":
+		if mode := strings.Trim(short, "RcfvhHLP"); mode != "" || len(operands) == 0 || canHave(long, "reference") {
+			return recursive && f.unrestorable(operands) // such a mode only removes rights, or is that of another file
+		}
+		special, public := grants(operands[0])
+		return special || public && !f.ownFiles(operands[1:]) || recursive && f.unrestorable(operands[1:])
+	case "install", "mkdir":
+		for i, a := range texts(f.c) {
+			mode, ok := strings.CutPrefix(a, "--mode=")
+			if k := strings.IndexByte(a, 'm'); !ok && k > 0 && strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") {
+				if mode, ok = a[k+1:], true; mode == "" && i+2 < len(f.c.Words) {
+					mode = f.c.Words[i+2].Text
+				}
+			}
+			files := slices.DeleteFunc(slices.Clone(operands), func(o string) bool { return o == mode })
+			if special, public := grants(mode); ok && (special || public && !f.ownFiles(files)) {
+				return true
+			}
+		}
+		return false
+	case "chown", "chgrp":
+		return recursive && len(operands) > 1
+	case "setcap":
+		return len(operands) > 1
+	}
+	return len(operands) > 0 && !helps(f.c) && !slices.Contains(long, "test") // setfacl and chattr
+}
+
+// ownFiles reports whether all operands of a command are build results or temporary files.
+func (f *facts) ownFiles(operands []string) bool {
+	return !slices.ContainsFunc(operands, func(o string) bool {
+		path := f.resolve(o)
+		rel, temporary := f.ephemeral(path)
+		return path == "" || !temporary && (rel == "" || !regenerable(rel))
+	})
+}
+
+// unrestorable reports whether one of the operands is a file of before the session for which no repository records the
+// mode: one outside of the roots or outside of a repository. It ignores build results and temporary files.
+func (f *facts) unrestorable(operands []string) bool {
+	files := f.req.files()
+	return slices.ContainsFunc(operands, func(o string) bool {
+		path := f.resolve(o)
+		if path == "" || f.ownFiles([]string{o}) || !files.exists(path) || !f.req.Since.IsZero() && !files.older(path, f.req.Since) {
+			return false
+		}
+		rel, _ := f.ephemeral(path)
+		return rel == "" || files.repositoryOf(path) == ""
+	}) || f.suspect()
+}
+
+// grants reports whether a mode for chmod sets the bits with which a program runs as its owner or group, and whether it lets
+// all users write.
+func grants(mode string) (special, public bool) {
+	for _, clause := range strings.Split(mode, ",") {
+		who, rest := "", clause
+		if i := strings.IndexAny(clause, "+-="); i >= 0 {
+			who, rest = clause[:i], clause[i:]
+		} else {
+			rest = "=" + clause
+		}
+		for rest != "" {
+			next := strings.IndexAny(rest[1:], "+-=") + 1
+			if next == 0 {
+				next = len(rest)
+			}
+			op, rights := rest[0], rest[1:next]
+			rest = rest[next:]
+			digits := rights != "" && strings.Trim(rights, "01234567") == ""
+			switch {
+			case op == '-':
+			case digits:
+				public = public || rights[len(rights)-1]&2 != 0 // a digit of ASCII ends with the bits of its value
+				special = special || len(rights) > 3 && rights[len(rights)-4]&6 != 0
+			default:
+				special = special || strings.Contains(rights, "s")
+				public = public || strings.ContainsAny(who, "oa") && strings.ContainsAny(rights, "wug")
+			}
+		}
+	}
+	return special, public
 }

@@ -116,8 +116,8 @@ func (f *facts) destination() string {
 	return f.resolve(operands[len(operands)-1])
 }
 
-// The method "found" returns the directories in which the program "find" deletes files. The result is nil if each
-// deletion is restricted to files with names of build results. A deletion that is not restricted to certain names is
+// The method "found" returns the directories in which the program "find" deletes files. If each deletion is restricted to
+// empty files or to files with names of build results, it returns only directories outside of the roots. A deletion that is not restricted to certain names is
 // judged as a deletion of the whole directory.
 func (f *facts) found() []target {
 	starts, deletions := script.FindDeletions(f.c.Words[1:])
@@ -127,7 +127,10 @@ func (f *facts) found() []target {
 			return regenerable(name) || regenerable("x"+name)
 		})
 	}) {
-		return nil
+		return slices.DeleteFunc(f.targets(starts), func(t target) bool {
+			rel, temporary := f.ephemeral(t.path)
+			return rel != "" || temporary || len(deletions) == 0
+		})
 	}
 	return f.targets(starts)
 }

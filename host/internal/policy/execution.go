@@ -328,7 +328,7 @@ func (p *Policy) ruled() map[string]bool {
 				out[name] = true
 			}
 		}
-		for _, name := range senders {
+		for _, name := range slices.Concat(senders, modeChangers) {
 			out[name] = true
 		}
 	}

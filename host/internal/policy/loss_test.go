@@ -277,13 +277,21 @@ func TestCareful(t *testing.T) {
 		"git status": "", "git commit -m x": "", "git add -A": "", "git stash": "", "git stash pop": "", "git pull": "", "git fetch": "", "git checkout main": "", "git checkout -b x": "", "git push --dry-run": "", "npm install": "", "npm run build": "", "go test ./...": "",
 		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "curl -d x http://localhost:3000/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
 		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "ssh": "", "git": "", "scp": "", "curl": "", "gh": "", "wget": "", "rsync": "", "ssh git@example.org \"git-upload-pack 'x'\"": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
+		"chmod -R 777 .": "modes", "chmod 777 main.go": "modes", "chmod o+w main.go": "modes", "chmod a+rw main.go": "modes", "chmod ugo=rw main.go": "modes", "chmod go=u src": "modes", "chmod 0666 main.go": "modes", "chmod u=rw,o+w main.go": "modes", "chmod a=r+w main.go": "modes", "chmod =666 main.go": "modes",
+		"chmod u+s main.go": "modes", "chmod g+s src": "modes", "chmod +s main.go": "modes", "chmod 4755 main.go": "modes", "chmod 02755 src": "modes", "chmod 6711 build/x": "modes", "chmod u=rwxs main.go": "modes", "chmod +4000 main.go": "modes", "chmod ug+s /tmp/x": "modes", "chmod -R u+s .": "modes", "chmod -- u+s main.go": "modes",
+		"find . -name '*.go' -exec chmod 777 {} +": "modes", "ls | xargs chmod a+w": "modes", "chmod 777 $x": "modes", "chmod -R 755 ~/other": "modes", "chmod -R 755 ../other": "modes", "chmod -R go-w ~/other/sub": "modes", "chmod -R -w ~/other": "modes", "chmod --recurs g+w ~/other": "modes", "chmod -R --reference=main.go ~/other": "modes",
+		"chown -R me .": "modes", "chown -R me:me src": "modes", "chgrp --recursive x src": "modes", "setfacl -m u:x:rw main.go": "modes", "setfacl -b src": "modes", "setfacl --restore=x": "", "chattr +i main.go": "modes", "chattr -R -i src": "modes", "setcap cap_net_raw+ep main.go": "modes",
+		"install -m 4755 main.go /tmp/x": "modes", "install -Dm u+s main.go x": "modes", "install --mode=777 main.go x": "modes", "mkdir -m 777 x": "modes", "mkdir -pm777 x": "modes",
+		"chmod 755 main.go": "", "chmod -R 755 .": "", "chmod -R u+rwX src": "", "chmod u+w main.go": "", "chmod +w main.go": "", "chmod g+w main.go": "", "chmod o-w main.go": "", "chmod g-s src": "", "chmod a+x main.go": "", "chmod 1755 src": "", "chmod 0755 main.go": "", "chmod o=r main.go": "", "chmod a=rx,u+w main.go": "",
+		"chmod 777 /tmp/x": "", "chmod -R 777 build": "", "chmod -R 777 node_modules": "", "chmod -R 755 /tmp/x": "", "chmod -R 755 ~/none": "", "chmod 600 ~/notes": "", "chmod --help": "", "chown me main.go": "", "chgrp x main.go": "", "getfacl main.go": "", "lsattr": "", "install -m 755 main.go x": "", "install -d x": "", "mkdir -p x": "", "mkdir -m 700 x": "", "mkdir -p mmm": "", "mkdir --mode=755 x": "", "mkdir -m 777 build/x": "",
+		"find .. -name '*.log' -delete": "delete", "find ~ -name '*.pyc' -exec rm {} +": "delete", "find ~/other -empty -delete": "delete", "find src ~/other -name '*.o' -delete": "delete", "find ~/other -name x -delete": "delete", "find /tmp -name '*.log' -delete": "", "find . -name '*.log' -delete": "", "find . -empty -delete": "", "find .. -name '*.log'": "", "find ~/.cache -name '*.log' -delete": "", "find ~/none -name '*.log' -delete": "",
 		"aws s3 ls": "", "npm publish --dry-run": "", "chmod +x x.sh": "", "mv main.go src": "", "touch .env": "",
 	} {
 		d := p.Judge(command(t, ws, text))
 		if (want == "") != (d.Effect == policy.Allow) || want != "" && !strings.Contains(d.Rule, fmt.Sprintf("%q (built-in)", want)) {
 			t.Errorf("%s: %s %s, wanted %q", text, d.Effect, d.Rule, want)
 		}
-		if careful := slices.Contains([]string{"publish", "credentials", "delete", "discard-files"}, want); careful && opened.Judge(command(t, ws, text)).Effect != policy.Allow {
+		if careful := slices.Contains([]string{"publish", "credentials", "delete", "discard-files", "modes"}, want); careful && opened.Judge(command(t, ws, text)).Effect != policy.Allow {
 			t.Errorf("%s: not allowed in the mode open", text)
 		}
 	}
