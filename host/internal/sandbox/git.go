@@ -21,13 +21,21 @@ const maxConfig = 1 << 20
 // programs when the user runs git outside the sandbox. A plugin must not write to protected paths and must not move
 // fixed paths. The function "onHost" converts a path of the plugin to a path of the host. gitPaths creates missing
 // files and directories, because only existing files can be protected.
+//
+// A root can be a git directory itself. Whether it contains a file .git does not matter, because a plugin can write one.
 func gitPaths(root string, onHost func(string) string) (fixed, protected []string) {
-	dir := filepath.Join(root, ".git")
-	st, err := os.Lstat(onHost(dir))
-	if err != nil && isRepository(onHost(root)) { // the git directory of a worktree or a bare repository
-		dir = root
-		st, err = os.Lstat(onHost(dir))
+	for _, dir := range []string{root, filepath.Join(root, ".git")} {
+		if dir != root || isRepository(onHost(root)) {
+			f, p := gitDirPaths(dir, dir != root, onHost)
+			fixed, protected = append(fixed, f...), append(protected, p...)
+		}
 	}
+	return fixed, protected
+}
+
+// gitDirPaths is like gitPaths for one git directory, which cannot be moved if the argument "fix" is true.
+func gitDirPaths(dir string, fix bool, onHost func(string) string) (fixed, protected []string) {
+	st, err := os.Lstat(onHost(dir))
 	switch {
 	case err != nil || st.Mode()&fs.ModeSymlink != 0:
 		return nil, nil
@@ -42,7 +50,7 @@ func gitPaths(root string, onHost func(string) string) (fixed, protected []strin
 	}
 	defer r.Close() //nolint:errcheck // only read
 	g := gitDir{dir: dir, root: r}
-	if dir != root {
+	if fix {
 		g.fix(".")
 	}
 	if !g.repository(".") || !g.modules("modules") {
@@ -51,14 +59,13 @@ func gitPaths(root string, onHost func(string) string) (fixed, protected []strin
 	return g.fixed, g.protected
 }
 
-// isRepository reports whether a directory has the parts of a git directory.
+// isRepository reports whether a directory has the parts of a git directory, which can be that of a linked worktree.
 func isRepository(dir string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
 	}
-	return true
+	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
 // gitDir collects the protected paths below the .git directory of a root. Its methods return false if it is only safe
@@ -88,6 +95,9 @@ func (g *gitDir) repository(at string) bool {
 		return false
 	}
 	own, err := g.ownSettings(config)
+	if _, linked := g.root.Lstat(filepath.Join(at, "commondir")); linked == nil { // its settings say nothing about the separate settings
+		own = true
+	}
 	return err == nil && g.file(filepath.Join(at, "config.worktree"), own) && g.file(filepath.Join(at, "commondir"), false) && g.worktrees(filepath.Join(at, "worktrees"), own)
 }
 
@@ -179,15 +189,15 @@ func (g *gitDir) touch(at string) bool {
 // prevent this, because it can only protect existing files. Only a worktree of another repository needs a "commondir"
 // file.
 func Redirects(root string) string {
-	dir := filepath.Join(root, ".git")
-	if st, err := os.Lstat(dir); err != nil && isRepository(root) {
-		dir = root
-	} else if err != nil || !st.IsDir() {
-		return ""
+	for _, dir := range []string{root, filepath.Join(root, ".git")} {
+		st, err := os.Lstat(dir)
+		if err != nil || !st.IsDir() || dir == root && !isRepository(root) {
+			continue
+		}
+		path := filepath.Join(dir, "commondir")
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
 	}
-	path := filepath.Join(dir, "commondir")
-	if _, err := os.Lstat(path); err != nil {
-		return ""
-	}
-	return path
+	return ""
 }

@@ -38,6 +38,14 @@ func TestGitPaths(t *testing.T) {
 			},
 			".git .git/worktrees .git/worktrees/a", ".git/hooks .git/config .git/config.worktree .git/worktrees/a/commondir .git/worktrees/a/config.worktree",
 		},
+		"git directory":                {func(root string) error { return files(root, "HEAD", "objects/x", "refs/x") }, "", "hooks config"},
+		"git directory with a planted": {func(root string) error { return files(root, "HEAD", "objects/x", "refs/x", ".git/HEAD") }, ".git", "hooks config .git/hooks .git/config"},
+		"git directory with a file":    {func(root string) error { return files(root, "HEAD", "objects/x", "refs/x", ".git") }, "", "hooks config .git"},
+		"git directory with a link": {func(root string) error {
+			_ = files(root, "HEAD", "objects/x", "refs/x")
+			return os.Symlink("/elsewhere", filepath.Join(root, ".git"))
+		}, "", "hooks config"},
+		"git directory of a worktree": {func(root string) error { return files(root, "HEAD", "commondir") }, "", "hooks config config.worktree commondir"},
 		"linked modules": {func(root string) error {
 			_ = files(root, ".git/config")
 			return os.Symlink("/m", filepath.Join(root, ".git/modules"))
