@@ -75,11 +75,18 @@ func TestProfiles(t *testing.T) {
 			t.Run(fmt.Sprint(backend.Name(), "/", plugin), func(t *testing.T) {
 				dir := t.TempDir()
 				at := Place{Binary: escape, Roots: []tool.Root{{Path: filepath.Join(dir, "rw"), Writable: true}, {Path: filepath.Join(dir, "ro")}}, StateDir: filepath.Join(dir, "state"), Env: []string{"HOME=" + dir}}
-				for _, d := range []string{"rw", "ro", "state", "outside"} {
+				for _, d := range []string{"rw", "ro", "state", "outside", "git", "up"} {
 					if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 						t.Fatal(err)
 					}
 				}
+				for _, d := range []string{"git", "outside"} {
+					must(t, os.WriteFile(filepath.Join(dir, d, "f"), nil, 0o600))
+				}
+				// Tools of another host replaced git directories by links.
+				must(t, os.Symlink("outside", filepath.Join(dir, "link")))
+				must(t, os.Symlink(dir, filepath.Join(dir, "up", "link")))
+				at.Git = []string{filepath.Join(dir, "git"), filepath.Join(dir, "link"), filepath.Join(dir, "up/link/outside"), filepath.Join(dir, "up/link/outside/f"), filepath.Join(dir, "missing")}
 				socket := filepath.Join(dir, "rw", "s")
 				l, err := net.Listen("unix", socket)
 				if err != nil {
@@ -110,6 +117,10 @@ func TestProfiles(t *testing.T) {
 					{[]string{"write", "0", filepath.Join(dir, "state", "f")}, true},
 					{[]string{"write", "0", filepath.Join(dir, "rw", "f")}, writes},
 					{[]string{"write", "0", filepath.Join(dir, "ro", "f")}, false},
+					{[]string{"read", "0", filepath.Join(dir, "git", "f")}, true},
+					{[]string{"read", "0", filepath.Join(dir, "outside", "f")}, false},
+					{[]string{"read", "0", filepath.Join(dir, "link", "f")}, false},
+					{[]string{"read", "0", filepath.Join(dir, "up/link/outside/f")}, false},
 					{[]string{"chmod", "0", filepath.Join(dir, "rw")}, writes},
 					{[]string{"start"}, starts},
 					{[]string{"path", "0", socket}, starts},

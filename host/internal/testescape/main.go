@@ -79,7 +79,11 @@ var attempts = map[string]func(n int) error{
 		b := byte('x')
 		return call(unix.SYS_IOCTL, uintptr(ptmx), unix.TIOCSTI, uintptr(unsafe.Pointer(&b)))
 	},
-	"start":  func(int) error { return exec.Command(os.Args[0], "write", "0", os.DevNull).Run() }, //nolint:gosec // itself
+	"start": func(int) error { return exec.Command(os.Args[0], "write", "0", os.DevNull).Run() }, //nolint:gosec // itself
+	"read": func(int) error {
+		_, err := os.ReadFile(os.Args[3])
+		return err
+	},
 	"write":  func(int) error { return os.WriteFile(os.Args[3], []byte("x"), 0o600) },
 	"rename": func(int) error { return os.Rename(os.Args[3], os.Args[3]+"-moved") },
 	"chmod":  func(int) error { return os.Chmod(os.Args[3], 0o400) },

@@ -87,11 +87,17 @@ func landlock(p *Policy) error {
 		// Processes can list all directories in the new root. Terminals need the rights for devices.
 		rules = append(rules, rule{p.Scratch, write}, rule{[]string{"/"}, unix.LANDLOCK_ACCESS_FS_READ_DIR}, rule{[]string{"/dev/pts"}, deviceRights})
 	}
+	anyPath := func(path string) (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) }
 	for _, rule := range rules {
 		for _, path := range rule.paths {
-			if err := allow(ruleset, path, rule.rights&handled); err != nil {
+			if err := allow(ruleset, path, anyPath, rule.rights&handled); err != nil {
 				return err
 			}
+		}
+	}
+	for _, path := range p.Direct {
+		if err := allow(ruleset, path, openDirect, readRights&handled); err != nil {
+			return err
 		}
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
@@ -107,8 +113,8 @@ type rule struct {
 
 // allow adds a rule for a path and everything below it. It skips a missing or inaccessible path, because Landlock
 // denies access without a rule.
-func allow(ruleset int, path string, access uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+func allow(ruleset int, path string, open func(string) (int, error), access uint64) error {
+	fd, err := open(path)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) {
 		return nil
 	} else if err != nil {

@@ -24,6 +24,9 @@ type Policy struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Run   []string `json:"run,omitempty"`
+	// Direct lists more paths that the plugin can read. A path through a symbolic link is skipped, because tools of another
+	// host can replace a checked directory by a link.
+	Direct []string `json:"direct,omitempty"`
 	// Fixed lists paths within Write that the plugin cannot move or replace. Protected lists paths that the plugin also
 	// cannot write, including everything below them. Both fields require Namespaces.
 	Fixed     []string `json:"fixed,omitempty"`

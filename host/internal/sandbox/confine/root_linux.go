@@ -33,6 +33,8 @@ type place struct {
 	// If the field "own" is true, the entry gets a separate mount even if another entry already contains its path with
 	// enough rights.
 	own bool
+	// If the field "direct" is true, the path must contain no symbolic link.
+	direct bool
 }
 
 // enterRoot creates the new root and changes to it. The process must be in its own mount namespace and have all
@@ -125,7 +127,7 @@ func gather(p *Policy) ([]place, error) {
 	for _, l := range []struct {
 		paths []string
 		place
-	}{{p.Read, place{}}, {maskDirs(p), place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}, {p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
+	}{{p.Read, place{}}, {p.Direct, place{direct: true}}, {maskDirs(p), place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}, {p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
 		for _, path := range l.paths {
 			if path == "/" {
 				return nil, errors.New("the whole file system cannot be a root inside of another")
@@ -152,7 +154,10 @@ func gather(p *Policy) ([]place, error) {
 			continue
 		}
 		if !pl.scratch && pl.link == "" {
-			fd, err := unix.OpenTree(unix.AT_FDCWD, cmp.Or(pl.source, pl.path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+			fd, err := pl.open()
+			if pl.direct && (errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) {
+				continue
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s cannot be mounted in the new root: %w", pl.path, err)
 			}
@@ -161,6 +166,24 @@ func gather(p *Policy) ([]place, error) {
 		out = append(out, pl)
 	}
 	return out, nil
+}
+
+// The method "open" returns a detached copy of the mount of an entry.
+func (pl *place) open() (int, error) {
+	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+	if !pl.direct {
+		return unix.OpenTree(unix.AT_FDCWD, cmp.Or(pl.source, pl.path), flags)
+	}
+	at, err := openDirect(pl.path)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(at) //nolint:errcheck // only a path
+	return unix.OpenTree(at, "", flags|unix.AT_EMPTY_PATH)
+}
+
+func openDirect(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
 // maskDirs returns a list with the directory of the masks, or nil if the policy has no masks.
@@ -196,7 +219,7 @@ func (pl place) follow() []place {
 			continue
 		}
 		to, err := os.Readlink(next)
-		if links++; err != nil || links > 40 {
+		if links++; err != nil || links > 40 || pl.direct {
 			return nil
 		}
 		out = append(out, place{path: next, link: to, fd: -1})
