@@ -168,7 +168,7 @@ func (l *Launcher) outer(roots []tool.Root) (out []repository.Outer) {
 		}
 		found, known := l.parts.outer.Load(r.Path)
 		if !known {
-			var adopted func(string) bool
+			var adopted func(file, text string) bool
 			if guard := l.parts.Repositories; guard != nil && l.cfg.Sandbox.Repositories != "off" {
 				adopted = guard.Adopted
 			}

@@ -239,7 +239,7 @@ func (i *inspector) alternates(d directory, rel string, r *repo) []found {
 	objects := filepath.Join(i.path, rel, "objects")
 	for line := range strings.Lines(string(text)) {
 		path := filepath.Clean(resolve(objects, strings.TrimRight(line, "\r\n")))
-		if err != nil || !noLinks(path) || !slices.ContainsFunc(i.all, func(tree string) bool { return under(tree, path) }) {
+		if err != nil || i.partial || !leads(i.all, "/", filepath.Dir(path)) || !noLinks(path) { // the guard finds no repository among objects, so not its alternates either
 			at := join(dir, name)
 			return []found{{rel: at, kind: quarantine.File, why: "git reads the objects of another directory", keys: []string{i.key(at, hash(text))}}}
 		}

@@ -30,9 +30,9 @@ type Outer struct {
 // the path of the worktree in the file gitdir, and that of a submodule in the setting core.worktree. Above dir, FindOuter
 // ends at the home directory, and at files of other users, as git does.
 //
-// Alternates of objects name no borrower. FindOuter shows those in a file for which the function "adopted" returns true,
-// such as [Guard.Adopted]. A nil adopted means none.
-func FindOuter(dir string, adopted func(file string) bool) (out Outer) {
+// Alternates of objects name no borrower. FindOuter shows those in a file with a text for which the function "adopted"
+// returns true, such as [Guard.Adopted]. A nil adopted means none.
+func FindOuter(dir string, adopted func(file, text string) bool) (out Outer) {
 	if IsRepository(dir) {
 		return out
 	}
@@ -51,7 +51,9 @@ func FindOuter(dir string, adopted func(file string) bool) (out Outer) {
 	switch {
 	case st.Mode().IsRegular():
 		if common, err = pointed(git); err != nil || common == "" {
-			out.Unshown = target(git)
+			if to := target(git); exists(filepath.Join(to, "HEAD")) { // tools can write any path
+				out.Unshown = to
+			}
 			return out
 		}
 		out.Shown, out.Writable = []string{git, common}, common
@@ -70,12 +72,12 @@ func FindOuter(dir string, adopted func(file string) bool) (out Outer) {
 	return out
 }
 
-// Adopted reports whether a file in a repository was there before tools could write it. In a directory that the guard does
+// Adopted reports whether a file in a repository had a text before tools could write it. In a directory that the guard does
 // not watch, a record of another host means that its tools could.
-func (g *Guard) Adopted(file string) bool {
+func (g *Guard) Adopted(file, text string) bool {
 	for dir := filepath.Dir(file); dir != "/"; dir = filepath.Dir(dir) {
 		if w := g.tree(dir, false); w != nil {
-			return w.adopted(file)
+			return w.adopted(file, text)
 		}
 		if ledgers := g.opts.Ledgers(); ledgers == "" || exists(ledgerPath(ledgers, dir)+".json") {
 			return false
@@ -84,11 +86,10 @@ func (g *Guard) Adopted(file string) bool {
 	return true
 }
 
-func (w *watched) adopted(file string) bool {
+func (w *watched) adopted(file, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text, err := readSmall(file)
-	return err == nil && w.tree != nil && w.known[pathKey(file, hash([]byte(text)))]
+	return w.tree != nil && w.known[pathKey(file, hash([]byte(text)))]
 }
 
 // The function "pointed" returns the git directory to which the file .git of a linked worktree or a submodule leads. It
@@ -123,10 +124,10 @@ func pointed(file string) (string, error) {
 const maxBorrowed = 5
 
 // borrowed returns the directories of objects that another such directory uses.
-func borrowed(objects string, adopted func(file string) bool, depth int) (out []string) {
+func borrowed(objects string, adopted func(file, text string) bool, depth int) (out []string) {
 	list := filepath.Join(objects, "info", "alternates")
 	text, err := readSmall(list)
-	if err != nil || depth == maxBorrowed || !noLinks(list) || !adopted(list) {
+	if err != nil || depth == maxBorrowed || !noLinks(list) || !adopted(list, text) {
 		return nil
 	}
 	for line := range strings.Lines(text) {
@@ -163,13 +164,14 @@ func is(path, dir string) bool {
 	return err == nil && to == dir
 }
 
-// holdsHome reports whether a directory is or contains the home directory of the user.
+// holdsHome reports whether a directory is or contains the home directory of the user. It returns true if the home directory
+// is unknown.
 func holdsHome(dir string) bool {
 	home, err := os.UserHomeDir()
 	if err == nil {
 		home, err = filepath.EvalSymlinks(home)
 	}
-	return err == nil && under(dir, home)
+	return err != nil || under(dir, home)
 }
 
 // The function "target" returns the absolute path in a file .git. It returns "" if the file contains none.
