@@ -28,16 +28,18 @@ type interpreter struct {
 	// If "launches" is true, the first word is another program with its arguments. If "packages" is true, the first word
 	// can also be a script or a package. If "shell" is true, the option -c makes the first word a script.
 	launches, packages, shell bool
+	// If "lists" is true, a word that begins with "@" names a file with options.
+	lists bool
 	// If "whole" is true, all arguments and variables are code.
 	whole bool
 }
 
 // The variable "interpreters" lists the programs that run files in their arguments.
 var interpreters = []interpreter{
-	{names: lazyregexp.New(`^(ba|da|z|k|c|fi|a)?sh$`), values: strings.Fields("-o +o -O +O --rcfile --init-file"), shell: true},
+	{names: lazyregexp.New(`^((r?ba|da|z|k|mk|pdk|tc|c|fi|a|ya|el|xon)?sh|nu)[0-9.]*$`), values: strings.Fields("-C --init-command --rcfile --init-file"), shell: true},
 	{names: lazyregexp.New(`^(\.|source)$`)},
 	{names: lazyregexp.New(`^(python|pypy)[0-9.]*$`), values: strings.Fields("-W -X --check-hash-based-pycs"), last: strings.Fields("-c -m")},
-	{names: lazyregexp.New(`^(node|nodejs|tsx|ts-node)[0-9.]*$`), commands: strings.Fields("watch"), values: strings.Fields(`-r --require --import --loader
+	{names: lazyregexp.New(`^(node|nodejs|tsx|ts-node|ts-node-esm|vite-node|babel-node|nodemon|electron)[0-9.]*$`), commands: strings.Fields("watch inspect debug"), values: strings.Fields(`-r --require --import --loader
 		--experimental-loader -C --conditions -e --eval -p --print -pe --env-file --env-file-if-exists --input-type --icu-data-dir --openssl-config
 		--title --inspect-port --tsconfig -P --project --cwd --dir -O --compilerOptions --test-reporter --snapshot-blob --watch-path --run
 		--experimental-config-file --disable-warning --unhandled-rejections --dns-result-order --redirect-warnings --diagnostic-dir`)},
@@ -47,17 +49,23 @@ var interpreters = []interpreter{
 		--env-file --tsconfig-override -d --define -l --loader --package`)},
 	{names: lazyregexp.New(`^ruby[0-9.]*$`), values: strings.Fields("-I -r -C -E -e")},
 	{names: lazyregexp.New(`^perl[0-9.]*$`), values: strings.Fields("-I -M -m -e -E")},
-	{names: lazyregexp.New(`^lua[0-9.]*$`), values: strings.Fields("-l -e")},
+	{names: lazyregexp.New(`^lua(jit)?[0-9.]*$`), values: strings.Fields("-l -e")},
+	{names: lazyregexp.New(`^[gmno]?awk$`), values: strings.Fields("-f --file -i --include -l --load -F -v -e --source -E --exec")},
+	{names: lazyregexp.New(`^g?sed$`), values: strings.Fields("-f --file -e --expression -l")},
+	{names: lazyregexp.New(`^(tclsh|wish|expect|Rscript|julia|escript|guile|racket|jbang|bb)[0-9.]*$`), values: strings.Fields("-e -E -f -l -L -p -J")},
 	{names: lazyregexp.New(`^php[0-9.]*$`), values: strings.Fields("-c -d -B -R -F -E -S -t -z"), last: strings.Fields("-f -r")},
-	{names: lazyregexp.New(`^java[0-9.]*$`), last: strings.Fields("-jar -m --module"), values: strings.Fields(`-cp -classpath --class-path -p --module-path
+	{names: lazyregexp.New(`^java[0-9.]*$`), lists: true, last: strings.Fields("-jar -m --module"), values: strings.Fields(`-cp -classpath --class-path -p --module-path
 		--upgrade-module-path --add-modules --limit-modules --add-opens --add-exports --add-reads --patch-module --enable-native-access --source`)},
-	{names: lazyregexp.New(`^npx$`), launches: true, packages: true, values: strings.Fields("-p --package -c --call -w --workspace --prefix --userconfig --registry")},
+	{names: lazyregexp.New(`^(npx|npm|pnpm|pnpx|yarn|corepack)$`), commands: strings.Fields("run run-script exec x dlx start npx npm pnpm yarn"), launches: true, packages: true, values: strings.Fields(`-p --package -c --call -w --workspace --prefix --userconfig --registry
+		-C --dir --cwd --filter -F --globalconfig --node-options --script-shell`)},
 	{names: lazyregexp.New(`^uvx?$`), commands: strings.Fields("tool run"), launches: true, packages: true, last: strings.Fields("-m --module"), values: strings.Fields(`--from --with --with-editable
 		--with-requirements -w -p --python -i --index-url --extra-index-url --index --default-index -f --find-links --directory --project --package
 		--env-file --config-file --cache-dir -c --constraints --overrides --extra --group --only-group --no-group --no-extra -P --refresh-package`)},
-	{names: lazyregexp.New(`^(env|nohup|setsid|nice|ionice|timeout|time|exec|command|sudo|doas)$`), launches: true, values: strings.Fields(`-u --unset -C --chdir -S
+	{names: lazyregexp.New(`^(poetry|pipenv|pipx|pdm|hatch|rye|pixi|conda|mamba|micromamba|bundle|mise|rbenv|pyenv|nvm|fnm|volta|asdf|direnv)$`),
+		commands: strings.Fields("run exec x"), launches: true, values: strings.Fields("-C --directory --project -p --python --spec -n --name --gemfile -e")},
+	{names: lazyregexp.New(`^(env|nohup|setsid|nice|ionice|timeout|time|exec|command|sudo|doas|stdbuf|unbuffer|taskset|chrt|flock|xargs|strace|busybox|cross-env)$`), launches: true, values: strings.Fields(`-u --unset -C --chdir -S
 		--split-string -n --adjustment -s --signal -k --kill-after -g`)},
-	{names: lazyregexp.New(`^g?make$`), whole: true},
+	{names: lazyregexp.New(`^(g?make|just|task|rake|mage|gradlew?|mvnw?|ant|ninja|bazel|cargo|go|dotnet|nix|nix-shell|nix-build|devbox|swift|dart|mix|elixir|iex|lein|sbt|stack|cabal|scala|kotlin|groovy|pwsh|powershell|docker-compose)$`), whole: true},
 }
 
 // codeVariables matches the names of variables whose files a dynamic linker, an interpreter or a package manager loads as
@@ -66,6 +74,20 @@ var codeVariables = lazyregexp.New(`^(LD_|DYLD_|PYTHON|NODE_|BASH_|PERL|RUBY|GEM
 
 // preceding matches the words between a launcher and the program, such as NAME=VALUE of env and the duration of timeout.
 var preceding = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*=|[0-9.]+[smhd]?$)`)
+
+// begins returns the index of the word in a command that names an interpreter. It returns 0 if no word does. Programs that
+// are not in the table can start others, such as a proxy for a server.
+func begins(argv []string) int {
+	for i, word := range argv {
+		if in := interpreterOf(word); in != nil && (i == 0 || !in.launches && !in.whole && !sources(word) || in.packages) {
+			return i
+		}
+	}
+	return 0
+}
+
+// The function "sources" reports whether a word is the command of a shell that runs a file, which is no program.
+func sources(word string) bool { return word == "." || word == "source" }
 
 // interpreterOf returns the interpreter with the name of a program, or nil.
 func interpreterOf(program string) *interpreter {
@@ -92,14 +114,17 @@ func codeWords(argv []string) (n, text int) {
 			return min(n+2, len(argv)), 0
 		case slices.Contains(in.values, word):
 			n++
-		case strings.HasPrefix(word, "-") || in.shell && strings.HasPrefix(word, "+"):
+		case strings.HasPrefix(word, "-") || in.shell && strings.HasPrefix(word, "+") || in.lists && strings.HasPrefix(word, "@"):
+			if in.shell && !strings.HasPrefix(word, "--") && strings.ContainsAny(word, "oO") { // such as -euo pipefail
+				n++
+			}
 			inline = inline || in.shell && !strings.HasPrefix(word, "--") && strings.Contains(word, "c")
 			unsure = strings.HasPrefix(word, "--") && word != "--" && !strings.Contains(word, "=")
 			continue
 		case inline: // the arguments of an inline script are code, because many such scripts only execute them
 			return len(argv), n
 		case slices.Contains(in.commands, word) || in.launches && preceding.MatchString(word) || unsure && !trust.IsCode(word):
-		case in.launches && interpreterOf(word) != nil:
+		case in.launches && interpreterOf(word) != nil && !sources(word):
 			more, text := codeWords(argv[n:])
 			if text > 0 {
 				text += n

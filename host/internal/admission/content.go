@@ -42,8 +42,8 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 		if path, err = canonical(path); err != nil {
 			return nil, err
 		}
-		if out.Files[path], err = trust.Hash(path); err != nil {
-			return nil, fmt.Errorf("%s cannot be read: %w", path, err)
+		if out.Files[path], err = trust.Hash(path); err != nil { // without pins, the host refuses the plugins that need them
+			out.Files[path] = unreadable
 		}
 	}
 	for path, text := range cfg.Texts() { // hash the parsed text, because the file can change after parsing
@@ -82,11 +82,12 @@ const separators = " \t\r\n;|&()<>'\"`=:,$"
 // name the same files. Therefore use a new value for each analysis of a configuration.
 type look struct {
 	files    map[string]fs.FileInfo // regular files by path; nil for other paths
-	programs map[string]string      // by name
+	dirs     map[string]bool
+	programs map[string]string // by name
 }
 
 func newLook() *look {
-	return &look{files: make(map[string]fs.FileInfo), programs: make(map[string]string)}
+	return &look{files: make(map[string]fs.FileInfo), dirs: make(map[string]bool), programs: make(map[string]string)}
 }
 
 // The method "file" returns the regular file at a path. It returns nil if none exists.
@@ -99,6 +100,17 @@ func (l *look) file(path string) fs.FileInfo {
 		l.files[path] = st
 	}
 	return st
+}
+
+// The method "isDir" reports whether a path is a directory.
+func (l *look) isDir(path string) bool {
+	is, known := l.dirs[path]
+	if !known {
+		st, err := os.Stat(path)
+		is = err == nil && st.IsDir()
+		l.dirs[path] = is
+	}
+	return is
 }
 
 // The method "program" searches the PATH of the host for a program. It returns the path of the program, or the name if
@@ -124,11 +136,15 @@ func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd st
 	if dir := cmp.Or(p.Dir, cwd); dir != "" && !slices.Contains(dirs, dir) {
 		dirs = append(dirs, dir)
 	}
+	first := begins(p.Command)
+	n, script := codeWords(p.Command[first:])
+	code := slices.Clone(p.Command[first:max(first+n, first+1)])
+	if script > 0 {
+		code[script] = withoutData(code[script])
+	}
+	dirs = directories(look, code[1:], dirs)
 	add := func(text string, all bool) { // if all is false, only executable files and files with the extension of code count
-		for _, word := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) }), text) {
-			if strings.HasPrefix(word, "-") && len(word) > 2 {
-				word = word[2:] // the value of an option such as -r./lib.rb
-			}
+		for _, word := range words(text, all) {
 			for _, dir := range dirs {
 				path := word
 				if !filepath.IsAbs(path) {
@@ -142,22 +158,25 @@ func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd st
 			}
 		}
 	}
-	out = append(out, loaded(look, p, dirs)...)
+	out = append(out, loaded(look, code, dirs)...)
 	if p.Plugin && trust.IsScript(out[0]) {
 		out = append(out, trust.CodeBeside(out[0])...)
 	}
-	n, script := codeWords(p.Command)
-	in := interpreterOf(p.Command[0])
-	for i, arg := range p.Command[1:] {
+	in := interpreterOf(p.Command[first])
+	for i, arg := range p.Command {
 		name, _, assigned := strings.Cut(arg, "=")
-		switch i++; {
+		switch i -= first; {
+		case i == -first: // the program
 		case i == script && i > 0:
+			add(code[i], true)
+			add(arg, false)
+		case i > 0 && i < n && in.launches && assigned && !strings.HasPrefix(name, "-"):
+			add(arg, codeVariables.MatchString(name))
+		case commandText(arg):
 			add(withoutData(arg), true)
 			add(arg, false)
-		case i < n && in.launches && assigned && !strings.HasPrefix(name, "-"):
-			add(arg, codeVariables.MatchString(name))
 		default:
-			add(arg, i < n)
+			add(arg, i >= 0 && i < n)
 		}
 	}
 	for name, value := range p.Env {

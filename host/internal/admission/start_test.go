@@ -98,6 +98,36 @@ func TestLoadedFiles(t *testing.T) {
 		"pyproject.toml":   `["uv", "run", "serve"]`,
 		"justfile":         `["env", "just", "serve"]`,
 		"pack/__main__.py": `["python3", "pack"]`,
+		// A command can change its directory.
+		"weather/run":          `["uv", "--directory", "weather", "run", "run"]`,
+		"weather/server.py":    `["uv", "--directory=weather", "run", "server.py"]`,
+		"front/package.json":   `["npm", "--prefix", "front", "start"]`,
+		"shell/package.json":   `["bash", "-lc", "cd shell && npm start"]`,
+		"deep/er/code":         `["bash", "-c", "cd deep; cd er; exec python3 code"]`,
+		"chdir/code":           `["env", "-C", "chdir", "python3", "code"]`,
+		"build/Makefile":       `["make", "-C", "build", "serve"]`,
+		"classes/a/Main.class": `["java", "-cp", "classes", "a.Main"]`,
+		"plib/My/Server.pm":    `["perl", "-Iplib", "-MMy::Server", "-e", "run"]`,
+		"rlib/serve.rb":        `["ruby", "-Irlib", "-rserve", "-e", "1"]`,
+		"tilde/run.x":          `["sh", "-c", "exec sh ~/somewhere/tilde/run.x"]`,
+		"expanded/run.x":       `["sh", "-c", "exec sh \"$HOME/expanded/run.x\""]`,
+		// An interpreter completes a name.
+		"server.js":    `["node", "server"]`,
+		"dist/main.js": `["node", "dist/main"]`,
+		"attached.py":  `["python3", "-mattached"]`,
+		"combined.py":  `["python3", "-um", "combined"]`,
+		"asgi.py":      `["uvicorn", "asgi:app"]`,
+		"pk/wsgi.py":   `["uv", "run", "gunicorn", "pk.wsgi:app"]`,
+		// A runner can be behind other words. It prefers what is installed in the directory.
+		"Gemfile":     `["timeout", "-k", "5", "5m", "bundle", "exec", "serve"]`,
+		"bunfig.toml": `["env", "A=1", "bun", "run", "serve"]`,
+		".npmrc":      `["sudo", "-u", "me", "npm", "start"]`,
+		"node_modules/@scope/served/package.json": `["npx", "-y", "@scope/served@1.2", "data"]`,
+		"node_modules/.bin/served":                `["npx", "served"]`,
+		"cmd/server/main.go":                      `["go", "run", "./cmd/server"]`,
+		"src/main.rs":                             `["cargo", "run"]`,
+		"p.csproj":                                `["dotnet", "run"]`,
+		"compose.yaml":                            `["docker-compose", "run", "server"]`,
 	} {
 		t.Run(file, func(t *testing.T) {
 			f := newFixture(t)
@@ -106,7 +136,9 @@ func TestLoadedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.write(file, "one", 0o600)
-			f.trust(f.source(path))
+			if r := f.trust(f.source(path)); r.Programs[filepath.Join(f.ws, file)] == "" {
+				t.Errorf("the review lists only %v", r.Programs)
+			}
 			cfg := f.open(f.source(path))
 			check := f.source(path).CheckStart(cfg)
 			if err := check(trust.Start{Block: `field "m"`}); err != nil {
@@ -146,6 +178,20 @@ func TestDataChanges(t *testing.T) {
 		{command: `["env", "-u", "X", "nice", "-n", "5", "python", "code", "data"]`},
 		{command: `["timeout", "5m", "node", "code", "data"]`},
 		{command: `["env", "unknown", "code"]`},
+		{command: `["direnv", "exec", ".", "python", "code", "data"]`},
+		{command: `["poetry", "run", "python", "code", "data"]`},
+		{command: `["stdbuf", "-oL", "unknown", "code"]`},
+		{command: `["proxy", "--log", "data1", "--", "python", "code", "data2"]`},
+		{command: `["proxy", "--stdio", "node code data"]`},
+		{command: `["bash", "-euo", "pipefail", "-c", "exec node code data"]`},
+		{command: `["rbash", "code", "data"]`},
+		{command: `["fish", "-C", "source code1", "code2", "data"]`},
+		{command: `["tclsh", "code", "data"]`},
+		{command: `["awk", "-f", "code1", "-fcode2", "-f", "code3"]`},
+		{command: `["java", "@code1", "code2", "data"]`},
+		{command: `["node", "inspect", "code", "data"]`},
+		{command: `["php", "-dauto_prepend_file=code1", "-S", "localhost:1", "code2"]`},
+		{command: `["just", "--justfile", "code"]`},
 		{command: `["java", "-Xmx1g", "-cp", "code1", "-jar", "code2", "data"]`},
 		{command: `["ruby", "-I", "code1", "code2", "data"]`},
 		{command: `["perl", "-w", "code", "data"]`},
@@ -219,5 +265,44 @@ func TestDirectoryOfData(t *testing.T) {
 			t.Errorf("%s changed: refused for %q", file, why)
 		}
 		f.write(file, "one", mode)
+	}
+}
+
+// TestEntryOfPackage checks that the files that a package.json names are code.
+func TestEntryOfPackage(t *testing.T) {
+	f := newFixture(t)
+	path := f.write("toolhost.hcl", "field \"m\" {\n  mcp { command = [\"node\", \".\"] }\n}", 0o600)
+	f.write("package.json", `{"main": "out/entry", "bin": {"x": "bin"}}`, 0o600)
+	if err := os.Mkdir(filepath.Join(f.ws, "out"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.write("out/entry.js", "one", 0o600)
+	f.write("bin", "one", 0o600)
+	f.trust(f.source(path))
+	for _, file := range []string{"out/entry.js", "bin"} {
+		f.write(file, "two", 0o600)
+		cfg := f.open(f.source(path))
+		if why := cfg.Plugins[len(cfg.Plugins)-1].Refused; !strings.Contains(why, file) {
+			t.Errorf("%s changed: refused for %q", file, why)
+		}
+		f.write(file, "one", 0o600)
+	}
+}
+
+// TestUnreadableLock checks that a lock file that cannot be read does not prevent the start of a host.
+func TestUnreadableLock(t *testing.T) {
+	f := newFixture(t)
+	path := f.write("toolhost.hcl", "field \"m\" {\n  mcp { command = [\"true\"] }\n}", 0o600)
+	project, operator := f.source(path), f.source(path)
+	operator.Workspace = f.out
+	f.trust(project)
+	if err := os.Mkdir(filepath.Join(f.ws, "toolhost.lock.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.Open(); err != nil {
+		t.Error(err)
+	}
+	if cfg, err := project.Open(); err != nil || !strings.Contains(cfg.Untrusted, "toolhost.lock.json changed") {
+		t.Errorf("%+v, %v", cfg, err)
 	}
 }

@@ -10,6 +10,11 @@ import (
 var code = map[string]bool{
 	".sh": true, ".bash": true, ".py": true, ".pyz": true, ".js": true, ".mjs": true, ".cjs": true, ".ts": true, ".mts": true, ".rb": true, ".pl": true,
 	".php": true, ".lua": true, ".jar": true, ".so": true, ".node": true, ".wasm": true, ".dylib": true, ".class": true, ".mk": true,
+	".zsh": true, ".fish": true, ".ps1": true, ".psm1": true, ".bat": true, ".cmd": true, ".exe": true, ".dll": true, ".pyw": true, ".pyc": true, ".cts": true,
+	".tsx": true, ".jsx": true, ".pm": true, ".phar": true, ".go": true, ".rs": true, ".java": true, ".kt": true, ".kts": true, ".scala": true, ".groovy": true,
+	".gradle": true, ".clj": true, ".cs": true, ".csx": true, ".fsx": true, ".csproj": true, ".fsproj": true, ".swift": true, ".dart": true, ".tcl": true,
+	".R": true, ".r": true, ".jl": true, ".ex": true, ".exs": true, ".erl": true, ".escript": true, ".awk": true, ".sed": true, ".scm": true, ".rkt": true,
+	".lisp": true, ".el": true, ".hs": true, ".nim": true, ".cr": true, ".nix": true,
 }
 
 // IsCode reports whether a file name has the extension of code.
