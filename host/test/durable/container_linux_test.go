@@ -42,6 +42,9 @@ func newEngine(t *testing.T) *engine {
 		if err != nil {
 			t.Errorf("podman was not cleaned up: %v: %s", err, out)
 		}
+		for len(e.processes()) > 0 && ctx.Err() == nil { // they end a moment after the command that ends them
+			time.Sleep(50 * time.Millisecond)
+		}
 		for _, pid := range e.processes() {
 			t.Errorf("the process %d of podman is left", pid)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
