@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -159,4 +161,42 @@ func (in *incoming) branch() string {
 	}
 	name, _ := init.Meta[keyBranch].(string)
 	return name
+}
+
+// drainTime is how long a session waits for answers of the SDK after the end of its input.
+const drainTime = time.Second
+
+// drain waits until the requests that the SDK handles are answered, such as initialize and ping. Without it, a client that
+// sends its requests and closes its output at once would miss answers. It does not wait for calls of tools.
+func (l *stream) drain() {
+	ctx, stop := context.WithTimeout(l.ctx, drainTime)
+	defer stop()
+	for l.unanswered() {
+		select {
+		case <-l.written:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unanswered reports whether the SDK has not yet written the answer to a request.
+func (l *stream) unanswered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, request := range l.open {
+		if request.cancel == nil {
+			return true
+		}
+	}
+	return l.writes.Load() > 0
+}
+
+// wrote records the end of a write. A value that nobody has received yet stands for all writes.
+func (l *stream) wrote() {
+	l.writes.Add(-1)
+	select {
+	case l.written <- struct{}{}:
+	default:
+	}
 }

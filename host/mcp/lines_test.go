@@ -223,3 +223,31 @@ func TestInvalidBodies(t *testing.T) {
 		}
 	}
 }
+
+// TestInputEndsAtOnce checks that a client that sends its requests and closes its output at once gets their answers.
+func TestInputEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, err := mcp.New(newHost(t), mcp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lines = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/list"}
+{"jsonrpc":"2.0","id":3,"method":"ping"}
+`
+	for range 50 {
+		read, write := io.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(t.Context(), io.NopCloser(strings.NewReader(lines)), write) }()
+		out, err := io.ReadAll(read)
+		if err = cmp.Or(err, <-ended); err != nil {
+			t.Fatal(err)
+		}
+		for id := 1; id <= 3; id++ {
+			if !strings.Contains(string(out), fmt.Sprintf(`"id":%d,"result"`, id)) {
+				t.Fatalf("no answer to %d: %s", id, out)
+			}
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -89,6 +90,9 @@ type stream struct {
 	mu       sync.Mutex
 	open     map[jsonrpc.ID]*open // requests that are not answered
 	revision string               // the negotiated revision of the protocol, or ""
+
+	writes  atomic.Int32  // messages of the SDK that are being written
+	written chan struct{} // receives a value after such a write
 }
 
 // open is a request that is not answered.
@@ -103,6 +107,7 @@ func newStream(s *Server, in io.ReadCloser, out io.WriteCloser) *stream {
 	l := &stream{
 		server: s, in: lines.NewReader(in, maxLine), source: in, out: out, box: outbox.New(out), ids: message.NewIDs(),
 		passed: make(chan jsonrpc.Message), closed: make(chan struct{}), open: make(map[jsonrpc.ID]*open),
+		written: make(chan struct{}, 1),
 	}
 	l.close = sync.OnceValue(func() error {
 		close(l.closed)
@@ -136,6 +141,8 @@ func (l *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write sends a message of the SDK.
 func (l *stream) Write(_ context.Context, m jsonrpc.Message) error {
+	l.writes.Add(1)
+	defer l.wrote()
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
@@ -174,6 +181,7 @@ func (l *stream) receive() {
 	for {
 		line, err := l.line()
 		if err != nil {
+			l.drain()
 			l.cancel(err)
 			return
 		}
