@@ -232,8 +232,8 @@ type BranchNotFoundError = engine.BranchNotFoundError
 // saw the preview.
 type BranchChangedError = engine.BranchChangedError
 
-// AtomicPrefix is the prefix of the names of branches for atomic batches. A call in such a branch asks
-// before it runs, as in the workspace.
+// AtomicPrefix is the prefix of the names of branches for atomic batches. Calls in such a branch ask the same questions as
+// calls in the workspace.
 const AtomicPrefix = engine.AtomicPrefix
 
 // BranchHeldError means that nothing was applied, because the branch is the preview of a permission request that nobody has

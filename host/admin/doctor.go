@@ -149,8 +149,8 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// problemsOf returns the known failures of a host. It starts no plugin, and omits plugins that were never started. If the
-// host does not start, the result is the reason.
+// problemsOf returns the known failures of a host. It starts no plugin, so it knows nothing about plugins that never ran. If
+// the host cannot start, problemsOf returns the reason.
 func problemsOf(opts Options) []string {
 	opts.Live, opts.OnConfig, opts.Log = false, nil, nil
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{Unstarted: true})

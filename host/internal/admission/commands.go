@@ -25,12 +25,13 @@ type interpreter struct {
 	values, last []string
 	// The list "commands" contains the words before the script, such as "run".
 	commands []string
-	// If "launches" is true, the first word is another program with its arguments. If "packages" is true, the first word
-	// can also be a script or a package. If "shell" is true, the option -c makes the first word a script.
+	// The field "launches" means that the first word is another program, which the other words are for. The field "packages"
+	// means that the first word can also be a script or a package. The field "shell" means that after the option -c the first
+	// word is a script.
 	launches, packages, shell bool
 	// If "lists" is true, a word that begins with "@" names a file with options.
 	lists bool
-	// If "whole" is true, all arguments and variables are code.
+	// The field "whole" means that all arguments and variables are code.
 	whole bool
 }
 

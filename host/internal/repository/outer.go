@@ -1,13 +1,14 @@
 package repository
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"toolhost.dev/host/internal/filetree"
 )
 
 // Outer describes what git reads outside of a directory when it works in this directory.
@@ -33,7 +34,7 @@ type Outer struct {
 // Alternates of objects name no borrower. FindOuter shows those in a file with a text for which the function "adopted"
 // returns true, such as [Guard.Adopted]. A nil adopted means none.
 func FindOuter(dir string, adopted func(file, text string) bool) (out Outer) {
-	if IsRepository(dir) {
+	if isRepository(dir) {
 		return out
 	}
 	top := dir
@@ -102,13 +103,13 @@ func pointed(file string) (string, error) {
 	if back := resolve(own, firstLine(filepath.Join(own, "gitdir"))); back != "" {
 		common, err := filepath.EvalSymlinks(resolve(own, firstLine(filepath.Join(own, "commondir"))))
 		trees := filepath.Dir(own)
-		if err != nil || !is(filepath.Dir(back), filepath.Dir(file)) || filepath.Base(back) != ".git" || filepath.Base(trees) != "worktrees" || filepath.Dir(trees) != common || !IsRepository(common) {
+		if err != nil || !is(filepath.Dir(back), filepath.Dir(file)) || filepath.Base(back) != ".git" || filepath.Base(trees) != "worktrees" || filepath.Dir(trees) != common || !isRepository(common) {
 			return "", err
 		}
 		return common, nil
 	}
 	text, err := readSmall(filepath.Join(own, "config"))
-	if err != nil || !IsRepository(own) {
+	if err != nil || !isRepository(own) {
 		return "", err
 	}
 	all, err := parse([]byte(text))
@@ -132,7 +133,7 @@ func borrowed(objects string, adopted func(file, text string) bool, depth int) (
 	}
 	for line := range strings.Lines(text) {
 		path := filepath.Clean(resolve(objects, strings.TrimRight(line, "\r\n")))
-		if filepath.Base(path) != "objects" || !noLinks(path) || !IsRepository(filepath.Dir(path)) { // tools can replace a directory by a link
+		if filepath.Base(path) != "objects" || !noLinks(path) || !isRepository(filepath.Dir(path)) { // tools can replace a directory by a link
 			continue
 		}
 		out = append(out, path)
@@ -141,8 +142,8 @@ func borrowed(objects string, adopted func(file, text string) bool, depth int) (
 	return out
 }
 
-// IsRepository reports whether dir is the git directory of a repository and belongs to the user.
-func IsRepository(dir string) bool {
+// isRepository reports whether dir is the git directory of a repository and belongs to the user.
+func isRepository(dir string) bool {
 	st, err := os.Lstat(dir)
 	return err == nil && st.IsDir() && mine(st) && exists(filepath.Join(dir, "HEAD")) && exists(filepath.Join(dir, "objects")) && exists(filepath.Join(dir, "refs"))
 }
@@ -164,8 +165,8 @@ func is(path, dir string) bool {
 	return err == nil && to == dir
 }
 
-// holdsHome reports whether a directory is or contains the home directory of the user. It returns true if the home directory
-// is unknown.
+// holdsHome reports whether a directory is or contains the home directory of the user. If the home directory is unknown, it
+// returns true.
 func holdsHome(dir string) bool {
 	home, err := os.UserHomeDir()
 	if err == nil {
@@ -174,7 +175,7 @@ func holdsHome(dir string) bool {
 	return err != nil || under(dir, home)
 }
 
-// The function "target" returns the absolute path in a file .git. It returns "" if the file contains none.
+// The function "target" returns the absolute path of the git directory that a file named .git names, or "".
 func target(file string) string {
 	to, is := strings.CutPrefix(firstLine(file), "gitdir: ")
 	if !is {
@@ -199,13 +200,11 @@ func firstLine(path string) string {
 	return strings.TrimRight(text, "\r\n")
 }
 
-// readSmall reads a regular file of at most 1 MiB.
+// maxPointer is the maximum size in bytes of the files with which git finds a repository. Larger files count as unreadable.
+const maxPointer = 1 << 20
+
+// readSmall returns the content of such a file.
 func readSmall(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	text, err := filetree.ReadSmall(path, maxPointer)
 	return string(text), err
 }

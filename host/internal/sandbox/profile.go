@@ -121,7 +121,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	env, home := at.Env, lookup(at.Env, "HOME")
 	p.roots(&out, &at)
 	p.share(&out, at.Temporary, at.SocketDir)
-	out.Write, out.Read = append(out.Write, p.Write...), slices.Concat(out.Read, p.Read)
+	out.Write, out.Read = append(out.Write, p.Write...), append(out.Read, p.Read...)
 	out.Direct = at.Git
 	if at.Beside != "" {
 		out.Read = append(out.Read, at.Beside)
