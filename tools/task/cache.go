@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,13 @@ import (
 
 // unused is the time after which an unused entry of the cache is removed.
 const unused = 30 * 24 * time.Hour
+
+// spareEntries is the number of entries with the same name that stay for that time. An entry can have 400 MB, and each commit
+// has an entry of programs. Other entries stay for idle, which is longer than a run of the tests that use them.
+const (
+	spareEntries = 8
+	idle         = 3 * time.Hour
+)
 
 // cacheRoot returns the directory in the user's cache that all clones of the repository share.
 func (t *task) cacheRoot() (string, error) {
@@ -75,13 +83,28 @@ func lockFile(path string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// removeUnused removes the entries of a cache that no process has used for a long time.
+// removeUnused removes the entries of a cache that no process has used for a long time. If it has many entries with the
+// same name, those that were used last stay longer than the others.
 func removeUnused(root string, now time.Time) error {
 	entries, err := os.ReadDir(root)
+	found := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
-		info, statErr := e.Info()
-		if statErr == nil && now.Sub(info.ModTime()) > unused {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
+		if info, statErr := e.Info(); statErr == nil { // another process can remove entries at the same time
+			found = append(found, info)
+		}
+	}
+	slices.SortFunc(found, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	newer := make(map[string]int)
+	for _, info := range found {
+		age, life := now.Sub(info.ModTime()), unused
+		if end := strings.LastIndexByte(info.Name(), '-'); end >= 0 && info.IsDir() {
+			name := info.Name()[:end]
+			if newer[name]++; newer[name] > spareEntries {
+				life = idle
+			}
+		}
+		if age > life {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(root, info.Name())))
 		}
 	}
 	return err

@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -131,5 +133,37 @@ func TestPassed(t *testing.T) {
 	write(t, r.Path("bin"), "")
 	if runs() {
 		t.Error("the check ran because of an ignored file")
+	}
+}
+
+// TestManyEntries checks that only the newest of many entries with the same name stay, and those that can be in use.
+func TestManyEntries(t *testing.T) {
+	t.Parallel()
+	cache, now := t.TempDir(), time.Now()
+	add := func(name string, age time.Duration) {
+		path := filepath.Join(cache, name)
+		if err := errors.Join(os.Mkdir(path, 0o755), os.Chtimes(path, now, now.Add(-age))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("npm-sdk-0", 2*idle)
+	for i := range 2 * spareEntries {
+		add(fmt.Sprintf("programs-%02d", i), 2*idle+time.Duration(i)*time.Minute)
+	}
+	add("programs-used", idle/2)
+	if err := removeUnused(cache, now); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	want := []string{"npm-sdk-0", "programs-00", "programs-01", "programs-02", "programs-03", "programs-04", "programs-05", "programs-06", "programs-used"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

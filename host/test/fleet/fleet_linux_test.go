@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -132,16 +133,8 @@ func (f *testFleet) stopCoordinators() {
 	}
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	hosttest.Must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// fleetPort returns a free address for a node. The next port is also free, because the coordinator of the node listens
-// there. Both ports are outside of the range from which the kernel takes ports for other sockets.
+// fleetPort returns a free address for a node or a server. The next port is also free, because the coordinator of a node
+// listens there. Both ports are outside of the range from which the kernel takes ports for other sockets.
 func fleetPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -254,7 +247,11 @@ func (n *fleetNode) tryRun(join ...string) error {
 		n.base = base
 		return nil
 	case <-ended:
-		return fmt.Errorf("it ended")
+		return errors.New("it ended")
+	case <-hosttest.Late(n.fleet.t):
+		_ = cmd.Process.Kill()
+		<-ended
+		return errors.New("it did not begin to serve")
 	}
 }
 

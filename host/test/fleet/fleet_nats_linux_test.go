@@ -84,29 +84,53 @@ func otherVersion(t *testing.T, address, version string) string {
 	return l.Addr().String()
 }
 
-// natsServer starts a NATS server with JetStream and without TLS. It returns its address.
-func natsServer(t *testing.T, program string) string {
-	t.Helper()
-	address := freePort(t)
-	host, port, err := net.SplitHostPort(address)
-	hosttest.Must(t, err)
-	server := exec.Command(program, "--addr", host, "--port", port, "--jetstream", "--store_dir", t.TempDir())
-	hosttest.Must(t, server.Start())
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	listens(t, address)
-	return address
+// testNATS is a NATS server.
+type testNATS struct {
+	t       *testing.T
+	address string
+	args    []string
+	cmd     *exec.Cmd
+	log     string // path of its log
 }
 
-// listens waits until a server listens at an address.
-func listens(t *testing.T, address string) {
+// natsServer starts a NATS server with the given arguments. The server ends with the test.
+func natsServer(t *testing.T, args ...string) *testNATS {
 	t.Helper()
-	hosttest.Wait(t, "the server listens", func() bool {
-		c, err := net.Dial("tcp", address)
-		return err == nil && c.Close() == nil
+	s := &testNATS{t: t, address: fleetPort(t), args: args, log: filepath.Join(t.TempDir(), "nats.log")}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// start starts the server, and waits until the server itself says that it is ready. A connection to its port would not show
+// that, because the server ends if another process has taken the port.
+func (s *testNATS) start() {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(s.address)
+	hosttest.Must(s.t, err)
+	hosttest.Must(s.t, os.RemoveAll(s.log))
+	s.cmd = exec.Command(natsProgram(), append([]string{"--addr", host, "--port", port, "--log", s.log}, s.args...)...)
+	hosttest.Must(s.t, s.cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = s.cmd.Process.Wait()
+	}()
+	hosttest.Wait(s.t, "the NATS server is ready", func() bool {
+		said, _ := os.ReadFile(s.log)
+		select {
+		case <-ended:
+			s.t.Fatalf("the NATS server ended:\n%s", said)
+		default:
+		}
+		return strings.Contains(string(said), "Server is ready")
 	})
+}
+
+// kill kills the server with SIGKILL, and waits until it has ended.
+func (s *testNATS) kill() {
+	_ = s.cmd.Process.Kill()
+	hosttest.Wait(s.t, "the NATS server has ended", func() bool { return s.cmd.Process.Signal(syscall.Signal(0)) != nil })
 }
 
 // natsFleet returns a fleet that uses an external NATS server, whose URL and other settings are given.
@@ -132,7 +156,7 @@ func (f *testFleet) runUnready(t *testing.T, name string) *fleetNode {
 // TestFleetOldNATS checks that a node refuses a NATS server that is too old, and uses one with the oldest supported version.
 func TestFleetOldNATS(t *testing.T) {
 	t.Parallel()
-	address := natsServer(t, natsProgram())
+	address := natsServer(t, "--jetstream", "--store_dir", t.TempDir()).address
 	at := func(version string) *testFleet {
 		return natsFleet(t, "nats://"+otherVersion(t, address, version), "")
 	}
@@ -150,11 +174,10 @@ func natsProgram() string { return filepath.Join(hosttest.Bin, "nats-server") }
 // certificates. After a restart of the server, the fleets must work again.
 func TestFleetExternalNATS(t *testing.T) {
 	t.Parallel()
-	program, dir := natsProgram(), t.TempDir()
+	dir := t.TempDir()
 	cert, key := natsPEM(t, dir)
-	address, config := freePort(t), filepath.Join(dir, "nats.conf")
+	config := filepath.Join(dir, "nats.conf")
 	hosttest.Must(t, os.WriteFile(config, fmt.Appendf(nil, `
-listen: %q
 jetstream { store_dir: %q, sync_interval: always }
 tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 accounts {
@@ -162,20 +185,10 @@ accounts {
   others { jetstream: enabled, users: [ { user: others, password: secret } ] }
   poor { users: [ { user: poor, password: secret } ] }
 }
-`, address, filepath.Join(dir, "js"), cert, key, cert), 0o600))
-	var server *exec.Cmd
-	serve := func() {
-		server = exec.Command(program, "-c", config)
-		hosttest.Must(t, server.Start())
-		listens(t, address)
-	}
-	serve()
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
+`, filepath.Join(dir, "js"), cert, key, cert), 0o600))
+	server := natsServer(t, "--config", config)
 	fleetOf := func(user, files string) *testFleet {
-		return natsFleet(t, fmt.Sprintf("tls://%s:secret@%s", user, address), files)
+		return natsFleet(t, fmt.Sprintf("tls://%s:secret@%s", user, server.address), files)
 	}
 	files := fmt.Sprintf("ca = %q\ncertificate = %q\nkey = %q\n", cert, cert, key)
 	// Nodes with wrong settings must log the problem and wait.
@@ -190,9 +203,8 @@ accounts {
 	for i, n := range []*fleetNode{one, two} {
 		n.want("s", fmt.Sprintf("echo %d >> log", i))
 	}
-	hosttest.Must(t, server.Process.Signal(syscall.SIGKILL))
-	_ = server.Wait()
-	serve()
+	server.kill()
+	server.start()
 	two.want("s", "echo 2 >> log")
 	if b, err := os.ReadFile(filepath.Join(f.workspace, "log")); err != nil || string(b) != "0\n1\n2\n" {
 		t.Errorf("%q %v", b, err)
