@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/hostlist"
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/scratch"
@@ -110,6 +111,11 @@ func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e Ended) 
 		raw = raw || slices.Contains(unproxied, name)
 	}
 	hosts, local := hostsIn(e.Command + "\n" + e.Printed)
+	if local && e.Exit != 0 && (failed || refusedConnection.MatchString(e.Printed)) {
+		if list, err := hostlist.Parse(prof.Hosts); err == nil && list.NamesLoopback() {
+			return fmt.Sprintf("In the sandbox, localhost is the sandbox itself. The proxy reaches the services of this machine that are listed (%s), if the command begins with NO_PROXY= no_proxy=. For programs without a proxy, the operator sets network = true in the sandbox block of %s", strings.Join(prof.Hosts, ", "), block(l.cfg, p))
+		}
+	}
 	if !failed || len(hosts) == 0 && local {
 		return ""
 	}
@@ -127,6 +133,9 @@ func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e Ended) 
 	}
 	return ""
 }
+
+// refusedConnection matches messages of programs about a port to which nobody listens.
+var refusedConnection = lazyregexp.New(`(?i)connection refused|\bECONNREFUSED\b|could ?n[o']t connect|failed to connect`)
 
 // programsOf returns the literal names of the programs that a script runs.
 func programsOf(script string) (names []string) {

@@ -151,7 +151,7 @@ func (g *Generation) checkHooks() {
 		}
 		if c.Plugin == "" {
 			if err := (&hook.Command{Argv: c.Command}).Exists(); err != nil {
-				g.Problemf("%s: hook %q fails: %v. Correct command, or go back: toolhost config rollback.", c.Place, c.Name, err)
+				g.Problemf("%s: hook %q fails: %v. Install the program, correct command, or remove the block.", c.Place, c.Name, err)
 				g.lostHooks = append(g.lostHooks, g.Problems[len(g.Problems)-1])
 			}
 			continue

@@ -98,12 +98,12 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 	}
 	var how []string
 	if len(lines) > 0 {
-		how = append(how, "to its sandbox block: "+strings.Join(lines, " and "))
+		how = append(how, "sandbox {\n  "+strings.Join(lines, "\n  ")+"\n}")
 	}
 	if len(secrets) > 0 {
-		how = append(how, fmt.Sprintf("to its block: env = { %s }", strings.Join(secrets, ", ")))
+		how = append(how, fmt.Sprintf("env = { %s }", strings.Join(secrets, ", ")))
 	}
-	return fmt.Errorf("the plugin needs to %s, but this is not granted. Add %s", strings.Join(what, " and to "), strings.Join(how, ", and "))
+	return fmt.Errorf("the plugin needs to %s, but this is not granted. Add to its block:\n%s", strings.Join(what, " and to "), strings.Join(how, "\n"))
 }
 
 // Unneeded returns the granted permissions that the plugin does not need. It returns nil if the plugin declares no

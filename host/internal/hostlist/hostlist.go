@@ -117,6 +117,11 @@ func (l *List) NamesAddress(a netip.Addr, port uint16) bool {
 	})
 }
 
+// NamesLoopback reports whether the list contains an address of the machine itself, on any port.
+func (l *List) NamesLoopback() bool {
+	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.prefix.IsValid() && e.prefix.Addr().IsLoopback() })
+}
+
 // AllowsAny reports whether the list permits every public address.
 func (l *List) AllowsAny(port uint16) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.any && e.serves(port) })

@@ -139,6 +139,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		out.Run = slices.Concat(out.Run, system, at.Run, searched(lookup(at.Env, "PATH"), home))
 		java, _ := filepath.Glob("/etc/java-*") // Debian stores the settings of each Java version in a separate directory
 		out.Read = slices.Concat(out.Read, runtimeFiles, systemFiles, java)
+		out.Run = append(out.Run, p.Read...) // a program that can be read could be copied to a root and run there
 		if filepath.IsAbs(home) {
 			for _, f := range homeFiles {
 				out.Run = append(out.Run, filepath.Join(home, f))

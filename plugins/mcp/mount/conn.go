@@ -66,7 +66,7 @@ func (c *conn) startError(ctx context.Context, err error) error {
 	}
 	hint := ""
 	if c.mount.cfg.URL == "" {
-		hint = "\nA confined server can read only the roots of the session and system directories, and has no network. To allow more, add a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
+		hint = "\nA confined server can read only the roots of the session and system directories, and has no network. To allow more, add a block beside the block mcp, with the lines that it needs:\nsandbox {\n  read = [\"/DIRECTORY\"]\n  network = true\n}"
 	}
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
