@@ -34,7 +34,7 @@ func Run(ctx context.Context, args []string, stdio Stdio) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintln(stdio.Err, "toolhost:", screen.Clean(err.Error()))
+	fmt.Fprintln(stdio.Err, "toolhost:", screen.Clean(explainCommand(root, err).Error()))
 	return process.ExitUsage
 }
 

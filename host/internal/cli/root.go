@@ -18,7 +18,6 @@ import (
 	"toolhost.dev/host/internal/cli/setupcmd"
 	"toolhost.dev/host/internal/cli/statecmd"
 	"toolhost.dev/host/internal/cli/tapecmd"
-	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host"
 )
@@ -68,6 +67,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetErr(s.Err)
 	root.SetHelpCommand(newHelp(&s))
 	for _, c := range allCommands(root) {
+		explainArguments(c)
 		if c != root && c.HasSubCommands() && !c.Runnable() {
 			c.RunE = runGroup
 		}
@@ -80,11 +80,7 @@ func runGroup(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return c.Help()
 	}
-	var known []string
-	for _, inner := range c.Commands() {
-		known = append(known, inner.Name())
-	}
-	return fmt.Errorf("there is no command %q.%s See %s --help", c.CommandPath()+" "+args[0], suggest.DidYouMean(args[0], known), c.CommandPath())
+	return fmt.Errorf("%s See %s --help", unknownCommand(c, args[0]), c.CommandPath())
 }
 
 func newVersion(s *globals.Settings) *cobra.Command {

@@ -1,6 +1,32 @@
 package cli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// TestArguments checks that an error about the number of arguments names what to write, for all commands.
+func TestArguments(t *testing.T) {
+	refused := 0
+	for _, c := range allCommands(newRoot(Stdio{})) {
+		for _, args := range [][]string{nil, strings.Fields("a b c d e f g")} {
+			if c.Args == nil || c.HasSubCommands() {
+				continue
+			}
+			err := c.Args(c, args)
+			if err == nil {
+				continue
+			}
+			refused++
+			if text := err.Error(); !strings.Contains(text, c.CommandPath()) || strings.Contains(text, "arg(s)") || strings.Contains(text, "unknown command") {
+				t.Errorf("%s %q: %s", c.CommandPath(), args, text)
+			}
+		}
+	}
+	if refused < 50 {
+		t.Errorf("only %d refusals", refused)
+	}
+}
 
 // TestHiddenCommands lists the commands that have no manual page. TestCloneCommandsAreComplete of the program reads these
 // pages, and must know the other commands.
