@@ -28,8 +28,8 @@ var clashes = map[string]clash{
 }
 
 // bashReadRefuses reports whether the shell builtin "read" refuses the arguments. The builtin accepts only a few flags
-// and the names of variables. The command "read NAME" without input also counts as refused. The builtin would read no
-// text, and agents usually mean a file.
+// and the names of variables. The commands "read" and "read NAME" without input also count as refused. The builtin
+// would read no text, and agents usually mean a file.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -60,11 +60,11 @@ func bashReadRefuses(args []word, opts Options) bool {
 			}
 		}
 	}
-	return opts.alone && len(args) == 1 && !isFlag(args[0]) && !args[0].dynamic
+	return opts.alone && (len(args) == 0 || len(args) == 1 && !isFlag(args[0]) && !args[0].dynamic)
 }
 
 // bashRefuses reports whether the program bash refuses the arguments. The program accepts a script name, or -c and a
-// command. It accepts no flag of the tool "bash". An argument with blanks is rarely a script name.
+// command. It accepts no flag of the tool "bash". A first argument with blanks is rarely a script name.
 func bashRefuses(args []word, opts Options) bool {
 	for i, a := range args {
 		switch {
@@ -74,7 +74,7 @@ func bashRefuses(args []word, opts Options) bool {
 		case isFlag(a) && a.text != "-h":
 			return false // a flag of the program bash
 		case !isFlag(a):
-			return i == 0 && len(args) == 1 && strings.ContainsAny(a.text, " \t\n") && (opts.Exists == nil || !opts.Exists(a.text))
+			return i == 0 && strings.ContainsAny(a.text, " \t\n") && (opts.Exists == nil || !opts.Exists(a.text))
 		}
 	}
 	return len(args) > 0
@@ -182,7 +182,7 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 				return about
 			}
 			if name := rest[0].text; isName(name) && !slices.Contains(shellTopics, name) {
-				return c.refuse(unknownName("tool", name, tools.AgentNames()))
+				return c.refuse(unknownTool(name, tools))
 			}
 		}
 		return c.native(RuleNative, "no tool has that name")
