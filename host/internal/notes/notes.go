@@ -137,13 +137,21 @@ func Directory(res *tool.Result, cwd, why string) {
 	}
 }
 
-// Similar adds a note with a known name that is similar to an unknown command. It adds no note if no name is similar.
+// counterparts maps programs that are often missing to the tool that does the same.
+var counterparts = map[string]string{
+	"rg": "grep", "ripgrep": "grep", "ag": "grep", "ack": "grep", "ugrep": "grep", "fd": "glob", "fdfind": "glob", "bat": "read", "batcat": "read",
+}
+
+// Similar adds a note with a known name to the result of an unknown command: the tool that does the same as the command, or
+// the tool with the most similar name. It adds no note if there is neither.
 func Similar(res *tool.Result, name string, known []string) {
 	similar := suggest.DidYouMean(name, known)
-	if similar == "" {
+	note := "No tool has that name either." + similar
+	if same := counterparts[name]; slices.Contains(known, same) {
+		note = fmt.Sprintf("The program %s is not installed. Use the tool %s instead; see %[2]s --help.", name, same)
+	} else if similar == "" {
 		return
 	}
-	note := "No tool has that name either." + similar
 	e := *res.Error
 	e.Message = strings.TrimRight(e.Message, "\n") + "\n" + note
 	res.Error = &e
