@@ -87,6 +87,9 @@ func (e *editor) undo(ctx context.Context, call *sdk.Call, in undoArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
+	if in.Action, err = m.action(ctx, in.FilePath, in.Action); err != nil {
+		return nil, err
+	}
 	if in.To != "" && in.Action != "list" && in.Action != "clear" {
 		if err := m.until(ctx, in.To); err != nil {
 			return nil, err
@@ -106,7 +109,24 @@ func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
+	if in.Action, err = m.action(ctx, in.FilePath, in.Action); err != nil {
+		return nil, err
+	}
 	return m.run(ctx, in.Action == "preview")
+}
+
+// The method "action" returns the action of the call. A word such as "list" is an action and not a file if the session did
+// not change a file of this name. Only actions that change nothing can be given in this way.
+func (m *undoing) action(ctx context.Context, word, action string) (string, error) {
+	if word != "preview" && (word != "list" || m.to == history.Done) || action != m.verb() {
+		return action, nil
+	}
+	log, err := m.log(ctx)
+	if err != nil || len(log.Done)+len(log.Undone) > 0 {
+		return action, err
+	}
+	m.path, m.name = "", ""
+	return word, nil
 }
 
 // undoing is a call of undo or redo.

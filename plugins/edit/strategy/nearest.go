@@ -21,6 +21,11 @@ func (s *search) notFound(set Set) error {
 	case set != nil && !s.edit.WholeLines: // the hunks of a diff are excluded, because they always have fewer strategies
 		msg += fmt.Sprintf(" For this file only these strategies are allowed: %s.", strings.Join(set, ", "))
 	}
+	if alphanumerics(s.edit.New, 3) == 3 {
+		if sites := s.literal(s.edit.New); len(sites) > 0 {
+			return &Error{Kind: NotFound, Message: fmt.Sprintf("old_string was not found in %s, but new_string is on line %d. If this edit was made before, there is nothing left to do. Otherwise read the file again and copy the text exactly, blanks included.", s.edit.File, s.file.lineAt(sites[0].from))}
+		}
+	}
 	if near := s.nearest(); near != "" {
 		msg += " " + near
 	}
