@@ -153,7 +153,7 @@ func logQuery(r *http.Request) (q host.LogQuery, err error) {
 		if text == "" {
 			continue
 		}
-		if d, failed := time.ParseDuration(text); failed == nil {
+		if d, failed := tool.ParseDuration(text); failed == nil {
 			*to = time.Now().Add(-d)
 		} else if *to, err = time.Parse(time.RFC3339, text); err != nil {
 			return q, fmt.Errorf("%s=%.40q: use a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90m", name, text)

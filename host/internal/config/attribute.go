@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 
 	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
 )
 
 // The function "given" reports whether a file sets an optional attribute.
@@ -70,7 +71,7 @@ func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression
 	return old
 }
 
-// duration evaluates a positive duration such as "90s". It returns 0 if the attribute does not exist.
+// duration evaluates a positive duration such as "90s" or "14d". It returns 0 if the attribute does not exist.
 func (d *decoder) duration(e hcl.Expression) time.Duration {
 	if !given(e) {
 		return 0
@@ -80,9 +81,9 @@ func (d *decoder) duration(e hcl.Expression) time.Duration {
 		d.add(diags)
 		return 0
 	}
-	v, err := time.ParseDuration(s)
+	v, err := tool.ParseDuration(s)
 	if err != nil || v <= 0 {
-		d.fail(e.Range(), fmt.Sprintf("%q is not a duration", s), "Write a number with a unit: \"500ms\", \"90s\", \"10m\".")
+		d.fail(e.Range(), fmt.Sprintf("%q is not a duration", s), "Write a number with a unit: \"500ms\", \"90s\", \"10m\", \"36h\", \"14d\".")
 	}
 	return v
 }

@@ -1,13 +1,9 @@
 package config
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 )
 
 // Workspace holds the settings of the workspace block.
@@ -82,7 +78,7 @@ func (d *decoder) workspace(w *workspaceHCL) {
 			out.Limits.Files = d.positive(l.Files, "The limit of files", "Write a whole number of at least 1.")
 		}
 		if given(l.Age) {
-			out.Limits.Age = d.age(l.Age)
+			out.Limits.Age = d.duration(l.Age)
 		}
 	}
 	if c := w.Checkpoints; c != nil {
@@ -97,19 +93,4 @@ func (d *decoder) workspace(w *workspaceHCL) {
 		}
 		out.Checkpoints.Ignored = c.Ignored
 	}
-}
-
-// age evaluates a duration. It also accepts days, such as "14d".
-func (d *decoder) age(e hcl.Expression) time.Duration {
-	var s string
-	if diags := gohcl.DecodeExpression(e, d.ctx, &s); !diags.HasErrors() {
-		if text, days := strings.CutSuffix(s, "d"); days {
-			if n, err := strconv.Atoi(text); err == nil && n > 0 && n < 36500 {
-				return time.Duration(n) * 24 * time.Hour
-			}
-			d.fail(e.Range(), fmt.Sprintf("%q is not an age", s), "Write a number of days or hours: \"14d\", \"36h\".")
-			return 0
-		}
-	}
-	return d.duration(e)
 }

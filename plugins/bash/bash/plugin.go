@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
 )
 
 // Version is the version of the plugin.
@@ -69,7 +70,7 @@ func (b *bash) keep(c config, s sdk.Setup) error {
 	if c.OutputAge == "" {
 		return nil
 	}
-	age, err := time.ParseDuration(c.OutputAge)
+	age, err := tool.ParseDuration(c.OutputAge)
 	if err != nil || age <= 0 {
 		return &sdk.ConfigError{Path: []string{"output_age"}, Summary: fmt.Sprintf("output_age is %q, which is not a duration", c.OutputAge), Detail: "Write a positive number with a unit, such as 90m or 24h."}
 	}

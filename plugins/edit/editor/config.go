@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/plugins/edit/history"
 	"toolhost.dev/plugins/edit/strategy"
@@ -36,7 +36,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	e.maxFile = c.MaxFile << 20
 	e.History = history.Open(s.StateDir, int64(c.HistoryMB)<<20)
 	if c.UndoAge != "" {
-		age, err := time.ParseDuration(c.UndoAge)
+		age, err := tool.ParseDuration(c.UndoAge)
 		if err != nil || age <= 0 {
 			return &sdk.ConfigError{Path: []string{"undo_age"}, Summary: fmt.Sprintf("undo_age is %q, which is not a duration", c.UndoAge), Detail: "Write a positive number with a unit, such as 720h."}
 		}

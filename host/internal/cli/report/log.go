@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/internal/cli/globals"
@@ -83,7 +85,7 @@ func parseTime(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+	if d, err := tool.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly} {
