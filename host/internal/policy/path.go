@@ -50,8 +50,8 @@ func (p *Policy) resolve(call *tool.Call, path string, write bool) (string, tool
 		} else if tmp.Path != "" && within(target, scratch.Path) {
 			hint = fmt.Sprintf(" Temporary files of the session are in %s.", tmp.Path)
 		}
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside of a root, or ask the operator to add root %q {} to the sandbox block.%s",
-			path, via, rootList(call.Roots), filepath.Dir(target), hint)
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. %s%s",
+			path, via, p.rootList(call.Roots), widen(target, write), hint)
 	}
 	if p.rules.Strict && links {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration forbids (sandbox paths = \"strict\"). Use %s.", path, target)
@@ -177,16 +177,39 @@ func containing(roots []tool.Root, path string) (best tool.Root, ok bool) {
 	return best, ok
 }
 
-func rootList(roots []tool.Root) string {
-	if len(roots) == 0 {
-		return "no root is configured"
+// widen returns the advice for a path outside of the roots. It names the smallest root that contains the path. It names none
+// if this root would be the root of the file system, or, because of a single file, a directory directly below it, or one that
+// contains the home directory.
+func widen(target string, write bool) string {
+	dir := target
+	if st, err := os.Stat(target); err != nil || !st.IsDir() {
+		if dir = filepath.Dir(target); filepath.Dir(dir) == "/" || within(homeDir(), dir) {
+			dir = "/"
+		}
 	}
+	if dir == "/" {
+		return "Use a path inside of a root, or ask the user for a copy of the file in a root."
+	}
+	access := "{}"
+	if write {
+		access = "{ writable = true }"
+	}
+	return fmt.Sprintf("Use a path inside of a root, or ask the operator to add root %q %s to the sandbox block.", dir, access)
+}
+
+// rootList names the roots, without those in the host's own directory.
+func (p *Policy) rootList(roots []tool.Root) string {
 	var names []string
 	roots, _ = scratch.Split(roots)
 	for _, r := range roots {
-		names = append(names, r.Path)
+		if p.rules.Private == "" || !within(r.Path, p.rules.Private) {
+			names = append(names, r.Path)
+		}
 	}
-	if len(names) == 1 {
+	switch len(names) {
+	case 0:
+		return "no root is configured"
+	case 1:
 		return "the root is " + names[0]
 	}
 	return "the roots are " + strings.Join(names, ", ")

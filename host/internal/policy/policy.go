@@ -40,6 +40,9 @@ type Rules struct {
 	Strict bool
 	// Allow and Deny contain globs for absolute paths.
 	Allow, Deny []string
+	// Private is the host's own directory. Messages name no roots in it, because callers cannot choose paths there. It can be
+	// empty.
+	Private string
 
 	// Default is the effect for calls without a matching rule. Empty means that such calls are allowed.
 	Default Effect
