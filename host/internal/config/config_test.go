@@ -142,6 +142,9 @@ func TestDiagnostics(t *testing.T) {
 	for text, want := range map[string][]string{
 		`host { log_level = "loud" }`:                                        {"1:20: ", `"loud" is not allowed here`, "Use one of debug, info, warn, error", `   1 | host { log_level = "loud" }`, "\n     |                    ^^^^^^"},
 		`host { on_ask = "maybe" }`:                                          {"1:17: ", `Use one of allow, deny, prompt`},
+		`tool "x" { enabled = 0 }`:                                           {"1:22: ", "Bool required, but have number. Write true or false."},
+		`host { timeout = "0d" }`:                                            {"1:18: ", "is not a duration"},
+		`host { timeout = "99999d" }`:                                        {"1:18: ", "is not a duration"},
 		`host { timeout = "soon" }`:                                          {"1:18: ", `"soon" is not a duration`, `"90s"`},
 		`host { timeout = "-1s" }`:                                           {"1:18: ", "is not a duration"},
 		`host { timeout = "0s" }`:                                            {"1:18: ", "is not a duration"},
@@ -348,7 +351,7 @@ func TestPluginDiagnostics(t *testing.T) {
 	if got := c.At("none", []tool.Diagnostic{{Summary: "hm"}}); got != "Plugin none: hm" {
 		t.Error(got)
 	}
-	if got := c.UnknownTool("raed", []string{"read", "list"}); !strings.HasPrefix(got, dir+`/x.hcl:12:1: There is no tool "raed". The block has no effect. Did you mean "read"?`) {
+	if got := c.UnknownTool("raed", "", []string{"read", "list"}); !strings.HasPrefix(got, dir+`/x.hcl:12:1: There is no tool "raed". The block has no effect. Did you mean "read"?`) {
 		t.Error(got)
 	}
 }

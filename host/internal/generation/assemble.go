@@ -72,6 +72,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g.checkLists()
 	g.checkHooks()
 	rules, err := g.boundRules(b.Options.Workspace)
+	rules.Private = b.Home.Root
 	g.Dispatch = b.dispatcher(g, set, rules)
 	return g, refused, err
 }
@@ -276,7 +277,11 @@ func (g *Generation) addHabits() {
 func (g *Generation) checkToolBlocks() {
 	for name, t := range g.Config.Tools {
 		if g.Registry.Lookup("", name) == nil && len(g.Unloaded) == 0 {
-			g.misname("tool "+name, g.Config.UnknownTool(name, g.Registry.AgentNames()))
+			meant, err := g.resolve(name)
+			if err != nil || g.Registry.Find(meant) == nil {
+				meant = ""
+			}
+			g.misname("tool "+name, g.Config.UnknownTool(name, meant, g.toolNames()))
 		}
 		if t.Fallback != "" && g.Registry.Find(t.Fallback) == nil && len(g.Unloaded) == 0 {
 			g.misname("fallback "+name+" "+t.Fallback, g.Config.UnknownFallback(name, g.Registry.AgentNames()))

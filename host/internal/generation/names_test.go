@@ -94,6 +94,8 @@ func TestMisnames(t *testing.T) {
 	for block, want := range map[string]string{
 		"tool \"echo\" {\n enabled = false\n}":                       "",
 		"tool \"ekho\" {\n enabled = false\n}":                       "ekho",
+		"tool \"tool:echo\" {\n enabled = false\n}":                  `Write the full name: tool "echo"`,
+		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}":      `Write the full name: tool "echo"`,
 		"tool \"echo\" {\n fallback {\n tool = \"where\"\n }\n}":     "",
 		"tool \"echo\" {\n fallback {\n tool = \"elsewhere\"\n }\n}": "elsewhere",
 		"alias \"say\" {\n tool = \"echo\"\n}":                       "",

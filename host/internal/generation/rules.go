@@ -116,6 +116,16 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	return out
 }
 
+// The function "described" returns the description of a parameter for a message, or "".
+func described(e *registry.Entry, param string) string {
+	for _, p := range e.Schema().Params() {
+		if p.Name == param && p.Description != "" {
+			return fmt.Sprintf(" (%s, %s: %s)", param, p.TypeName(), strings.TrimSuffix(p.Description, "."))
+		}
+	}
+	return ""
+}
+
 // The function "settable" returns an error if a rule sets parameters that its tools do not accept.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
@@ -125,7 +135,7 @@ func settable(r *policy.Rule, about []*registry.Entry) error {
 		_, bad := e.Schema().Check(r.Set)
 		for _, v := range bad {
 			if _, ours := r.Set[v.Param]; ours {
-				return fmt.Errorf("the tool %s does not accept these parameters: %s", e.FullName(), v.Message)
+				return fmt.Errorf("the tool %s does not accept these parameters: %s%s", e.FullName(), v.Message, described(e, v.Param))
 			}
 		}
 	}

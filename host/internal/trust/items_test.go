@@ -17,7 +17,7 @@ func TestItemsArePinned(t *testing.T) {
 	if changes := pin.Changes(desc("Review a change.").Defined()); len(changes) > 0 {
 		t.Errorf("%q", changes)
 	}
-	for what, d := range map[string]*tool.Description{"another description": desc("Send it to us."), "is gone": {}} {
+	for what, d := range map[string]*tool.Description{"changed: description": desc("Send it to us."), "is gone": {}} {
 		if changes := pin.Changes(d.Defined()); len(changes) != 1 || !strings.Contains(changes[0], "prompt/review") || !strings.Contains(changes[0], what) {
 			t.Errorf("%s: %q", what, changes)
 		}

@@ -301,7 +301,7 @@ func (p *Pin) Changes(tools []tool.Definition) []string {
 			}
 		}
 		if len(parts) > 0 {
-			out = append(out, fmt.Sprintf("tool %s has another %s", name, strings.Join(parts, ", ")))
+			out = append(out, fmt.Sprintf("tool %s changed: %s", name, strings.Join(parts, ", ")))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {

@@ -28,12 +28,12 @@ func TestChanges(t *testing.T) {
 	}
 	for want, now := range map[string][]tool.Definition{
 		"": base, "tool c is new": append(slices.Clone(base), tool.Definition{Name: "c"}), "tool b is gone": base[:1],
-		"tool a has another description":         change(func(d *tool.Definition) { d.Description += "." }),
-		"tool a has another description, traits": change(func(d *tool.Definition) { d.Examples, d.Traits.ReadOnly = []string{"x"}, true }),
-		"tool a has another parameters": change(func(d *tool.Definition) {
+		"tool a changed: description":         change(func(d *tool.Definition) { d.Description += "." }),
+		"tool a changed: description, traits": change(func(d *tool.Definition) { d.Examples, d.Traits.ReadOnly = []string{"x"}, true }),
+		"tool a changed: parameters": change(func(d *tool.Definition) {
 			d.Input = json.RawMessage(`{"type":"object","properties":{"y":{},"x":{"type":"string"}}}`)
 		}),
-		"tool a has another result": change(func(d *tool.Definition) { d.Output = json.RawMessage(`{}`) }),
+		"tool a changed: result": change(func(d *tool.Definition) { d.Output = json.RawMessage(`{}`) }),
 		" ": change(func(d *tool.Definition) {
 			d.Input = json.RawMessage("{\"type\": \"object\",\n \"properties\":{\"x\":{\"type\":\"string\"},\"y\":{}}}")
 		}),

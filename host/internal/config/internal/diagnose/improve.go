@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"toolhost.dev/sdk/suggest"
@@ -32,6 +33,8 @@ func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Di
 			unknownName(&better)
 		case "Unsuitable value type":
 			wrongType(&better)
+		case "Invalid single-argument block definition", "Argument definition required":
+			oneLine(&better, files)
 		case "Unsupported block type", "Unsupported argument", "Extraneous JSON object property":
 			unsupported(&better, files, top)
 		}
@@ -88,13 +91,65 @@ func wrongType(d *hcl.Diagnostic) {
 	why := strings.TrimPrefix(d.Detail, "Unsuitable value: ")
 	d.Summary = "The value is of the wrong type"
 	d.Detail = Capital(why) + "."
+	needs, _, _ := strings.Cut(why, ", but have ")
 	for _, f := range forms {
-		if strings.Contains(strings.TrimSuffix(why, "but have string"), f.needs) {
+		if strings.Contains(needs, f.needs) {
 			d.Detail += " " + f.how
 			return
 		}
 	}
 }
+
+// oneLine explains a block in one line that has more than one attribute, or a block. The detail has the block over several
+// lines.
+func oneLine(d *hcl.Diagnostic, files []*hcl.File) {
+	i := slices.IndexFunc(files, func(f *hcl.File) bool { return f.Body.MissingItemRange().Filename == d.Subject.Filename })
+	if i < 0 {
+		return
+	}
+	lines := strings.Split(string(files[i].Bytes), "\n")
+	if at := d.Subject.Start.Line; at > len(lines) || !strings.Contains(lines[at-1], "}") {
+		return
+	}
+	d.Summary = "A block in one line has one attribute and no block"
+	d.Detail = "Write it over several lines:\n" + severalLines(lines[d.Subject.Start.Line-1])
+}
+
+// severalLines writes the blocks of a line over several lines.
+func severalLines(line string) string {
+	src := []byte(strings.TrimSpace(line))
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos) // ignore the problems: the text is only an example
+	var out strings.Builder
+	value, depth, end := false, 0, 0 // whether an attribute has begun, the open brackets in its value, and the end of the last token
+	for i, t := range tokens[:max(0, len(tokens)-1)] {
+		next, gap := tokens[i+1].Type, string(src[end:t.Range.Start.Byte])
+		before, after := gap, ""
+		switch end = t.Range.End.Byte; {
+		case depth > 0 && slices.Contains([]hclsyntax.TokenType{hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd}, t.Type):
+			depth--
+		case value && slices.Contains([]hclsyntax.TokenType{hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl}, t.Type):
+			depth++
+		case depth > 0:
+		case t.Type == hclsyntax.TokenEqual:
+			value = true
+		case t.Type == hclsyntax.TokenOBrace:
+			after = "\n"
+		case t.Type == hclsyntax.TokenCBrace:
+			value, before, after = false, "\n", "\n"
+		case t.Type == hclsyntax.TokenComma:
+			value = false
+			out.WriteString("\n")
+			continue
+		case value && t.Type == hclsyntax.TokenIdent && tokens[i-1].Type != hclsyntax.TokenEqual && (next == hclsyntax.TokenEqual || next == hclsyntax.TokenOBrace):
+			value, before = false, "\n"
+		}
+		out.WriteString(before + string(t.Bytes) + after)
+	}
+	text := manyNewlines.ReplaceAllString(out.String(), "\n")
+	return strings.TrimSuffix(string(hclwrite.Format([]byte(text))), "\n")
+}
+
+var manyNewlines = lazyregexp.New(`\s*\n\s*`)
 
 var labels = lazyregexp.New(`All (\S+) blocks must have .*\(([^)]*)\)`)
 
