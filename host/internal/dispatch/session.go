@@ -59,11 +59,15 @@ func (d *Dispatcher) session() Stage {
 			if res.Error != nil {
 				printed = res.Error.Message
 			}
+			limited := printed
+			if res.Error != nil && res.Error.Source == tool.SourceHost { // the host reached its own limits, and not those of the plugin
+				limited = ""
+			}
 			plugin, roots := c.Identity.Tool.Plugin, c.Request.Session.Roots
 			all := denied(plugin, roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
 			d.warn(c, res)
 			d.introduce(c, res)
-			all = append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, printed, res.Error != nil)...)
+			all = append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, limited, res.Error != nil)...)
 			notes.Denials(res, all)
 			if len(all) == 0 {
 				d.hint(c, res, printed)

@@ -208,4 +208,15 @@ func TestExceeded(t *testing.T) {
 	if res := run(t, d, "look"); res.Output != "words\n[words false.]" {
 		t.Errorf("%+v", res)
 	}
+	for source, want := range map[tool.Source]string{tool.SourceTool: "too many open files true", tool.SourcePlugin: "too many open files true", tool.SourceHost: " true"} {
+		d = dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+			return tool.Failed(tool.Errorf(tool.Unavailable, "too many open files").From(source))
+		})
+		d.Exceeded = func(_ string, _ []tool.Root, printed string, failed bool) []string {
+			return []string{fmt.Sprint(printed, " ", failed)}
+		}
+		if res := run(t, d, "look"); !strings.HasSuffix(res.Error.Message, "\n["+want+".]") {
+			t.Errorf("%s: %q", source, res.Error.Message)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -243,6 +244,9 @@ func (p *Plugin) start(s *startup) {
 			in.stop(0)
 		}
 		s.err = tool.Errorf(tool.Unavailable, "Plugin %s did not start: %w", p.spec.Name, err).From(tool.SourcePlugin)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			s.err = tool.Errorf(tool.Unavailable, "Plugin %s did not start, because the host has too many files open: %w. Close sessions, or start the host with a higher limit (ulimit -n).", p.spec.Name, err).From(tool.SourceHost)
+		}
 		if !errors.Is(err, errClosed) {
 			p.recovery.failed(s.err.Error())
 		}
