@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/tooltest/conformance"
 )
@@ -19,7 +21,12 @@ import (
 var broken string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveGreeter) != "" {
+	switch os.Getenv(serveGreeter) {
+	case "":
+	case "loud":
+		serveLoud()
+		return
+	default:
 		serve()
 		return
 	}
@@ -38,6 +45,26 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// serveLoud serves a plugin whose tool prints more to standard error than a pipe holds.
+func serveLoud() {
+	sdk.Serve(sdk.Plugin{Name: "loud", Version: "1.0.0", Tools: []sdk.Tool{
+		sdk.NewTool(sdk.Definition{Name: "shout", Description: "Print a lot.", Traits: sdk.Traits{ReadOnly: true}},
+			func(context.Context, *sdk.Call, struct{}) (*sdk.Result, error) {
+				_, err := os.Stderr.WriteString(strings.Repeat("a line of the log\n", 1<<16))
+				return sdk.Text("printed"), err
+			}),
+	}})
+}
+
+// TestLoudPlugin checks that the output of a plugin is read to its end, as a host does.
+func TestLoudPlugin(t *testing.T) {
+	t.Parallel()
+	r, err := conformance.Run(t.Context(), conformance.Options{Binary: greeter, Env: []string{serveGreeter + "=loud"}})
+	if err != nil || !r.Passed {
+		t.Errorf("%v: %+v", err, r)
+	}
 }
 
 const cases = `

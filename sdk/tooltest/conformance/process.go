@@ -16,6 +16,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/toolrpc"
@@ -209,6 +211,7 @@ func (p *process) connect(ctx context.Context) error {
 		return err
 	}
 	p.conn, p.rpc = conn, toolpb.NewPluginServiceClient(conn)
+	go p.readStdio(context.WithoutCancel(ctx)) // ends when the connection is closed
 	conn.Connect()
 	for state := conn.GetState(); state.String() != "READY"; state = conn.GetState() {
 		if state.String() == "TRANSIENT_FAILURE" {
@@ -217,6 +220,38 @@ func (p *process) connect(ctx context.Context) error {
 		if !conn.WaitForStateChange(ctx, state) {
 			return fmt.Errorf("no gRPC connection is possible at the announced socket%s", p.said())
 		}
+	}
+	return nil
+}
+
+// readStdio reads what a plugin that uses go-plugin prints after the handshake. go-plugin sends the output over this service
+// instead of the standard streams, and the plugin would block if nobody read it. Other plugins do not serve it.
+func (p *process) readStdio(ctx context.Context) {
+	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio", grpc.WaitForReady(true))
+	if err != nil || stream.SendMsg(new(emptypb.Empty)) != nil || stream.CloseSend() != nil {
+		return
+	}
+	for chunk := new(emptypb.Empty); stream.RecvMsg(chunk) == nil; chunk = new(emptypb.Empty) {
+		_, _ = p.stderr.Write(stdioData(chunk.ProtoReflect().GetUnknown())) // the error is always nil
+	}
+}
+
+// stdioData returns the field "data" of a message plugin.StdioData, whose Go type is internal to go-plugin.
+func stdioData(message []byte) []byte {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return nil
+		}
+		message = message[n:]
+		if number == 2 && kind == protowire.BytesType {
+			data, _ := protowire.ConsumeBytes(message) // for an invalid message, data is nil
+			return data
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
+			return nil
+		}
+		message = message[n:]
 	}
 	return nil
 }
