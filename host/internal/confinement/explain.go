@@ -61,7 +61,7 @@ func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed str
 		out = append(out, fmt.Sprintf("The operator protects %s (permissions.paths.protect). Tools can read it, but not change it. Ask the user to make the change", text))
 	}
 	if text := shorten(settings); text != "" {
-		out = append(out, fmt.Sprintf("Tools can read %s, but not change it, because editors and agents load it without being told. Ask the user to make the change. To permit it, the operator adds these lines to the configuration:\npermissions {\n  paths { writable = [%q] }\n}\n", text, filepath.Base(settings[0])))
+		out = append(out, fmt.Sprintf("Tools can read %s, but not change it, because editors and agents load it without being told. Ask the user to make the change. To permit it, the operator adds writable = [%q] to the paths block inside the permissions block", text, filepath.Base(settings[0])))
 	}
 	return out
 }

@@ -12,11 +12,12 @@ import (
 	"toolhost.dev/host/test/hosttest"
 )
 
-// values contains a value for each parameter that the usage line of a tool can require.
+// values contains a value for each parameter that the usage line of a tool can require, and for parameters of which one is
+// needed.
 var values = map[string]string{
 	"file_path": "a.txt", "notebook_path": "plot.ipynb", "command": "echo two words", "pattern": "two", "query": "main",
 	"url": "https://nowhere.invalid/", "name": "retry", "question": "Which one?", "code": "true", "action": "list",
-	"old_string": "two", "new_string": "2", "new_source": "print(1)",
+	"old_string": "two", "new_string": "2", "new_source": "print(1)", "content": "one", "cell_number": "0",
 }
 
 // described is a tool as "toolhost --json tools" prints it.
@@ -76,7 +77,7 @@ func TestUsage(t *testing.T) {
 
 var (
 	required = regexp.MustCompile(` <(\w+)>`)
-	optional = regexp.MustCompile(`(?m)^  --(\w+) \((?:(?:boolean|integer); default (\w+)|string)`)
+	optional = regexp.MustCompile(`(?m)^  --(\w+) \((boolean|integer|string)(?:; default (\w+))?`)
 )
 
 // filled returns the command of a usage line, and the arguments of the same call. Optional parameters take their defaults and
@@ -99,15 +100,17 @@ func filled(t *testing.T, help string) (command string, arguments map[string]any
 	if before, more := strings.CutSuffix(command, " [--parameter value …]"); more {
 		command = before
 		for _, m := range optional.FindAllStringSubmatch(help, -1) {
-			name, value := m[1], m[2]
-			switch _, given := arguments[name]; {
-			case given:
-			case value != "":
-				command += " --" + name + "=" + value
+			name, kind, value := m[1], m[2], m[3]
+			if value == "" {
+				value = values[name]
+			}
+			if _, given := arguments[name]; given || value == "" {
+				continue
+			}
+			command += " --" + name + "='" + value + "'"
+			arguments[name] = value
+			if kind != "string" {
 				arguments[name] = json.RawMessage(value)
-			case values[name] != "":
-				command += " --" + name + " '" + values[name] + "'"
-				arguments[name] = values[name]
 			}
 		}
 	}

@@ -26,7 +26,9 @@ var advices = []struct {
 	{regexp.MustCompile(`the operator adds ("\S+") to the list network in the sandbox block of plugin "(\w+)"`), func(m []string) string {
 		return fmt.Sprintf("plugin %q {\n  sandbox {\n    network = [%s]\n  }\n}\n", m[2], m[1])
 	}},
-	{regexp.MustCompile(`(?s)the operator adds these lines to the configuration:\n(.*?\n}\n)`), func(m []string) string { return m[1] }},
+	{regexp.MustCompile(`the operator adds (writable = .*\]) to the paths block inside the permissions block`), func(m []string) string {
+		return "permissions {\n  paths {\n    " + m[1] + "\n  }\n}\n"
+	}},
 	{regexp.MustCompile(`the operator to add (root .*\}) to the sandbox block`), func(m []string) string {
 		return "sandbox {\n  " + m[1] + "\n}\n"
 	}},
@@ -74,7 +76,7 @@ func TestAdvice(t *testing.T) {
 		"directory of list": {"", "list " + outside + "/deep", `root "` + outside + `/deep" {}`, false},
 		"new file":          {"", "write " + outside + "/deep/new --content x", `root "` + outside + `/deep" { writable = true }`, false},
 		"settings":          {"", "echo ANSWERED > .vscode/settings.json && cat .vscode/settings.json", `writable = [".vscode"]`, false},
-		"refused host":      {"plugin \"bash\" {\n  sandbox {\n    network = [\"nowhere.invalid\"]\n  }\n}\n", "curl -sS --noproxy '' " + listed.URL, address, false},
+		"refused host":      {"plugin \"bash\" {\n  sandbox {\n    network = [\"nowhere.invalid\"]\n  }\n}\n", "curl -fsS --noproxy '' " + listed.URL, address, false},
 		"localhost":         {"plugin \"bash\" {\n  sandbox {\n    network = [\"localhost:" + port + "\"]\n  }\n}\n", "curl -s http://localhost:" + port, "network = true", false},
 		"localhost address": {"plugin \"bash\" {\n  sandbox {\n    network = [\"" + address + "\"]\n  }\n}\n", "curl -sS " + listed.URL, "NO_PROXY= no_proxy=", true},
 	} {

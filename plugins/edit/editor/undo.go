@@ -115,7 +115,7 @@ func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Re
 	return m.run(ctx, in.Action == "preview")
 }
 
-// The method "action" returns the action of the call. A word such as "list" is an action and not a file if the session did
+// action returns the action of the call. A word such as "list" is an action and not a file if the session did
 // not change a file of this name. Only actions that change nothing can be given in this way.
 func (m *undoing) action(ctx context.Context, word, action string) (string, error) {
 	if word != "preview" && (word != "list" || m.to == history.Done) || action != m.verb() {
