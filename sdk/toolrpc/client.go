@@ -2,7 +2,9 @@ package toolrpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"toolhost.dev/sdk/tool"
 	toolpb "toolhost.dev/sdk/toolpb/v2"
@@ -255,11 +258,11 @@ func (c *conversation) listen() (*tool.Result, error) {
 			if m.Output.GetStream() == toolpb.Output_STREAM_STDERR {
 				s = tool.Stderr
 			}
-			c.peer.Output(s, m.Output.GetChunk())
-		case *toolpb.CallResponse_Log:
-			if l, ok := c.peer.(tool.Logger); ok {
-				l.Log(tool.LogMessage{Level: m.Log.GetLevel(), Logger: m.Log.GetLogger(), Data: validJSON(m.Log.GetData())})
+			for chunk := range slices.Chunk(m.Output.GetChunk(), maxChunk) {
+				c.peer.Output(s, chunk)
 			}
+		case *toolpb.CallResponse_Log:
+			c.log(m.Log)
 		case *toolpb.CallResponse_Ask:
 			go c.answer(m.Ask) // use a goroutine, because a person can take minutes while other messages must be handled
 		case *toolpb.CallResponse_FileStateQuery:
@@ -277,11 +280,29 @@ func (c *conversation) progress(p *toolpb.Progress) {
 			return
 		}
 	}
-	c.peer.Progress(p.GetTitle(), fromJSONObject(p.GetMetadata()))
+	c.peer.Progress(short(p.GetTitle()), fromJSONObject(p.GetMetadata()))
+}
+
+func (c *conversation) log(m *toolpb.Log) {
+	l, ok := c.peer.(tool.Logger)
+	if !ok {
+		return
+	}
+	data := validJSON(m.GetData())
+	if len(data) > maxNote {
+		data = json.RawMessage(fmt.Sprintf(`"(a message of %d bytes)"`, len(data)))
+	}
+	l.Log(tool.LogMessage{Level: short(m.GetLevel()), Logger: short(m.GetLogger()), Data: data})
 }
 
 func (c *conversation) answer(a *toolpb.Ask) {
-	answer, err := c.peer.Ask(c.ctx, askFromPB(a))
+	var answer tool.Answer
+	var err error
+	if n := proto.Size(a); n > maxQuestion && (a.GetPermission() != nil || a.GetQuestion() != nil) {
+		err = fmt.Errorf("the ask has %d bytes, and the limit is %d; nobody can read more", n, maxQuestion)
+	} else {
+		answer, err = c.peer.Ask(c.ctx, askFromPB(a))
+	}
 	if err != nil {
 		answer = tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}
 	}

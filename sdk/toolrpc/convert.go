@@ -89,11 +89,29 @@ func fromJSONObject(b []byte) map[string]any {
 	if len(b) == 0 {
 		return nil
 	}
+	if len(b) > maxMetadata {
+		return map[string]any{"metadata_error": fmt.Sprintf("the metadata has %d bytes, and the limit is %d", len(b), maxMetadata)}
+	}
 	var m map[string]any
 	if err := json.Unmarshal(b, &m); err != nil {
 		return map[string]any{"metadata_error": err.Error()}
 	}
 	return m
+}
+
+// Limits for parts of the plugin's messages, in bytes. Such a part needs many times its size in the host.
+const (
+	maxMetadata = 1 << 20   // of a result, of progress or of a permission
+	maxNote     = 16 << 10  // of the title of progress, or of a log message
+	maxQuestion = 256 << 10 // of a permission or a question
+)
+
+// short returns at most maxNote bytes of a text.
+func short(s string) string {
+	if len(s) <= maxNote {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxNote], "") + "…"
 }
 
 func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {

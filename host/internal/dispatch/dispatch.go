@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/adaptive"
@@ -30,6 +31,7 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/stage/bounds"
 	"toolhost.dev/host/internal/stage/programs"
 	"toolhost.dev/host/internal/stage/quotas"
 	"toolhost.dev/host/internal/stage/runs"
@@ -144,6 +146,9 @@ type Dispatcher struct {
 	// that no permission request shows a diff.
 	Preview func(s call.Session) (call.Preview, error)
 
+	// Spill returns the store for the files with long results of an owner. A nil Spill means that results have no limits.
+	Spill func(owner string) *spill.Store
+
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
 
@@ -186,6 +191,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.session(),
 		executed.Stage(),
 		runs.Measure(d.Tracer, d.Metrics),
+		bounds.Stage(d.Spill),
 		taped.Stage(),
 		runs.Cache(d.Adaptive, d.Metrics),
 		runs.Retry(),

@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -60,6 +61,7 @@ func allOn(d *Dispatcher) *Dispatcher {
 	d.Recorder, d.Rollouts = new(recorder.Recorder), new(rollout.Set)
 	d.Quota, d.Quotas = new(quota.Set), quota.Rules{"field:x": {Parallel: 1}}
 	d.Temporary = func(_ string, now tool.Root) tool.Root { return now }
+	d.Spill = func(string) *spill.Store { return nil }
 	d.TemporaryLimit = func(string) uint64 { return 0 }
 	d.Programs = func(context.Context, string, string, []tool.Root, string, execgate.Judge) *execgate.Call { return nil }
 	return d
@@ -92,7 +94,7 @@ func TestStagesOfFeaturesThatAreOffAreLeftOut(t *testing.T) {
 	all := names(allOn(dispatcher(t, ok)).stages())
 	least := names(dispatcher(t, ok).stages())
 	missing := slices.DeleteFunc(all, func(s string) bool { return slices.Contains(least, s) })
-	if want := []string{"hooks", "quota", "limit", "temporary", "commands", "programs", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
+	if want := []string{"hooks", "quota", "limit", "temporary", "commands", "programs", "bounds", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
 		t.Errorf("left out are %q, want %q", missing, want)
 	}
 }

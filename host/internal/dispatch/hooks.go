@@ -6,6 +6,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/stage/bounds"
 )
 
 // hooks runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
@@ -14,12 +15,16 @@ func (d *Dispatcher) hooks() Stage {
 	if d.Hooks == nil {
 		return Stage{}
 	}
+	bound := func(_ *Call, res *tool.Result) *tool.Result { return res }
+	if d.Spill != nil { // a hook can return a long text
+		bound = func(c *Call, res *tool.Result) *tool.Result { return bounds.Apply(c, res, d.Spill) }
+	}
 	return Stage{Name: "hooks", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			name := c.Identity.Tool.FullName()
 			if before := d.Hooks.For(tool.HookBefore, name); len(before) > 0 {
 				if err := c.BeforeHooks(ctx, before); err != nil {
-					return notPermitted(ctx, c, err)
+					return bound(c, notPermitted(ctx, c, err))
 				}
 			}
 			after := d.Hooks.For(tool.HookAfter, name)
@@ -31,7 +36,7 @@ func (d *Dispatcher) hooks() Stage {
 			if !c.Outcome.Ran {
 				return res
 			}
-			return c.AfterHooks(ctx, after, res)
+			return bound(c, c.AfterHooks(ctx, after, res))
 		}
 	}}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -51,6 +52,31 @@ func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	}
 	if !slices.Equal(seen, []string{"brief timeout <nil>", "look canceled <nil>"}) {
 		t.Errorf("%q", seen)
+	}
+}
+
+// TestResultsOfHooksAreLimited checks that what a hook returns is shortened, and that a hook receives a short result.
+func TestResultsOfHooksAreLimited(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for event, answer := range map[tool.HookEvent]*tool.HookAnswer{
+		tool.HookBefore: {Decision: tool.HookDeny, Reason: long}, tool.HookAfter: {Result: &tool.Result{Output: long}},
+	} {
+		d, dir := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: long} }), t.TempDir()
+		d.Spill = func(string) *spill.Store { return spill.NewStore(dir) }
+		d.Hooks = hookOn(event, func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+			if in.Result != nil && len(in.Result.Output) > 60_000 {
+				t.Errorf("the hook gets %d bytes", len(in.Result.Output))
+			}
+			return answer, nil
+		})
+		res := run(t, d, "look")
+		text := res.Output
+		if res.Error != nil {
+			text = res.Error.Message
+		}
+		if len(text) > 60_000 || !strings.Contains(text, "the whole output is in "+dir) {
+			t.Errorf("%s: %d bytes: %.100q", event, len(text), text)
+		}
 	}
 }
 

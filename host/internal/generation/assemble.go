@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
@@ -16,6 +18,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -141,6 +144,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Unloaded:  g.WhyUnloaded,
 		Finder:    &b.Calls.Finder,
 		Preview:   b.Preview,
+		Spill:     b.results(g.Config),
 	}
 	d.MayCall = func(plugin, name string) bool {
 		p := g.Plugin(plugin)
@@ -153,6 +157,20 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		b.Calls.Adaptive.Results.Clear()
 	}
 	return d
+}
+
+// The method "results" returns a function that returns the store for the long results of an owner.
+func (b *Builder) results(cfg *config.Config) func(owner string) *spill.Store {
+	var stores sync.Map
+	return func(owner string) *spill.Store {
+		if s, ok := stores.Load(owner); ok {
+			return s.(*spill.Store)
+		}
+		s := spill.NewStore(b.Home.Output(owner, statedir.Results))
+		s.MaxBytes, s.MaxAge = cfg.Access.OutputBytes(owner), cfg.Retention.Output
+		kept, _ := stores.LoadOrStore(owner, s)
+		return kept.(*spill.Store)
+	}
 }
 
 // The method "confine" sets the functions through which a dispatcher queries the confinement of a plugin.

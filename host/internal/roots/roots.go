@@ -13,6 +13,7 @@ import (
 
 	"toolhost.dev/host/internal/breadth"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Workspace returns the absolute path of a workspace, with symbolic links resolved. An empty dir means the current
@@ -125,8 +126,12 @@ func (s *Sets) Of(owner, workspace string, refresh bool) []tool.Root {
 
 func (s *Sets) find(at place) []tool.Root {
 	roots := Configured(s.cfg, at.workspace)
+	names := []string{statedir.Results}
 	for i := range s.cfg.Plugins {
-		dir := s.output(at.owner, s.cfg.Plugins[i].Name)
+		names = append(names, s.cfg.Plugins[i].Name)
+	}
+	for _, name := range names {
+		dir := s.output(at.owner, name)
 		exists, known := s.outputs[dir]
 		if !known {
 			exists = dir != "" && own(dir)

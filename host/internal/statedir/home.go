@@ -15,6 +15,10 @@ import (
 // these files.
 const OutputDir = "output"
 
+// Results is a name in place of a plugin's name. Its output directory has the long results of all plugins, which the host
+// writes. No plugin can have the name.
+const Results = "_results"
+
 // Find returns the absolute path of the state directory. The directory is the first non-empty choice. Without a choice,
 // it is $XDG_STATE_HOME/toolhost or ~/.local/state/toolhost. Find does not create the directory.
 func Find(choices ...string) (string, error) {

@@ -223,11 +223,27 @@ func poison(_ context.Context, _ *sdk.Call, in poisonArgs) (*sdk.Result, error) 
 }
 
 type bigArgs struct {
-	MB int `json:"mb" jsonschema:"how many megabytes"`
+	MB   int    `json:"mb" jsonschema:"how many megabytes"`
+	Part string `json:"part,omitempty" jsonschema:"which part of the result is big" enum:"text,data,error,attachment,title,streamed"`
 }
 
-func big(_ context.Context, _ *sdk.Call, in bigArgs) (*sdk.Result, error) {
-	return sdk.Text(strings.Repeat("x", in.MB<<20)), nil
+func big(_ context.Context, call *sdk.Call, in bigArgs) (*sdk.Result, error) {
+	text := strings.Repeat("x", in.MB<<20)
+	switch in.Part {
+	case "data":
+		return &sdk.Result{Output: "see the data", Data: sdk.Data(map[string]string{"text": text})}, nil
+	case "error":
+		return nil, sdk.Errorf(tool.ExecutionFailed, "%s", text)
+	case "attachment":
+		return &sdk.Result{Output: "see the attachment", Attachments: []sdk.Attachment{{Type: "file", MediaType: "application/octet-stream", Content: []byte(text + "\xff")}}}, nil
+	case "title":
+		return &sdk.Result{Output: "see the title", Title: text, Metadata: map[string]any{"text": text}}, nil
+	case "streamed":
+		call.Progress(text, map[string]any{"text": text})
+		call.Output(tool.Stdout, []byte(text))
+		return sdk.Text("streamed"), nil
+	}
+	return sdk.Text(text), nil
 }
 
 func danger(context.Context, *sdk.Call, none) (*sdk.Result, error) { return sdk.Text("done it"), nil }

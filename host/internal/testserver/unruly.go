@@ -54,6 +54,15 @@ func misbehave(m message, what string, token json.RawMessage) {
 		for i := range 2000 {
 			reply(json.RawMessage(fmt.Sprint(1<<30+100_000+i)), `{"content":[{"type":"text","text":"to nobody"}]}`)
 		}
+	case "large text":
+		text(m.ID, strings.Repeat("x", 12<<20))
+		return
+	case "large data":
+		reply(m.ID, `{"content":[{"type":"text","text":"see the data"}],"structuredContent":{"text":"`+strings.Repeat("x", 12<<20)+`"}}`)
+		return
+	case "large image":
+		reply(m.ID, `{"content":[{"type":"text","text":"see the image"},{"type":"image","mimeType":"image/png","data":"`+strings.Repeat("AAEC", 3<<20)+`"}]}`)
+		return
 	case "twice":
 		text(m.ID, "done: twice")
 		text(m.ID, "the second answer")

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -26,16 +27,16 @@ const keepDelay = 5 * time.Millisecond
 type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
-	restOut, restErr *capture.Buffer // buffers for output that arrives after the end of the command
-	shown            *jobs.Job       // job of the command while a call waits for the command; nil otherwise
-	screen           string          // full-screen program that made the tool end the command; empty if none did
-	keeps            func()          // notifies the host that the directory stays the same; nil if the command can change the directory
+	restOut, restErr *spill.Buffer // buffers for output that arrives after the end of the command
+	shown            *jobs.Job     // job of the command while a call waits for the command; nil otherwise
+	screen           string        // full-screen program that made the tool end the command; empty if none did
+	keeps            func()        // notifies the host that the directory stays the same; nil if the command can change the directory
 }
 
 func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.Seed) *running {
 	c := &running{
-		stdout: newStream(call, tool.Stdout, capture.NewBuffer("stdout", b.store)), stderr: newStream(call, tool.Stderr, capture.NewBuffer("stderr", b.store)),
-		restOut: capture.NewBuffer("stdout", b.store), restErr: capture.NewBuffer("stderr", b.store),
+		stdout: newStream(call, tool.Stdout, spill.NewBuffer("stdout", b.store)), stderr: newStream(call, tool.Stderr, spill.NewBuffer("stderr", b.store)),
+		restOut: spill.NewBuffer("stdout", b.store), restErr: spill.NewBuffer("stderr", b.store),
 	}
 	c.process = shells.Start(call.SessionID, shell.Command{
 		Seed: seed, Text: in.Command, Stdin: in.Stdin, KeepStdin: in.KeepStdin,
@@ -57,7 +58,7 @@ func (c *running) stopLive() {
 func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	return &jobs.Job{
 		Session: call.SessionID, Title: title, Process: c.process, Timeout: time.Duration(in.JobTimeout) * time.Millisecond,
-		Stdout: []*capture.Buffer{c.stdout.buffer, c.restOut}, Stderr: []*capture.Buffer{c.stderr.buffer, c.restErr},
+		Stdout: []*spill.Buffer{c.stdout.buffer, c.restOut}, Stderr: []*spill.Buffer{c.stderr.buffer, c.restErr},
 	}
 }
 
@@ -201,14 +202,14 @@ func (b *bash) end(c *running, why shell.Ending) (ending, reason) {
 
 // stream stores one output stream of a command. While the call waits, stream also forwards the output to the live view.
 type stream struct {
-	buffer *capture.Buffer
+	buffer *spill.Buffer
 
 	mu   sync.Mutex
 	live *capture.Live // nil after the live view has ended
 	last time.Time
 }
 
-func newStream(call *sdk.Call, s tool.Stream, b *capture.Buffer) *stream {
+func newStream(call *sdk.Call, s tool.Stream, b *spill.Buffer) *stream {
 	return &stream{buffer: b, live: capture.NewLive(func(p []byte) { call.Output(s, p) })}
 }
 

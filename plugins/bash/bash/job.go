@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -198,7 +198,7 @@ func showJob(j *jobs.Job, lines int) *sdk.Result {
 	d.Files = slices.Concat(outFiles, errFiles)
 	text := fmt.Sprintf("[%s %s]\n", s.ID, describe(s)) + streams(d.Stdout, d.Stderr)
 	if len(d.Files) > 0 {
-		text = joinLines(text, fmt.Sprintf("[The output, up to %d bytes of each stream, is in: %s]\n", capture.MaxSpill, strings.Join(d.Files, ", ")))
+		text = joinLines(text, fmt.Sprintf("[The output, up to %d bytes of each stream, is in: %s]\n", spill.MaxSpill, strings.Join(d.Files, ", ")))
 	}
 	return &sdk.Result{Title: j.Title, Output: text, Data: sdk.Data(d)}
 }

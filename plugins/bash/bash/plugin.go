@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -27,7 +28,7 @@ func Plugin() sdk.Plugin {
 }
 
 func newBash() *bash {
-	return &bash{store: capture.NewStore(""), warm: shell.MaxIdle, login: true, loginTime: 5 * time.Second}
+	return &bash{store: spill.NewStore(""), warm: shell.MaxIdle, login: true, loginTime: 5 * time.Second}
 }
 
 // config is the plugin's configuration.
@@ -61,7 +62,7 @@ func (b *bash) plugin() sdk.Plugin {
 // keep creates the store for the files with long output and applies the limits in c.
 func (b *bash) keep(c config, s sdk.Setup) error {
 	if s.StateDir != "" {
-		b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))
+		b.store = spill.NewStore(filepath.Join(s.StateDir, "output"))
 	}
 	b.store.MaxBytes = c.OutputBytes
 	if s.OutputBytes > 0 && (c.OutputBytes == 0 || s.OutputBytes < c.OutputBytes) {
@@ -81,7 +82,7 @@ func (b *bash) keep(c config, s sdk.Setup) error {
 // bash contains the data that all calls share: jobs, prepared shells and output files. The host passes the session's
 // state in each call and receives the new state in the result.
 type bash struct {
-	store *capture.Store
+	store *spill.Store
 	jobs  jobs.Table
 	warm  int  // number of shells to keep ready
 	login bool // true if sessions have the environment of a login shell

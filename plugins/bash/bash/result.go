@@ -8,11 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -25,7 +25,7 @@ type report struct {
 	bash           string
 	at             *place
 	out            *shell.Outcome
-	stdout, stderr *capture.Buffer
+	stdout, stderr *spill.Buffer
 	state          []byte
 	hadState       bool
 	seal           func(session.State) []byte // encodes a session state without its secrets
@@ -48,7 +48,7 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 		r.note("Commands have no terminal. Use the program without a screen, such as top -b -n 1, or another tool.")
 	}
 	notes := r.noteText()
-	stdout, stderr := r.texts(notes, (*capture.Buffer).Text)
+	stdout, stderr := r.texts(notes, (*spill.Buffer).Text)
 	d := r.data(stdout, stderr)
 	d.ExitCode, d.Signal, d.TimedOut, d.Duration = o.Exit, o.Signal, o.Ending == shell.TimedOut, o.Duration.Milliseconds()
 	res := &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), SessionState: r.state}
@@ -70,14 +70,14 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 // This method returns the result of a command that continues as a job.
 func (r *report) running() *sdk.Result {
 	notes := r.noteText()
-	stdout, stderr := r.texts(notes, (*capture.Buffer).Peek)
+	stdout, stderr := r.texts(notes, (*spill.Buffer).Peek)
 	d := r.data(stdout, stderr)
 	d.ExitCode, d.Duration, d.Waiting = -1, time.Since(r.job.Process.Began()).Milliseconds(), r.waiting
 	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
 }
 
 // data returns the fields of the structured result that are the same for ended commands and for jobs.
-func (r *report) data(stdout, stderr capture.Text) data {
+func (r *report) data(stdout, stderr spill.Text) data {
 	d := data{Stdout: stdout.Shown, Stderr: stderr.Shown, Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session}
 	if d.SpillPath = stdout.Path; d.SpillPath == "" {
 		d.SpillPath = stderr.Path
@@ -93,7 +93,7 @@ func (r *report) data(stdout, stderr capture.Text) data {
 // This method returns both streams, shortened to the space that the notes leave in the result. Each stream gets half of
 // the space, plus the unused part of the other half. The function "show" returns the text of a stream, shortened to at
 // most the given number of characters.
-func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
+func (r *report) texts(notes string, show func(*spill.Buffer, int) spill.Text) (stdout, stderr spill.Text) {
 	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are reserved for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
 	stderr = show(r.stderr, forErr)

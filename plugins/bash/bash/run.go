@@ -8,11 +8,11 @@ import (
 	"os"
 	"strings"
 
-	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/toolrpc"
 )
@@ -93,7 +93,7 @@ func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	if len(r.out.Background) == 0 {
 		return
 	}
-	j := &jobs.Job{Session: call.SessionID, Title: r.title(), Process: c.process, Left: true, Stdout: []*capture.Buffer{c.restOut}, Stderr: []*capture.Buffer{c.restErr}}
+	j := &jobs.Job{Session: call.SessionID, Title: r.title(), Process: c.process, Left: true, Stdout: []*spill.Buffer{c.restOut}, Stderr: []*spill.Buffer{c.restErr}}
 	if b.jobs.Add(j) != nil {
 		r.note(fmt.Sprintf("The command left processes running: %s. They are not a job, because too many jobs are running.", pids(r.out.Background)))
 		return

@@ -1,4 +1,3 @@
-// Package capture stores the output of commands, whose size is unlimited. It keeps the beginning and the end in
-// memory, and writes longer output completely to a file. A live view forwards the output without delaying the
-// command.
+// Package capture forwards the output of running commands. A live view does so without delaying the command. Package
+// spill keeps the output for the result.
 package capture

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"toolhost.dev/sdk/spill"
 )
 
 const (
@@ -82,7 +84,7 @@ func (l *Live) run() {
 func (l *Live) take(last bool) []byte {
 	keep := 0
 	if !last {
-		keep = partialRune(l.pending)
+		keep = spill.PartialRune(l.pending)
 	}
 	cut := len(l.pending) - keep
 	if cut == 0 {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/shell"
+	"toolhost.dev/sdk/spill"
 )
 
 // Job is one of three things: a running command whose call has returned, the processes that an ended command left running,
@@ -21,7 +21,7 @@ type Job struct {
 	// Left means that the command has ended. The job consists of the processes that the command left running.
 	Left bool
 	// Stdout and Stderr contain the buffers of each stream, in the order in which the buffers were filled.
-	Stdout, Stderr []*capture.Buffer
+	Stdout, Stderr []*spill.Buffer
 	// Timeout limits the duration of the command, measured from its start. 0 means that only MaxAge limits the
 	// command.
 	Timeout time.Duration
@@ -141,7 +141,7 @@ func (j *Job) Wait(ctx context.Context) {
 func (j *Job) Kill() { j.Process.Kill() }
 
 // Tail returns the last lines of a stream and the files that contain the whole stream.
-func Tail(stream []*capture.Buffer, lines int) (text string, files []string) {
+func Tail(stream []*spill.Buffer, lines int) (text string, files []string) {
 	for i, b := range stream {
 		if i > 0 && b.Size() == 0 {
 			continue

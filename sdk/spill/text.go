@@ -1,4 +1,4 @@
-package capture
+package spill
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func cutEnd(b []byte, n int) []byte {
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 && n-i <= min(lineReach, n/2) {
 		return b[:i+1]
 	}
-	return b[:len(b)-partialRune(b)]
+	return b[:len(b)-PartialRune(b)]
 }
 
 // cutStart returns at most n bytes from the end of b. It cuts at a line break near the limit if possible, and
@@ -42,8 +42,8 @@ func cutStart(b []byte, n int) []byte {
 	return b
 }
 
-// partialRune returns the length of an incomplete rune at the end of b.
-func partialRune(b []byte) int {
+// PartialRune returns the length of an incomplete rune at the end of b.
+func PartialRune(b []byte) int {
 	for k := 1; k <= min(len(b), utf8.UTFMax-1); k++ {
 		if tail := b[len(b)-k:]; utf8.RuneStart(tail[0]) {
 			if utf8.FullRune(tail) {

@@ -1,4 +1,4 @@
-package capture
+package spill
 
 import (
 	"bytes"
@@ -187,7 +187,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewStore(dir)
-	f, err := s.create("stdout")
+	f, err := s.create("stdout.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,13 +226,13 @@ func TestSweep(t *testing.T) {
 func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	f, err := NewStore("").create("stdout")
+	f, err := NewStore("").create("stdout.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = f.Close()
 	own := filepath.Dir(f.Name())
-	if want := filepath.Join(tmp, fmt.Sprintf("toolhost-bash-%d", os.Getuid())); own != want {
+	if want := filepath.Join(tmp, fmt.Sprintf("toolhost-output-%d", os.Getuid())); own != want {
 		t.Errorf("%s, want %s", own, want)
 	}
 	// The store must not use a directory that another user created.
@@ -243,7 +243,7 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	if err := os.Symlink(elsewhere, own); err != nil {
 		t.Fatal(err)
 	}
-	f, err = NewStore("").create("stdout")
+	f, err = NewStore("").create("stdout.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	if err := os.Chmod(own, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	f, err = NewStore("").create("stdout")
+	f, err = NewStore("").create("stdout.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	if err := os.RemoveAll(tmp); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewStore("").create("stdout"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewStore("").create("stdout.txt"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no temporary directory: %v", err)
 	}
 }
@@ -331,7 +331,7 @@ func TestStoreIsFull(t *testing.T) {
 func TestStoreAge(t *testing.T) {
 	s := NewStore(t.TempDir())
 	s.MaxAge = time.Hour
-	f, err := s.create("stdout")
+	f, err := s.create("stdout.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,5 +346,32 @@ func TestStoreAge(t *testing.T) {
 		if _, err := os.Stat(f.Name()); (err == nil) != want {
 			t.Errorf("after %v: %v", age, err)
 		}
+	}
+}
+
+// TestSave checks that a file is kept whole or not at all, also if it is larger than what a store reserves at once.
+func TestSave(t *testing.T) {
+	s := NewStore(filepath.Join(t.TempDir(), "output"))
+	s.MaxBytes = 2*rescan + 10
+	content := bytes.Repeat([]byte("x"), 2*rescan)
+	path, err := s.Save("data.json", content)
+	if got, readErr := os.ReadFile(path); err != nil || readErr != nil || !bytes.Equal(got, content) || !strings.HasSuffix(path, "-data.json") {
+		t.Fatal(path, err, readErr)
+	}
+	if path, err := s.Save("data.json", content[:11]); err == nil || path != "" {
+		t.Errorf("%q, %v", path, err)
+	}
+	if path, err := s.Save("part.bin", content[:10]); err != nil || path == "" {
+		t.Errorf("%q, %v", path, err)
+	}
+	old := time.Now().Add(-2 * protectedFull)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Save("data.json", content); err != nil {
+		t.Errorf("an old file makes no room: %v", err)
+	}
+	if rest, err := os.ReadDir(filepath.Dir(path)); err != nil || len(rest) != 2 {
+		t.Errorf("%v, %v", rest, err)
 	}
 }

@@ -1,4 +1,4 @@
-package capture
+package spill
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -46,6 +45,27 @@ type Store struct {
 // uses a private directory in the temporary directory.
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
+// Save writes a file and returns its path. The name ends with one of the extensions .txt, .json and .bin. If the whole
+// content does not fit, Save keeps nothing and returns an error.
+func (s *Store) Save(name string, content []byte) (path string, err error) {
+	f, err := s.create(name)
+	if err != nil {
+		return "", err
+	}
+	if s.reserve(int64(len(content))) < int64(len(content)) {
+		err = s.full()
+	} else {
+		_, err = f.Write(content)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// extensions lists the extensions of the files of a store. A store ignores other files in its directory.
+var extensions = []string{".txt", ".json", ".bin"}
+
 // create creates a file that only the user can read. It also removes old files from the store.
 func (s *Store) create(name string) (*os.File, error) {
 	s.mu.Lock()
@@ -54,7 +74,7 @@ func (s *Store) create(name string) (*os.File, error) {
 		return nil, err
 	}
 	s.sweep(time.Now(), 0)
-	return os.CreateTemp(s.dir, time.Now().Format("20060102-150405-")+"*-"+name+".txt") // os.CreateTemp uses mode 0600
+	return os.CreateTemp(s.dir, time.Now().Format("20060102-150405-")+"*-"+name) // os.CreateTemp uses mode 0600
 }
 
 func (s *Store) prepare() error {
@@ -62,12 +82,12 @@ func (s *Store) prepare() error {
 		return os.MkdirAll(s.dir, 0o700)
 	}
 	// Other users can also write to the temporary directory. Therefore use only a directory that this user owns.
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("toolhost-bash-%d", os.Getuid()))
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("toolhost-output-%d", os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 || !ownedByUs(info) {
-		if dir, err = os.MkdirTemp("", "toolhost-bash-"); err != nil {
+		if dir, err = os.MkdirTemp("", "toolhost-output-"); err != nil {
 			return err
 		}
 	}
@@ -96,7 +116,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), ".txt") {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && slices.Contains(extensions, filepath.Ext(e.Name())) {
 			files = append(files, info)
 		}
 	}
@@ -113,7 +133,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 		}
 		kept += f.Size()
 	}
-	s.free = min(rescan, limit-kept)
+	s.free = min(max(rescan, need), limit-kept)
 }
 
 // This method returns the error for a file that cannot be completed because of MaxBytes.

@@ -1,10 +1,15 @@
-package capture
+// Package spill shortens what is too long for a result. A [Buffer] keeps the beginning and the end of a text in memory and
+// writes a long text to a file of a [Store]. The directory of the store is usually the directory "output" in the state
+// directory of a plugin, whose files all tools can read.
+package spill
 
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -75,6 +80,12 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// WriteString is like Write. It copies the text piece by piece, so that a long text is not in memory twice.
+func (b *Buffer) WriteString(s string) (int, error) {
+	n, err := io.CopyBuffer(struct{ io.Writer }{b}, struct{ io.Reader }{strings.NewReader(s)}, make([]byte, min(len(s), 64<<10)+1))
+	return int(n), err
+}
+
 // This method returns the bytes in memory: the beginning and the end of the stream.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
@@ -88,7 +99,7 @@ func (b *Buffer) openSpill() {
 	if b.spill.path != "" {
 		return
 	}
-	f, err := b.store.create(b.name)
+	f, err := b.store.create(b.name + ".txt")
 	if err != nil {
 		b.spill.err = err
 		return

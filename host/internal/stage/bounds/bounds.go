@@ -1,0 +1,222 @@
+// Package bounds limits the size of results. What is too long for a result is kept in a file that the tools of the session
+// can read, like long output of a command. [Stage] is a stage of each call.
+package bounds
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"toolhost.dev/sdk/spill"
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/notes"
+	"toolhost.dev/host/internal/stage"
+)
+
+// Limits of a result, in bytes.
+const (
+	// maxText limits the text. A longer text is shortened to the length shortText.
+	maxText   = 256 << 10
+	shortText = 50_000
+	// maxData limits the structured data, and the data of an error.
+	maxData = 1 << 20
+	// maxParts limits the attachments and the other parts together. Models take images of about this size.
+	maxParts = 5 << 20
+	// maxPart is the size up to which a part stays in a result whose parts are too large.
+	maxPart  = 64 << 10
+	maxTitle = 1 << 10
+	// maxExchange limits the answer to a request of an MCP client that is not a call, such as a resource.
+	maxExchange = 16 << 20
+	// large is the size of a result after which unused memory is returned to the system.
+	large = 8 << 20
+)
+
+// Stage shortens the results of calls; see [Apply]. A nil store shortens nothing.
+func Stage(store func(owner string) *spill.Store) stage.Stage {
+	if store == nil {
+		return stage.Stage{}
+	}
+	return stage.Stage{Name: "bounds", Wrap: func(next stage.Handler) stage.Handler {
+		return func(ctx context.Context, c *call.Call) *tool.Result { return Apply(c, next(ctx, c), store) }
+	}}
+}
+
+// Apply shortens the result of a call and returns it. The function "store" returns the store for the files of an owner. The
+// result of a child call stays complete, because its reader is a program.
+func Apply(c *call.Call, res *tool.Result, store func(owner string) *spill.Store) *tool.Result {
+	if size(res) > large {
+		releaseMemory()
+	}
+	switch {
+	case c.Identity.Depth > 0:
+	case c.Request.Exchange != nil:
+		boundExchange(res, c.Name())
+	default:
+		b := bounds{res: res, name: c.Name(), declared: c.Identity.Tool.Definition.Output != nil, store: func() *spill.Store { return store(c.Request.Session.Principal.Owner()) }}
+		b.apply()
+	}
+	return res
+}
+
+// size returns about how much memory a result uses.
+func size(res *tool.Result) int {
+	n := len(res.Output) + len(res.Data) + len(res.Title)
+	if res.Error != nil {
+		n += len(res.Error.Message) + len(res.Error.Data)
+	}
+	for _, a := range res.Attachments {
+		n += len(a.Content)
+	}
+	for _, p := range res.Contents {
+		n += len(p.Block)
+	}
+	return n
+}
+
+// boundExchange replaces the result of an exchange that is too large by an error. Only its client could read a file.
+func boundExchange(res *tool.Result, name string) {
+	if len(res.Data) <= maxExchange {
+		return
+	}
+	*res = tool.Result{Run: res.Run, Error: tool.Errorf(tool.ExecutionFailed, "The answer about %s has %d bytes, and the limit is %d MiB. Ask for less.", name, len(res.Data), maxExchange>>20).From(tool.SourceHost)}
+}
+
+// The type "bounds" shortens one result. It changes only the result, and no value to which the result points.
+type bounds struct {
+	res      *tool.Result
+	name     string // of the tool
+	declared bool   // whether callers rely on structured data
+	store    func() *spill.Store
+	files    []string
+}
+
+func (b *bounds) apply() {
+	res := b.res
+	if len(res.Title) > maxTitle {
+		res.Title = strings.ToValidUTF8(res.Title[:maxTitle], "") + "…"
+	}
+	b.parts()
+	res.Output = b.text(res.Output)
+	if e := res.Error; e != nil && (len(e.Message) > maxText || len(e.Data) > maxData) {
+		short := *e
+		short.Message = b.text(e.Message)
+		res.Error = &short
+		if len(e.Data) > maxData {
+			short.Data = nil
+			note, _ := b.save("The data of the error", "data.json", e.Data)
+			notes.Hint(res, note)
+		}
+	}
+	if len(res.Data) > maxData {
+		data := res.Data
+		res.Data = nil
+		kept, _ := b.save("The structured result", "data.json", data)
+		if b.declared && res.Error == nil {
+			res.Error = tool.Errorf(tool.ExecutionFailed, "%s ran. %s.\n%s", b.name, kept, res.Output).From(tool.SourceHost)
+			res.Output = ""
+		} else {
+			notes.Hint(res, kept)
+		}
+	}
+	if b.files != nil {
+		notes.Annotate(res, "files", b.files)
+	}
+}
+
+// text returns a text, or its beginning and its end with a notice about the file that has the whole text.
+func (b *bounds) text(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	b.res.Contents = nil // they count the bytes of the text
+	buffer := spill.NewBuffer("output", b.store())
+	_, _ = buffer.WriteString(s) // the error is always nil
+	short := buffer.Text(shortText)
+	if short.Path != "" {
+		b.files = append(b.files, short.Path)
+	}
+	return short.Shown
+}
+
+// parts moves the large attachments and blocks to files if all of them together are too large.
+func (b *bounds) parts() {
+	res, total := b.res, 0
+	for _, a := range res.Attachments {
+		total += len(a.Content)
+	}
+	for _, p := range res.Contents {
+		if p.Attachment == 0 { // the block of an attachment repeats its content
+			total += len(p.Block)
+		}
+	}
+	if total <= maxParts {
+		return
+	}
+	left := maxParts
+	keeps := func(n int) bool {
+		if n > maxPart || n > left {
+			return false
+		}
+		left -= n
+		return true
+	}
+	var kept []string
+	for _, p := range res.Contents {
+		if p.Attachment == 0 && p.Text == 0 && len(p.Block) > 0 { // no other field of the result has this part
+			note, _ := b.save("A part of the result", "part.json", p.Block)
+			kept = append(kept, note)
+		}
+	}
+	res.Contents, res.Attachments = nil, slices.Clone(res.Attachments)
+	for i := range res.Attachments {
+		a := &res.Attachments[i]
+		if keeps(len(a.Content)) {
+			continue
+		}
+		name := "attachment.bin"
+		if utf8.Valid(a.Content) {
+			name = "attachment.txt"
+		}
+		note, path := b.save(fmt.Sprintf("Attachment %d (%s)", i+1, a.MediaType), name, a.Content)
+		kept = append(kept, note)
+		a.Path, a.Content = path, nil
+	}
+	for _, text := range kept {
+		notes.Hint(res, text)
+	}
+}
+
+// save writes a part of the result to a file. It returns a sentence about the part without its full stop, and the path of the
+// file, or "" if the file could not be written.
+func (b *bounds) save(what, name string, content []byte) (note, path string) {
+	path, err := b.store().Save(name, content)
+	if err != nil {
+		return fmt.Sprintf("%s has %d bytes, which is too much for a result, and could not be kept in a file: %v", what, len(content), err), ""
+	}
+	b.files = append(b.files, path)
+	return fmt.Sprintf("%s has %d bytes, which is too much for a result. It is in %s", what, len(content), path), path
+}
+
+// releasing is true while unused memory is about to be returned to the system.
+var releasing atomic.Bool
+
+// releaseMemory returns unused memory to the system a moment later, when the result was sent. The second of two collections
+// frees the buffers that the connection to the plugin keeps for reuse.
+func releaseMemory() {
+	if releasing.Swap(true) {
+		return
+	}
+	time.AfterFunc(time.Second, func() {
+		releasing.Store(false)
+		runtime.GC()
+		debug.FreeOSMemory()
+	})
+}

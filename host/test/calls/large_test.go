@@ -1,0 +1,102 @@
+package calls
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/test/hosttest"
+)
+
+// largeConfig adds a mounted server with large results, and a hook that replaces a result by a large one.
+const largeConfig = `
+field "u" {
+  sandbox { read = [%[1]q] }
+  mcp { command = [%[2]q, "unruly"] }
+}
+hook "large" {
+  on      = ["after_call"]
+  tools   = ["test:echo"]
+  command = ["/usr/bin/env", "awk", "BEGIN { printf \"{\\\"result\\\":{\\\"output\\\":\\\"\"; for (i = 0; i < 8000000; i++) printf \"x\"; print \"\\\"}}\" }"]
+}
+`
+
+// inFile matches the path of a file with a long result.
+var inFile = regexp.MustCompile(`(/[^ "\\]+/output/[^ "\\]+\.(?:txt|json|bin))`)
+
+// TestLargeResults makes calls with large results over each way into the host. Each answer must be short and name a file that
+// has the whole result, and that the tools of the session can read (requirement E5).
+func TestLargeResults(t *testing.T) {
+	t.Parallel()
+	dir := hosttest.MCPDir(t)
+	f, err := os.OpenFile(filepath.Join(dir, "toolhost.hcl"), os.O_APPEND|os.O_WRONLY, 0o600)
+	hosttest.Must(t, err)
+	_, err = fmt.Fprintf(f, largeConfig, hosttest.Bin, filepath.Join(hosttest.Bin, "testserver"))
+	hosttest.Must(t, err)
+	hosttest.Must(t, f.Close())
+	base, token := hosttest.Serve(t, dir)
+	client, session := hosttest.NewClient(t, base, token), hosttest.LineSession(t, dir)
+	doors := map[string]func(name, args string) string{
+		"run": func(name, args string) string {
+			out, _ := hosttest.Toolhost(t, dir, "--json", "run", strings.Replace(name, "_", ":", 1)+" --json '"+args+"'").Output() // ignore the error: some calls fail
+			return string(out)
+		},
+		"http": func(name, args string) string {
+			_, text := client.Do("POST", "/v1/run", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))
+			return text
+		},
+		"mcp": func(name, args string) string {
+			session.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args))
+			for {
+				line, err := session.Out.ReadString('\n')
+				hosttest.Must(t, err)
+				if strings.Contains(line, `"id":1`) {
+					return line
+				}
+			}
+		},
+	}
+	for name, c := range map[string]struct {
+		tool, args string
+		size       int64 // of the file; 0 if no file is expected
+	}{
+		"text":             {"test_big", `{"mb":60}`, 60 << 20},
+		"data":             {"test_big", `{"mb":40,"part":"data"}`, 40<<20 + int64(len(`{"text":""}`))},
+		"error":            {"test_big", `{"mb":20,"part":"error"}`, 20 << 20},
+		"attachment":       {"test_big", `{"mb":20,"part":"attachment"}`, 20<<20 + 1},
+		"title":            {"test_big", `{"mb":20,"part":"title"}`, 0},
+		"streamed":         {"test_big", `{"mb":20,"part":"streamed"}`, 0},
+		"mounted text":     {"u_misbehave", `{"text":"large text"}`, 12 << 20},
+		"mounted data":     {"u_misbehave", `{"text":"large data"}`, 12<<20 + int64(len(`{"text":""}`))},
+		"mounted image":    {"u_misbehave", `{"text":"large image"}`, 9 << 20},
+		"result of a hook": {"test_echo", `{"text":"x"}`, 8_000_000},
+	} {
+		for door, call := range doors {
+			answer := call(c.tool, c.args)
+			if len(answer) > 400<<10 {
+				t.Errorf("%s, %s: the answer has %d bytes", name, door, len(answer))
+			}
+			if c.size == 0 {
+				continue
+			}
+			found := inFile.FindStringSubmatch(answer)
+			if found == nil {
+				t.Errorf("%s, %s: no file is named: %.300s … %s", name, door, answer, answer[max(0, len(answer)-1000):])
+				continue
+			}
+			if info, err := os.Stat(found[1]); err != nil || info.Size() != c.size || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s, %s: %s: %v, %v", name, door, found[1], info, err)
+			}
+			if name == "text" {
+				quoted, _ := json.Marshal("tail -c 5 " + found[1])
+				if read := call("bash", fmt.Sprintf(`{"command":%s}`, quoted)); !strings.Contains(read, "xxxxx") {
+					t.Errorf("%s: the file cannot be read: %s", door, read)
+				}
+			}
+		}
+	}
+}
