@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -22,6 +23,9 @@ const (
 	maxSiblings = 32
 	// maxOwned is the maximum number of additional processes of one plugin for all owners.
 	maxOwned = 128
+	// idleEnd is the time after the last call at which an additional process ends. Processes that keep something for later
+	// calls do not end; see keeps. More processes than the maximum run only while all of them run calls.
+	idleEnd = 5 * time.Minute
 )
 
 // The type "siblings" manages the additional processes of a plugin. The accessible directories of a confined process are
@@ -33,12 +37,14 @@ type siblings struct {
 	own    string // identity of the plugin's default roots; empty until computed
 	by     map[string]*sibling
 	closed bool
+	ending sync.WaitGroup // siblings that end without a caller
 }
 
 type sibling struct {
 	*Plugin
 	users int
 	used  time.Time
+	idle  *time.Timer // calls siblings.endIdle; nil before the first use ended
 }
 
 // The method "within" returns a plugin whose process belongs to an owner and is confined to the given roots. The caller
@@ -61,7 +67,7 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 		return p, func() {}
 	}
 	other := s.by[want]
-	var idle *sibling
+	var idle []*sibling
 	if other == nil {
 		spec := p.spec
 		spec.Roots, spec.Owner = roots, owner
@@ -72,34 +78,108 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 		if s.by == nil {
 			s.by = make(map[string]*sibling)
 		}
-		idle = s.evict(owner)
+		idle = s.evict(owner, 1)
 		s.by[want] = other
 	}
 	other.users++
 	s.mu.Unlock()
-	if idle != nil {
-		idle.evicted.Store(true)
-		idle.close(0)
+	for _, o := range idle {
+		o.evict()
 	}
-	return other.Plugin, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		other.users--
-		other.used = time.Now()
+	return other.Plugin, func() { s.release(want, other) }
+}
+
+// The method "evict" ends the process of a sibling that was removed.
+func (o *sibling) evict() {
+	o.evicted.Store(true)
+	o.close(0)
+}
+
+// The method "release" ends a use of a sibling. If there are too many siblings, because all of them were in use when the last
+// one was added, it ends the surplus.
+func (s *siblings) release(key string, o *sibling) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.users--
+	o.used = time.Now()
+	if o.users > 0 || s.by[key] != o || s.closed {
+		return
+	}
+	if o.idle == nil {
+		o.idle = time.AfterFunc(idleEnd, func() { s.endIdle(key, o) })
+	} else {
+		o.idle.Reset(idleEnd)
+	}
+	for _, surplus := range s.evict(o.spec.Owner, 0) {
+		s.ending.Go(surplus.evict)
 	}
 }
 
-// The method "evict" removes a sibling if the limit for an owner or for all owners is reached. If the owner has too many
-// siblings, it removes the owner's least recently used sibling, so that owners do not end each other's processes. If
-// all owners together have too many siblings, it removes a sibling of the owner with the most siblings. The method
-// returns nil if no limit is reached, or if all candidates are in use.
-func (s *siblings) evict(owner string) *sibling {
+// endIdle ends a sibling that was not used for a while and keeps nothing.
+func (s *siblings) endIdle(key string, o *sibling) {
+	idle := func() bool { return s.by[key] == o && o.users == 0 && time.Since(o.used) >= idleEnd && !s.closed }
+	s.mu.Lock()
+	ends := idle()
+	s.mu.Unlock()
+	if !ends {
+		return // the end of the last use sets the timer again
+	}
+	kept := o.keeps()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !idle():
+	case kept:
+		o.idle.Reset(idleEnd)
+	default:
+		delete(s.by, key)
+		s.ending.Go(o.evict)
+	}
+}
+
+// keepsTimeout is the time within which a process must report what it keeps.
+const keepsTimeout = 5 * time.Second
+
+// keeps reports whether a process keeps something that a later call needs: it reports so in its health, or clients of MCP can
+// have subscriptions there. The tools that a plugin discovers can depend on the process, as those of a mounted server do.
+func (p *Plugin) keeps() bool {
+	in := p.current.Load()
+	if in == nil || in.dead() {
+		return false
+	}
+	if in.discovers || slices.Contains(in.desc.Capabilities, tool.CapabilityRelay) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(p.life, keepsTimeout)
+	defer cancel()
+	h, running := p.health(ctx, "")
+	var details struct {
+		Keeps string `json:"keeps"`
+	}
+	return running && json.Unmarshal(h.Details, &details) == nil && details.Keeps != ""
+}
+
+// The method "evict" removes siblings until the limits for an owner and for all owners leave room for the given number of
+// siblings. If the owner has too many siblings, it removes the owner's least recently used ones, so that owners do not end
+// each other's processes. If all owners together have too many siblings, it removes siblings of the owner with the most
+// siblings. It does not remove siblings that are in use.
+func (s *siblings) evict(owner string, room int) (removed []*sibling) {
+	for {
+		o := s.evictOne(owner, room)
+		if o == nil {
+			return removed
+		}
+		removed = append(removed, o)
+	}
+}
+
+func (s *siblings) evictOne(owner string, room int) *sibling {
 	count := make(map[string]int)
 	for _, o := range s.by {
 		count[o.spec.Owner]++
 	}
-	if count[owner] < maxSiblings {
-		if len(s.by) < maxOwned {
+	if count[owner]+room <= maxSiblings {
+		if len(s.by)+room <= maxOwned {
 			return nil
 		}
 		for other, n := range count {
@@ -128,10 +208,7 @@ func (s *Supervisor) EndBranch(key string) {
 	var wg sync.WaitGroup
 	for _, p := range plugins {
 		for _, o := range p.siblings.takeBranch(key) {
-			wg.Go(func() {
-				o.evicted.Store(true)
-				o.close(0)
-			})
+			wg.Go(o.evict)
 		}
 	}
 	wg.Wait()
@@ -206,6 +283,7 @@ func (s *siblings) close(grace time.Duration) {
 		wg.Go(func() { o.close(grace) })
 	}
 	wg.Wait()
+	s.ending.Wait()
 }
 
 // The function "identify" returns a text that identifies a set of roots by their inodes. The text changes if a directory

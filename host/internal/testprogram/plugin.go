@@ -75,6 +75,9 @@ func (p *Program) health(_ context.Context, _ string) sdk.Health {
 	if text != "" {
 		return sdk.Health{Status: tool.Unhealthy, Message: text}
 	}
+	if keeps := p.words["keeps"]; keeps != "" {
+		return sdk.Health{Status: tool.Healthy, Details: sdk.Data(map[string]string{"keeps": keeps})}
+	}
 	return sdk.Health{Status: tool.Healthy}
 }
 

@@ -12,6 +12,7 @@
 //	needs=exec          the plugin needs the permission to start processes
 //	newer=yes           the plugin needs a newer host
 //	unhealthy=TEXT      the plugin reports that it is not healthy
+//	keeps=TEXT          the plugin keeps something for later calls
 //	discovers=yes       the plugin discovers its tools; see the tool grow
 //	offers=yes          the plugin has a prompt
 //	mute=yes            the plugin serves no hooks

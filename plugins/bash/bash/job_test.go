@@ -53,6 +53,36 @@ func (s *sess) background(command string) string {
 	return a.JobID
 }
 
+// TestHealthNamesWhatIsKept checks that the plugin reports jobs and secrets, which would be lost with its process.
+func TestHealthNamesWhatIsKept(t *testing.T) {
+	h := newHost(t)
+	keeps := func() string {
+		got, err := h.plugin.Health(t.Context(), "")
+		if err != nil || got.Status != tool.Healthy {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return string(got.Details)
+	}
+	s := h.session()
+	if s.ok("x=1; export PATH_TO=2"); keeps() != "" {
+		t.Errorf("a session without jobs and secrets keeps %s", keeps())
+	}
+	if s.ok("export API_TOKEN=abcdef"); keeps() != `{"keeps":"variables with secrets of 1 sessions"}` {
+		t.Errorf("with a secret: %s", keeps())
+	}
+	if s.ok("unset API_TOKEN"); keeps() != "" {
+		t.Errorf("without the secret: %s", keeps())
+	}
+	id := s.background("sleep 100")
+	if got := keeps(); got != `{"keeps":"1 jobs"}` {
+		t.Errorf("with a job: %s", got)
+	}
+	s.job(jobArgs{Action: "kill", ID: id})
+	if got := keeps(); got != `{"keeps":"1 jobs"}` {
+		t.Errorf("the output of an ended job can be read: %s", got)
+	}
+}
+
 func TestBackground(t *testing.T) {
 	eachWay(t, func(t *testing.T, h *host) {
 		s := h.session()

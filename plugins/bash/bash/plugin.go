@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
-	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/process"
 	"toolhost.dev/plugins/bash/session"
@@ -55,8 +55,25 @@ func (b *bash) plugin() sdk.Plugin {
 			}
 			return b.keep(c, s)
 		}),
-		Close: b.close,
+		Health: b.health,
+		Close:  b.close,
 	}
+}
+
+// health reports what the process keeps for later calls. The host does not end such a process only because it is idle.
+func (b *bash) health(context.Context, string) sdk.Health {
+	h := sdk.Health{Status: tool.Healthy}
+	var keeps []string
+	if n := b.jobs.Count(); n > 0 {
+		keeps = append(keeps, fmt.Sprintf("%d jobs", n))
+	}
+	if n := b.vault.Holds(); n > 0 {
+		keeps = append(keeps, fmt.Sprintf("variables with secrets of %d sessions", n))
+	}
+	if keeps != nil {
+		h.Details = sdk.Data(map[string]string{"keeps": strings.Join(keeps, ", ")})
+	}
+	return h
 }
 
 // keep creates the store for the files with long output and applies the limits in c.

@@ -92,6 +92,14 @@ func (t *Table) room(session string) bool {
 	return running < MaxRunning && total < MaxTotal
 }
 
+// Count returns the number of jobs, with the ended ones whose output can still be read.
+func (t *Table) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tidy()
+	return len(t.jobs)
+}
+
 // tidy removes ended jobs that exceed the limits on age and number.
 func (t *Table) tidy() {
 	ended := make(map[string]int)

@@ -18,7 +18,8 @@ type Vault struct {
 	mu       sync.Mutex
 	key      []byte
 	sessions map[string][]sealed
-	order    []string // session ids, in the order in which the first states of the sessions were stored
+	order    []string        // session ids, in the order in which the first states of the sessions were stored
+	only     map[string]bool // sessions whose last state has variables that only the vault has
 }
 
 // sealed is a complete state. Its encoded form contains only an id instead of the secrets.
@@ -45,11 +46,17 @@ type Withheld struct {
 // Seal encodes a state without its secrets. It keeps the complete state in the vault.
 func (v *Vault) Seal(session string, s State) []byte {
 	public, names, differs := withhold(s)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if delete(v.only, session); len(names) > 0 {
+		if v.only == nil {
+			v.only = make(map[string]bool)
+		}
+		v.only[session] = true
+	}
 	if !differs {
 		return s.Encode()
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.key == nil {
 		v.key = make([]byte, sha256.Size)
 		_, _ = rand.Read(v.key) // ignore the error: crypto/rand never fails
@@ -64,11 +71,19 @@ func (v *Vault) Seal(session string, s State) []byte {
 	return public.Encode()
 }
 
+// Holds returns the number of sessions with variables that only the vault has.
+func (v *Vault) Holds() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.only)
+}
+
 func (v *Vault) keep(session string, one sealed) {
 	list, known := v.sessions[session]
 	if !known {
 		if len(v.order) >= maxVaultSessions {
 			delete(v.sessions, v.order[0])
+			delete(v.only, v.order[0])
 			v.order = v.order[1:]
 		}
 		v.order = append(v.order, session)
