@@ -1,6 +1,8 @@
 package call
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"toolhost.dev/host/internal/policy"
@@ -19,9 +21,43 @@ type remembered struct {
 
 // Recall implements [policy.Answers]. If the database cannot be read, the answer counts as unknown, so that the host
 // asks the person again.
-func (r *remembered) Recall(kind, tool, subject string) (allow, known bool) {
-	allow, known, err := r.db.Recall(r.session, r.workspace, kind, tool, subject)
-	return allow, known && err == nil
+func (r *remembered) Recall(kind, tool, subject string) (policy.Remembered, bool) {
+	a, known, err := r.db.Recall(r.session, r.workspace, kind, tool, subject)
+	return policy.Remembered{Allow: a.Allow, Origin: origin(a)}, known && err == nil
+}
+
+// origin names an answer for the audit log and for the person who wants to revoke it.
+func origin(a state.Answer) string {
+	if a.ID == 0 {
+		return "an answer that only this process knows, because its subject has a secret"
+	}
+	return fmt.Sprintf("answer %d for the %s %s, %s", a.ID, a.Scope, a.Owner, a.At.Format(time.DateOnly))
+}
+
+// answered records how a permission that the running tool asked for was answered, for the audit log.
+func (c *Call) answered(how string) {
+	if how == "" {
+		return
+	}
+	c.permitsMu.Lock()
+	defer c.permitsMu.Unlock()
+	if len(c.permits) < maxPermits {
+		c.permits = append(c.permits, how)
+	}
+}
+
+// maxPermits limits the number of answers in an entry of the audit log.
+const maxPermits = 10
+
+// Answered returns how the permission requests for the call and of its tool were answered. It returns "" without answers.
+func (c *Call) Answered() string {
+	c.permitsMu.Lock()
+	defer c.permitsMu.Unlock()
+	all := c.permits
+	if p := c.Decision.Policy; p != nil && p.Answered != "" {
+		all = append([]string{p.Answered}, all...)
+	}
+	return strings.Join(all, "; ")
 }
 
 // Remember implements [policy.Answers].

@@ -31,8 +31,9 @@ func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 		e.Hooks = append(e.Hooks, o.String())
 	}
 	if p := c.Decision.Policy; p != nil {
-		e.Decision, e.Rule, e.Answered, e.Rewritten = string(p.Effect), p.Rule, p.Answered, p.Rewritten
+		e.Decision, e.Rule, e.Rewritten = string(p.Effect), p.Rule, p.Rewritten
 	}
+	e.Answered = c.Answered()
 	e.Programs = AuditPrograms(c.Outcome.Programs)
 	if res.Error != nil {
 		e.Outcome, e.Error = string(res.Error.Kind), res.Error.Message

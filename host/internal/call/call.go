@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,9 @@ type Call struct {
 	started bool // whether Start was called; then one of the functions in held ends the ticket
 
 	waits atomic.Pointer[string] // see WaitFor
+
+	permitsMu sync.Mutex
+	permits   []string // see answered
 
 	runs atomic.Int64 // when the tool started, in nanoseconds; 0 if it has not started
 

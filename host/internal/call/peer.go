@@ -37,7 +37,9 @@ func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	case ask.Permission == nil:
 		return p.Client.Ask(ctx, ask)
 	}
-	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
+	a, answered, err := p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
+	p.call.answered(answered)
+	return a, err
 }
 
 // callTool calls another tool for the plugin.

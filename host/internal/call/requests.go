@@ -73,9 +73,10 @@ func (p *peer) permitSampling(ctx context.Context, r tool.ClientRequest) (tool.A
 		text = append(text[:maxShownPrompt], '…')
 	}
 	answers := p.call.Answers(p.state)
-	a, err := p.policy.Permit(ctx, req, &tool.Permission{
+	a, answered, err := p.policy.Permit(ctx, req, &tool.Permission{
 		Kind: policy.KindSampling, Title: fmt.Sprintf("Let the server %s use your model? It sends: %s", server, string(text)), Patterns: []string{server},
 	}, p.Client, answers)
+	p.call.answered(answered)
 	if err == nil && a.Outcome == tool.Accepted {
 		if _, known := answers.Recall(policy.KindSampling, server, server); !known {
 			err = answers.Remember(policy.KindSampling, server, server, true, false)

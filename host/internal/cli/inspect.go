@@ -77,6 +77,8 @@ type decision struct {
 	Kind   string `json:"kind"`
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
+	// Answered names the earlier answer that decides.
+	Answered string `json:"answered,omitempty"`
 }
 
 // decide sets the defaults and the decision.
@@ -91,7 +93,7 @@ func (e *explained) decide(h *host.Host, req host.Request) {
 		return
 	}
 	if d, err := h.Judge(req); err == nil { // ignore the error: Explain already reports the error of the command
-		e.Decision = &decision{Effect: string(d.Effect), Kind: d.Kind, Rule: d.Rule, Reason: d.Reason}
+		e.Decision = &decision{Effect: string(d.Effect), Kind: d.Kind, Rule: d.Rule, Reason: d.Reason, Answered: d.Answered}
 	}
 }
 

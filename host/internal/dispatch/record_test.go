@@ -84,6 +84,31 @@ func TestEveryCallIsAuditedOnce(t *testing.T) {
 	}
 }
 
+// TestRememberedAnswersAreRecorded checks that the audit log names the remembered answers to what a running tool asks for.
+func TestRememberedAnswersAreRecorded(t *testing.T) {
+	d := dispatcher(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
+		for _, subject := range []string{"/opt/a", "/opt/b"} {
+			a, err := peer.Ask(ctx, tool.Ask{Permission: &tool.Permission{Kind: "external_directory", Title: "May I?", Patterns: []string{subject}}})
+			if want := subject == "/opt/a"; err != nil || (a.Outcome == tool.Accepted) != want {
+				t.Errorf("%s: %+v, %v", subject, a, err)
+			}
+		}
+		return new(tool.Result)
+	})
+	for subject, allow := range map[string]bool{"/opt/a": true, "/opt/b": false} {
+		if err := d.State.Remember(state.Answer{Scope: state.ScopeWorkspace, Owner: "/w", Kind: "external_directory", Tool: "look", Subject: subject, Allow: allow, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries := audited(t, d, func() { run(t, d, "look") })
+	day := time.Now().Format(time.DateOnly)
+	for _, want := range []string{"remembered (answer ", "never (answer ", " for the workspace /w, " + day + ")"} {
+		if len(entries) != 1 || !strings.Contains(entries[0].Answered, want) {
+			t.Errorf("no %q: %+v", want, entries)
+		}
+	}
+}
+
 func TestMetricsOfCalls(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Metrics = new(metrics.Metrics)

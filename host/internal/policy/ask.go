@@ -40,9 +40,16 @@ var Scopes = []string{Once, Session, Always, Never}
 type Answers interface {
 	// Recall returns an earlier answer to the same permission request. If no earlier answer exists, the result "known"
 	// is false.
-	Recall(kind, tool, subject string) (allow, known bool)
+	Recall(kind, tool, subject string) (a Remembered, known bool)
 	// Remember saves an answer for the session or for the workspace.
 	Remember(kind, tool, subject string, allow, workspace bool) error
+}
+
+// Remembered is an earlier answer.
+type Remembered struct {
+	Allow bool
+	// Origin names the answer, as "answer 3 for the workspace /w, 2026-01-31".
+	Origin string
 }
 
 // Check decides on a call. It asks a person if a rule requires a confirmation. If the call is denied, the error names
@@ -64,7 +71,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	}
 	if err := d.resolve(ctx, req.Name, asker, answers); err != nil {
 		d.Effect = Deny
-		if d.unopened != nil && !strings.HasPrefix(d.Answered, string(tool.Declined)) && d.Answered != Never {
+		if d.unopened != nil && !strings.HasPrefix(d.Answered, string(tool.Declined)) && !strings.HasPrefix(d.Answered, Never) {
 			return d, d.unopened // nobody answered
 		}
 		return d, err
@@ -74,11 +81,13 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 }
 
 // Permit decides on a permission that a running call requests.
-func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
+//
+// The result "answered" is [Decision.Answered] of the permission.
+func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (a tool.Answer, answered string, err error) {
 	d := &Decision{Effect: Allow, Kind: ask.Kind}
 	if ask.Kind == tool.PermissionEdit {
 		if err := p.edit(req.Call, ask.Patterns); err != nil {
-			return tool.Answer{Outcome: tool.Declined, Message: tool.AsError(err).Message}, nil
+			return tool.Answer{Outcome: tool.Declined, Message: tool.AsError(err).Message}, "", nil
 		}
 	}
 	subjects := ask.Patterns
@@ -98,11 +107,12 @@ func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission,
 	}
 	switch d.Effect {
 	case Allow:
-		return tool.Answer{Outcome: tool.Accepted}, nil
+		return tool.Answer{Outcome: tool.Accepted}, "", nil
 	case Deny:
-		return tool.Answer{Outcome: tool.Declined, Message: denied(req.Name, d).Message}, nil
+		return tool.Answer{Outcome: tool.Declined, Message: denied(req.Name, d).Message}, "", nil
 	}
-	return d.ask(ctx, req.Name, ask, asker, answers)
+	a, err = d.ask(ctx, req.Name, ask, asker, answers)
+	return a, d.Answered, err
 }
 
 func denied(name string, d *Decision) *tool.Error {
@@ -197,18 +207,21 @@ func proposal(subject string) string {
 // recall returns the parts of the call that no earlier answer is about. If an earlier answer denies a part, the result
 // "declined" says so. If earlier answers decide the call, recall sets d.Answered.
 func (d *Decision) recall(name string, answers Answers) (open []Judgement, declined string) {
+	var origins []string
 	for _, j := range d.asks {
-		allow, known := answers.Recall(j.Kind, name, j.Subject)
+		a, known := answers.Recall(j.Kind, name, j.Subject)
 		switch {
-		case known && !allow:
-			d.Answered = Never
-			return nil, fmt.Sprintf("%q was denied permanently by an earlier answer; toolhost policy list shows the answers", shorten(j.Subject))
+		case known && !a.Allow:
+			d.Answered = fmt.Sprintf("%s (%s)", Never, a.Origin)
+			return nil, fmt.Sprintf("%q was denied by %s; toolhost policy list shows the answers", shorten(j.Subject), a.Origin)
 		case !known:
 			open = append(open, j)
+		case !slices.Contains(origins, a.Origin):
+			origins = append(origins, a.Origin)
 		}
 	}
 	if len(open) == 0 {
-		d.Answered = "remembered"
+		d.Answered = fmt.Sprintf("remembered (%s)", strings.Join(origins, "; "))
 	}
 	return open, ""
 }
@@ -225,7 +238,7 @@ func (p *Policy) Expect(req *Request) *Decision {
 		d.Effect, d.Reason = Deny, declined
 	case len(open) == 0:
 		d.Effect = Allow
-		d.Reason = strings.TrimSuffix(d.Reason, ".") + "; allowed by an earlier answer, see toolhost policy list"
+		d.Reason = strings.TrimSuffix(d.Reason, ".") + "; this is " + d.Answered + ", see toolhost policy list"
 	}
 	return d
 }

@@ -172,12 +172,11 @@ func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision
 		j.Effect = Allow
 		return j, nil
 	}
-	if err := e.resolve(ctx, name, asker, answers); err != nil {
+	err := e.resolve(ctx, name, asker, answers)
+	if j.Effect, j.Answered = Allow, e.Answered; err != nil {
 		j.Effect = Deny
-		return j, err
 	}
-	j.Effect = Allow
-	return j, nil
+	return j, err
 }
 
 // Listed returns patterns for the names of all programs that can be executed with [Rules.AllowList]. These are the

@@ -174,8 +174,8 @@ type Decision struct {
 	Rewritten []string `json:"rewritten,omitempty"`
 	// Pinned reports that a path in the arguments was replaced by the target of its links.
 	Pinned bool `json:"-"`
-	// Answered describes the answer of a person: "remembered" for an earlier answer, or the outcome or scope of a new
-	// answer.
+	// Answered describes the answer of a person: "remembered" or "never" with the origin of an earlier answer, or the outcome
+	// or scope of a new answer.
 	Answered string `json:"answered,omitempty"`
 
 	arguments string      // arguments as shown to a person
@@ -200,6 +200,8 @@ type Judgement struct {
 	// branch and a preview hold back such a loss.
 	held bool
 
+	// Answered is [Decision.Answered] of the execution of a program.
+	Answered string `json:"-"`
 	// Loads is the file of the program that a dynamic linker loads, if the subject is the dynamic linker.
 	Loads string `json:"-"`
 }

@@ -78,9 +78,9 @@ func run(p *policy.Policy, def *tool.Definition, call *tool.Call, args map[strin
 // answers contains stored answers. The key consists of the kind, the tool and the subject of a permission request.
 type answers map[[3]string]bool
 
-func (a answers) Recall(kind, tool, subject string) (allow, known bool) {
-	allow, known = a[[3]string{kind, tool, subject}]
-	return allow, known
+func (a answers) Recall(kind, tool, subject string) (policy.Remembered, bool) {
+	allow, known := a[[3]string{kind, tool, subject}]
+	return policy.Remembered{Allow: allow, Origin: "answer 3"}, known
 }
 
 func (a answers) Remember(kind, tool, subject string, allow, _ bool) error {

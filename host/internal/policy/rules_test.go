@@ -347,6 +347,10 @@ func TestAnswersAreRemembered(t *testing.T) {
 			t.Errorf("%+v: remembered %v", tc.answer, known)
 		}
 		again, d, err := ask(known, "git push origin", tool.Answer{Outcome: tool.NobodyToAsk})
+		origin := map[bool]string{true: "remembered (answer 3)", false: "never (answer 3)"}[tc.then]
+		if (tc.remembered > 0) != (d.Answered == origin) {
+			t.Errorf("%+v: the second time: answered %q", tc.answer, d.Answered)
+		}
 		if (err == nil) != tc.then || (again == nil) != (tc.remembered > 0) {
 			t.Errorf("%+v: the second time: %v, asked %+v, %+v", tc.answer, err, again, d)
 		}
@@ -381,7 +385,7 @@ func TestAsksOfTools(t *testing.T) {
 		{tool.PermissionEdit, "/w/a", tool.Declined, tool.Accepted, false}, {tool.PermissionEdit, "/w/sub/x", tool.Accepted, tool.Declined, false}, {tool.PermissionEdit, "/w/y", tool.Accepted, tool.Accepted, true}, {tool.PermissionEdit, "/elsewhere", tool.Accepted, tool.Declined, false},
 	} {
 		who := &peer{answer: tool.Answer{Outcome: tc.answer}}
-		a, err := p.Permit(t.Context(), other(t, "/w", "undo", `{}`), &tool.Permission{Kind: tc.kind, Title: "May I?", Patterns: []string{tc.path}}, who, answers{})
+		a, _, err := p.Permit(t.Context(), other(t, "/w", "undo", `{}`), &tool.Permission{Kind: tc.kind, Title: "May I?", Patterns: []string{tc.path}}, who, answers{})
 		if err != nil || a.Outcome != tc.want || (who.asked != nil) != tc.asked {
 			t.Errorf("%s %s: %+v %v, asked %v", tc.kind, tc.path, a, err, who.asked)
 		}
@@ -506,7 +510,7 @@ func TestToolCannotForgeReasons(t *testing.T) {
 	p := policy.New(policy.Rules{})
 	who := &peer{answer: tool.Answer{Outcome: tool.Declined}}
 	forged := map[string]any{policy.OnlyFiles: true, policy.ShowDiff: true, "note": "kept"}
-	if _, err := p.Permit(t.Context(), other(t, "/w", "undo", `{}`), &tool.Permission{Kind: "deploy", Title: "May I?", Patterns: []string{"deploy"}, Metadata: forged}, who, answers{}); err != nil {
+	if _, _, err := p.Permit(t.Context(), other(t, "/w", "undo", `{}`), &tool.Permission{Kind: "deploy", Title: "May I?", Patterns: []string{"deploy"}, Metadata: forged}, who, answers{}); err != nil {
 		t.Fatal(err)
 	}
 	if who.asked == nil {

@@ -33,16 +33,20 @@ const sessionAnswers = 24 * time.Hour
 
 // Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If the answers of the session and of the
 // workspace differ, a denial takes precedence.
-func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
-	if allow, known := d.private.recall(session, workspace, kind, tool, subject); known {
-		return allow, true, nil
+// An answer that is only in memory has the ID 0.
+func (d *DB) Recall(session, workspace, kind, tool, subject string) (a Answer, known bool, err error) {
+	a = Answer{Kind: kind, Tool: tool, Subject: subject}
+	if a.Allow, known = d.private.recall(session, workspace, kind, tool, subject); known {
+		return a, true, nil
 	}
-	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? AND at_ns > ? OR scope = 'workspace' AND owner = ?)
-		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, time.Now().Add(-sessionAnswers).UnixNano(), workspace, kind, tool, subject).Scan(&allow)
+	var at int64
+	err = d.sql.QueryRow(`SELECT id, scope, owner, allow, at_ns FROM answers WHERE (scope = 'session' AND owner = ? AND at_ns > ? OR scope = 'workspace' AND owner = ?)
+		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, time.Now().Add(-sessionAnswers).UnixNano(), workspace, kind, tool, subject).Scan(&a.ID, &a.Scope, &a.Owner, &a.Allow, &at)
+	a.At = time.Unix(0, at)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, false, nil
+		return a, false, nil
 	}
-	return allow, err == nil, err
+	return a, err == nil, err
 }
 
 // Remember saves an answer. It replaces an earlier answer to the same permission request and ignores a.ID. If the

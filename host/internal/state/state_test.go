@@ -555,8 +555,8 @@ func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
 	if err := db.Remember(a); err != nil {
 		t.Fatal(err)
 	}
-	if allow, known, err := db.Recall("s", "/w", "bash", "bash", a.Subject); !allow || !known || err != nil {
-		t.Error(allow, known, err)
+	if got, known, err := db.Recall("s", "/w", "bash", "bash", a.Subject); !got.Allow || !known || err != nil {
+		t.Error(got, known, err)
 	}
 	if _, known, _ := db.Recall("other", "/w", "bash", "bash", a.Subject); known {
 		t.Error("another session knows the answer")
@@ -565,7 +565,7 @@ func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
 	if err := db.Remember(a); err != nil {
 		t.Fatal(err)
 	}
-	if allow, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); allow || !known {
+	if got, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); got.Allow || !known {
 		t.Error("a denial does not take precedence")
 	}
 	if all, err := db.Answers(); err != nil || len(all) != 0 {

@@ -133,9 +133,11 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 			t.Errorf("%s%s, on_ask %s, answered %q: %v\n%s", tc.config, tc.command, tc.onAsk, tc.typed, err, out.String())
 		}
 		if tc.ok && tc.command == "read "+other { // what the policy expects is what happens
-			check := hosttest.Command("--config", config, "--workspace", work, "--state", filepath.Join(dir, "state"), "--session", "s", "policy", "check", tc.command)
-			if text, err := check.Output(); err != nil || !strings.Contains(string(text), "allow") || !strings.Contains(string(text), "remembered") {
-				t.Errorf("policy check: %v\n%s", err, text)
+			for _, args := range [][]string{{"policy", "check", tc.command}, {"explain", tc.command}, {"--json", "explain", tc.command}, {"log"}} {
+				check := hosttest.Command(append([]string{"--config", config, "--workspace", work, "--state", filepath.Join(dir, "state"), "--session", "s"}, args...)...)
+				if text, err := check.Output(); err != nil || !strings.Contains(string(text), "allow") || tc.onAsk != "prompt" && !strings.Contains(string(text), "remembered (answer 1 for the session ") {
+					t.Errorf("%q: %v\n%s", args, err, text)
+				}
 			}
 		}
 	}

@@ -152,6 +152,9 @@ func logText(w io.Writer, e host.LogEntry, programs bool) error {
 	if err == nil && e.Rule != "" {
 		_, err = fmt.Fprintf(w, "    by %s\n", screen.Printable(e.Rule))
 	}
+	if err == nil && e.Answered != "" {
+		_, err = fmt.Fprintf(w, "    answered %s\n", screen.Printable(e.Answered))
+	}
 	for _, h := range e.Hooks {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "    hook %s\n", screen.Printable(h))
@@ -186,6 +189,9 @@ func programsText(w io.Writer, e *host.LogEntry) error {
 		}
 		if p.Rule != "" {
 			by += "  by " + p.Rule
+		}
+		if p.Answered != "" {
+			by += "  answered " + p.Answered
 		}
 		if _, err := fmt.Fprintf(w, "    %-5s  %s  %s%s\n", p.Decision, screen.Printable(p.Path), screen.Printable(p.Command), screen.Printable(by)); err != nil {
 			return err

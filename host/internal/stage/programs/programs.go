@@ -157,16 +157,16 @@ func (j *judge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
 // have changed since the first judgement.
 func (j *judge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
 	asks := pending(v)
-	v.Effect = execgate.Allow
+	v.Effect, v.Answered = execgate.Allow, ""
 	for i := 0; i < len(asks) && v.Effect == execgate.Allow; i++ {
 		judged, err := policy.ConfirmExecution(ctx, j.name, asks[i], j.decision, j.asker, j.answers)
 		if v.Effect, v.Reason = string(judged.Effect), reason(err); judged.Effect != policy.Allow {
 			v.Rule = judged.Rule
 		}
+		v.Answered = judged.Answered
 	}
-	v.Answered = "accepted"
-	if v.Effect != execgate.Allow {
-		v.Answered = "declined"
+	if v.Answered == "" {
+		v.Answered = map[bool]string{true: "accepted", false: "declined"}[v.Effect == execgate.Allow]
 	}
 	return v
 }
