@@ -128,7 +128,8 @@ func (b *Branch) survey() (*change.Survey, error) {
 }
 
 // Diff writes changes of the branch as a unified diff. For a content that is not text, it writes one line that begins
-// with "#". It also writes such a line for each deleted or replaced path.
+// with "#". It also writes such a line for each deleted or replaced path, and for at most 1000 paths in a directory that
+// the branch creates, replaces or deletes.
 func (b *Branch) Diff(w io.Writer, changes []change.Change) error {
 	before, err := b.before()
 	if err != nil {

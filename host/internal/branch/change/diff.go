@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -20,19 +21,20 @@ import (
 const maxDiff = 1 << 20
 
 // Diff writes changes as a unified diff. For a content that is not text, it writes one line that begins with "#". It
-// also writes such a line for each deleted or replaced path.
+// also writes such a line for each deleted or replaced path, and for the entries of directories; see [maxListed].
 func Diff(w io.Writer, before, after View, changes []Change) error {
 	for i := range changes {
 		c := &changes[i]
-		text := diffOf(before, after, c)
-		below, more := after.below(c, maxListed)
+		if _, err := io.WriteString(w, diffOf(before, after, c)); err != nil {
+			return err
+		}
+		below, rest := entriesOf(before, after, c, maxListed)
 		for j := range below {
-			text += diffOf(before, after, &below[j])
+			if _, err := io.WriteString(w, diffOf(before, after, &below[j])); err != nil {
+				return err
+			}
 		}
-		if more > 0 {
-			text += fmt.Sprintf("# %d more entries of %s are not shown\n", more, QuotePath(c.Path))
-		}
-		if _, err := io.WriteString(w, text); err != nil {
+		if _, err := io.WriteString(w, rest.line(c)); err != nil {
 			return err
 		}
 	}
@@ -40,28 +42,39 @@ func Diff(w io.Writer, before, after View, changes []Change) error {
 }
 
 // ShortDiff returns changes as a diff of about limit bytes. Deleted and replaced paths come first and are always
-// listed. If other changes exceed the limit, only their number is shown.
+// listed. A directory that is deleted as a whole has one line with the number of its entries. If other changes exceed the limit, only their number is shown.
 func ShortDiff(before, after View, changes []Change, limit int) string {
 	var out strings.Builder
-	var others []*Change
+	var others, inside []*Change
+	hidden, room := 0, maxListed
 	for i := range changes {
-		if c := &changes[i]; c.Op == OpDelete || c.Op == OpReplace {
+		c := &changes[i]
+		if c.Op == OpDelete || c.Op == OpReplace {
 			out.WriteString("# " + Describe(*c) + remarks(c) + "\n")
 		} else {
 			others = append(others, c)
 		}
+		if c.Is != "directory" {
+			continue // the line of a directory that is deleted as a whole has the number of its entries
+		}
+		below, rest := entriesOf(before, after, c, room)
+		for j := range below {
+			if e := &below[j]; e.Op == OpDelete || e.Op == OpReplace {
+				out.WriteString("# " + Describe(*e) + remarks(e) + "\n")
+			} else {
+				inside = append(inside, e)
+			}
+		}
+		if rest.lost > 0 {
+			out.WriteString(rest.line(c))
+		} else {
+			hidden += rest.more
+		}
+		room -= len(below)
 	}
 	limit += out.Len()
-	// List the content of new directories last, so that a directory with many files cannot hide the change of another
-	// file.
-	hidden, room := 0, maxListed
-	for i := range changes {
-		below, more := after.below(&changes[i], room)
-		for j := range below {
-			others = append(others, &below[j])
-		}
-		hidden, room = hidden+more, room-len(below)
-	}
+	// List the content of directories last, so that a directory with many files cannot hide the change of another file.
+	others = append(others, inside...)
 	for _, c := range others {
 		if out.Len() >= limit { // do not read the rest, because a layer can have many large files
 			hidden++
@@ -85,15 +98,18 @@ func ShortDiff(before, after View, changes []Change, limit int) string {
 
 func diffOf(before, after View, c *Change) string {
 	line := "# " + Describe(*c) + remarks(c) + "\n"
-	if c.Never != "" || c.Op == OpMetadata || c.Is == "directory" || c.Is == "" && c.Was == "directory" {
+	if c.Never != "" || c.Op == OpMetadata || (c.Is == "" || c.Is == "directory") && (c.Was == "" || c.Was == "directory") {
 		return line
 	}
-	was := c.Was
+	was, is := c.Was, c.Is
 	if was == "directory" {
 		was = "" // show only the lines of the new content
 	}
+	if is == "directory" {
+		is = "" // and only those of the old content
+	}
 	old, okBefore := before.Text(c.Path, was)
-	now, okAfter := after.Text(c.Path, c.Is)
+	now, okAfter := after.Text(c.Path, is)
 	if c.Content != nil {
 		now, okAfter = *c.Content, isText(*c.Content)
 	}
@@ -108,38 +124,106 @@ func diffOf(before, after View, c *Change) string {
 	if was == "" {
 		from = "/dev/null"
 	}
-	if c.Is == "" {
+	if is == "" {
 		to = "/dev/null"
 	}
 	return out + udiff.Unified(from, to, old, now)
 }
 
-// maxListed is the maximum number of entries of new directories that a diff lists.
+// maxListed is the maximum number of entries that a diff lists of a directory that is created, replaced or deleted.
 const maxListed = 1000
 
-// below lists the entries of a new directory, each as a change. It also returns the number of entries that exceed the
-// limit.
-func (v View) below(c *Change, limit int) (out []Change, more int) {
-	if c.Is != "directory" || c.Op != OpCreate && c.Op != OpReplace || c.Never != "" {
-		return nil, 0
+// unlisted counts the changes of entries that exceed the limit. The number "lost" is that of the deleted and replaced
+// ones among them.
+type unlisted struct{ more, lost int }
+
+// line returns the line of a diff about the entries of c that exceed the limit.
+func (u unlisted) line(c *Change) string {
+	switch {
+	case u.more == 0:
+		return ""
+	case u.lost == 0:
+		return fmt.Sprintf("# %d more entries of %s are not shown\n", u.more, QuotePath(c.Path))
 	}
-	top := filepath.Join(v.Upper, c.Path)
-	_ = filetree.WalkOwn(top, 0o500, func(_, rel string, st *unix.Stat_t, err error) error {
-		if err != nil || rel == "." || filetree.IsWhiteout(st) {
-			return nil //nolint:nilerr // a directory that cannot be read has a line of its own
-		}
-		if len(out) >= limit {
-			more++
+	return fmt.Sprintf("# %d more entries of %s are not shown; %d of them are deleted or replaced\n", u.more, QuotePath(c.Path), u.lost)
+}
+
+// entriesOf lists the changes of entries in a directory that c creates, replaces or deletes. New entries come last,
+// because a list that exceeds the limit loses its end.
+func entriesOf(before, after View, c *Change, limit int) (out []Change, rest unlisted) {
+	if c.Never != "" || c.Op == OpMetadata || c.Op == OpModify {
+		return nil, rest
+	}
+	var created []Change
+	both := make(map[string]bool)
+	if c.Is == "directory" {
+		_ = filetree.WalkOwn(filepath.Join(after.Upper, c.Path), 0o500, func(at, rel string, st *unix.Stat_t, err error) error {
+			if err != nil || rel == "." || filetree.IsWhiteout(st) {
+				return nil //nolint:nilerr // a directory that cannot be read has a line of its own
+			}
+			e := before.entry(filepath.Join(c.Path, rel), at, st)
+			if e.Was != "" {
+				both[e.Path] = true
+			}
+			switch {
+			case e.Op == OpCreate:
+				created = rest.add(created, &e, limit)
+			case e.Op != "":
+				out = rest.add(out, &e, limit)
+			}
 			return nil
-		}
-		e := Change{Path: filepath.Join(c.Path, rel), Op: OpCreate, Is: typeOf(uint32(st.Mode)), Mode: uint32(st.Mode) & 0o7777, Size: st.Size} //nolint:unconvert // not all systems have 32 bits here
-		if e.Is == "other" {
-			e.Never = "it is a pipe, a socket or a device"
-		}
-		out = append(out, e)
-		return nil
-	})
-	return out, more
+		})
+	}
+	if c.Was == "directory" {
+		before.walk(c.Path, func(path string, st *unix.Stat_t) {
+			if !both[path] {
+				e := Change{Path: path, Op: OpDelete, Was: typeOf(uint32(st.Mode)), OldMode: uint32(st.Mode) & 0o7777, OldSize: st.Size} //nolint:unconvert // not all systems have 32 bits here
+				out = rest.add(out, &e, limit)
+			}
+		})
+	}
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	fits := min(len(created), limit-len(out))
+	rest.more += len(created) - fits
+	return append(out, created[:fits]...), rest
+}
+
+// add appends a change to a list, or counts it if the list is full.
+func (u *unlisted) add(list []Change, e *Change, limit int) []Change {
+	if len(list) < limit {
+		return append(list, *e)
+	}
+	u.more++
+	if e.Op == OpDelete || e.Op == OpReplace {
+		u.lost++
+	}
+	return list
+}
+
+// entry returns the change of a path of v to the file "at" of a layer, which has the state st. If they are equal, the
+// change has no operation.
+func (v View) entry(path, at string, st *unix.Stat_t) Change {
+	e := Change{Path: path, Op: OpCreate, Is: typeOf(uint32(st.Mode)), Mode: uint32(st.Mode) & 0o7777, Size: st.Size} //nolint:unconvert // not all systems have 32 bits here
+	if e.Is == "other" {
+		e.Never = "it is a pipe, a socket or a device"
+	}
+	var old unix.Stat_t
+	was, there := v.Find(path)
+	if !there || unix.Lstat(was, &old) != nil {
+		return e
+	}
+	e.Was, e.OldMode, e.OldSize = typeOf(uint32(old.Mode)), uint32(old.Mode)&0o7777, old.Size //nolint:unconvert // as above
+	switch equal, err := filetree.Same(was, at, &old, st); {
+	case e.Was != e.Is:
+		e.Op = OpReplace
+	case err == nil && equal:
+		e.Op = ""
+	case e.Is == "directory":
+		e.Op = OpMetadata
+	default:
+		e.Op = OpModify
+	}
+	return e
 }
 
 // Text returns the text of a file, or the target of a link. It returns false for a file that is not text or too large.
@@ -196,15 +280,20 @@ func Describe(c Change) string {
 	if what == "" {
 		what = c.Was
 	}
-	text := fmt.Sprintf("%s %s %s", verb, what, QuotePath(c.Path))
-	if c.Op == OpReplace && c.Was != c.Is {
-		text += " (was a " + c.Was + ")"
-	}
+	text, entries := fmt.Sprintf("%s %s %s", verb, what, QuotePath(c.Path)), ""
 	switch {
 	case c.Entries == 1:
-		text += " with 1 entry"
+		entries = " with 1 entry"
 	case c.Entries > 0:
-		text += fmt.Sprintf(" with %d entries", c.Entries)
+		entries = fmt.Sprintf(" with %d entries", c.Entries)
+	}
+	switch {
+	case c.Op == OpReplace && c.Was == "directory" && c.Is != c.Was:
+		text += " (was a directory" + entries + ")"
+	case c.Op == OpReplace && c.Was != c.Is:
+		text += " (was a " + c.Was + ")" + entries
+	default:
+		text += entries
 	}
 	if c.Was != "" && c.Is != "" && c.Mode != c.OldMode {
 		text += fmt.Sprintf(" (mode %04o, was %04o)", c.Mode, c.OldMode)

@@ -52,9 +52,61 @@ func TestDiffOfNewDirectories(t *testing.T) {
 	if text := diffOf(View{Base: base}, View{Base: base, Upper: layer}, &changes[2]); !strings.Contains(text, "+/root\n") {
 		t.Errorf("the diff of a link in place of a directory lacks its target:\n%s", text)
 	}
-	below, more := (View{Base: base, Upper: layer}).below(&changes[1], maxListed)
-	if len(below) != maxListed || more != maxListed {
-		t.Errorf("%d entries are listed and %d are counted, want %d each", len(below), more, maxListed)
+	below, rest := entriesOf(View{Base: base}, View{Base: base, Upper: layer}, &changes[1], maxListed)
+	if len(below) != maxListed || rest.more != maxListed || rest.lost != 0 {
+		t.Errorf("%d entries are listed and %+v are counted, want %d each", len(below), rest, maxListed)
+	}
+}
+
+// TestDiffOfReplacedDirectories checks that a diff names every file that vanishes with its directory, whether the layer
+// has a directory, a file, a link or nothing in its place.
+func TestDiffOfReplacedDirectories(t *testing.T) {
+	layer, base := t.TempDir(), t.TempDir()
+	files(t, base, map[string]string{
+		"d/n.txt": "old\n", "d/same": "same\n", "d/changed": "1\n", "d/sub/deep": "deep\n", "d/turned/x": "x\n", "d/was": "was\n",
+		"file/a": "a\n", "link/b": "b\n", "gone/c/c": "c\n", "f": "text\n",
+	})
+	files(t, layer, map[string]string{"d/only": "1\n", "d/same": "same\n", "d/changed": "2\n", "d/turned": "-> /etc", "d/was/new": "new\n", "file": "now\n", "link": "-> d", "f/in": "in\n"})
+	changes := []Change{
+		{Path: "d", Op: OpReplace, Was: "directory", Is: "directory", Entries: 6}, {Path: "f", Op: OpReplace, Was: "file", Is: "directory", Entries: 1},
+		{Path: "file", Op: OpReplace, Was: "directory", Is: "file", Entries: 1}, {Path: "gone", Op: OpDelete, Was: "directory", Entries: 2},
+		{Path: "link", Op: OpReplace, Was: "directory", Is: "link", Entries: 1},
+	}
+	before, after := View{Base: base}, View{Base: base, Upper: layer}
+	var full strings.Builder
+	if err := Diff(&full, before, after, changes); err != nil {
+		t.Fatal(err)
+	}
+	inside := []string{
+		"# deleted file d/n.txt", "# deleted directory d/sub\n", "# deleted file d/sub/deep", "# deleted file d/turned/x", "# replaced link d/turned (was a directory)", "# replaced directory d/was (was a file)",
+		"-1\n+2\n", "# new file d/only", "# new file d/was/new", "# replaced file file (was a directory with 1 entry)", "# replaced link link (was a directory with 1 entry)", "# deleted directory gone with 2 entries", "# new file f/in",
+	}
+	outside := []string{"# deleted file file/a", "# deleted file link/b", "# deleted directory gone/c\n", "# deleted file gone/c/c", "-text\n"}
+	for text, wants := range map[string][]string{full.String(): append(outside, inside...), ShortDiff(before, after, changes, 8<<10): inside} {
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("the diff lacks %q:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "d/same") {
+			t.Errorf("the diff has a file that is as before:\n%s", text)
+		}
+	}
+}
+
+// TestDiffOfManyDeleted checks that a diff counts the deleted entries that it does not list.
+func TestDiffOfManyDeleted(t *testing.T) {
+	layer, base := t.TempDir(), t.TempDir()
+	many := make(map[string]string)
+	for i := range maxListed + 2 {
+		many[fmt.Sprintf("d/%04d", i)] = "x\n"
+	}
+	files(t, base, many)
+	files(t, layer, map[string]string{"d/only": "1\n"})
+	changes := []Change{{Path: "d", Op: OpReplace, Was: "directory", Is: "directory", Entries: 1}}
+	got := ShortDiff(View{Base: base}, View{Base: base, Upper: layer}, changes, 8<<10)
+	if want := "# deleted file d/0999\n# 3 more entries of d are not shown; 2 of them are deleted or replaced\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("the diff ends with %q, want %q", got[max(0, len(got)-200):], want)
 	}
 }
 

@@ -230,14 +230,24 @@ func (c *comparison) entry(path string) error {
 
 // count returns the number of entries below a directory.
 func (v View) count(dir string) (n int) {
-	names, _ := v.names(dir) // ignore the error: the number is only shown
+	v.walk(dir, func(string, *unix.Stat_t) { n++ })
+	return n
+}
+
+// walk visits everything below a directory of the tree. It leaves out what cannot be read, because the result is only
+// shown.
+func (v View) walk(dir string, visit func(path string, st *unix.Stat_t)) {
+	names, _ := v.names(dir) // the error is ignored: see above
 	for _, name := range names {
-		n++
 		path := filepath.Join(dir, name)
 		var st unix.Stat_t
-		if at, ok := v.Find(path); ok && unix.Lstat(at, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			n += v.count(path)
+		at, ok := v.Find(path)
+		if !ok || unix.Lstat(at, &st) != nil {
+			continue
+		}
+		visit(path, &st)
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			v.walk(path, visit)
 		}
 	}
-	return n
 }

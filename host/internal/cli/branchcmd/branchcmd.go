@@ -106,7 +106,8 @@ func newDiff(s *globals.Settings) *cobra.Command {
 		Use:   "diff NAME [PATH…]",
 		Short: "Show the changes of a branch",
 		Long: `Show the changes of a branch as a unified diff. Changes that are not text have one line each,
-which begins with "#". Every deleted and every replaced path is shown.`,
+which begins with "#". Every deleted and every replaced path is shown, also those in a directory
+that is replaced or deleted, up to 1000 in each. The others are counted.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {
