@@ -37,6 +37,9 @@ func (h *Host) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total
 	return h.engine.ActiveCalls(who, limit)
 }
 
+// AskDigest returns a hash of the content of an ask, which finds the ask for whose answer an [ActiveCall] waits.
+func AskDigest(ask tool.Ask) string { return engine.AskDigest(ask) }
+
 // CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The argument "by" is the principal for the audit log.
 // CancelCall returns false if no call with this id runs.
 func (h *Host) CancelCall(id int64, by *Principal) bool { return h.engine.CancelCall(id, by.Name) }

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -73,7 +71,7 @@ const maxAsks = 256
 func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	q, now := c.q, time.Now()
 	a := &asked{
-		ID: rand.Text(), Principal: c.principal, Digest: digest(ask), Permission: ask.Permission, Question: ask.Question,
+		ID: rand.Text(), Principal: c.principal, Digest: host.AskDigest(ask), Permission: ask.Permission, Question: ask.Question,
 		Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1),
 	}
 	q.mu.Lock()
@@ -102,16 +100,6 @@ func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	case <-ctx.Done():
 		return tool.Answer{}, ctx.Err()
 	}
-}
-
-// digest returns a hash of the content of an ask.
-func digest(ask tool.Ask) string {
-	b, err := json.Marshal(ask)
-	if err != nil {
-		return "" // if this is empty, an answer that has a digest never applies
-	}
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // find returns an ask in the queue, or nil if the ask is unknown.

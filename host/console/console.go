@@ -51,6 +51,7 @@ type Console struct {
 	api    http.Handler
 	views  map[string]*template.Template
 	figure figures
+	kept   kept
 
 	mu       sync.Mutex
 	codes    map[string]time.Time // one-time codes, with the times when they expire

@@ -88,6 +88,14 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
+// took returns the duration of a call. A short one is in milliseconds.
+func took(d time.Duration) string {
+	if d >= time.Second {
+		return short(d)
+	}
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
 // bytesText returns a size for people.
 func bytesText(n float64) string {
 	unit := 0
@@ -113,8 +121,13 @@ var functions = template.FuncMap{
 		digest = strings.TrimPrefix(digest, "sha256:")
 		return digest[:min(12, len(digest))]
 	},
-	"ms":    func(v float64) string { return fmt.Sprintf("%.1f ms", v) },
-	"took":  func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
+	"ms": func(v float64) string {
+		if v == 0 {
+			return "–" // no call has ended
+		}
+		return took(time.Duration(v * float64(time.Millisecond)))
+	},
+	"took":  took,
 	"bytes": func(v any) string { return bytesText(toFloat(v)) },
 	"path":  url.PathEscape,
 	"join":  strings.Join,

@@ -126,19 +126,37 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, s *session, code 
 	c.render(w, code, "error", v)
 }
 
+type nowData struct {
+	Calls []activeCall
+	Total int
+	// Recent lists the last calls, newest first. It is empty while calls run.
+	Recent []entry
+}
+
+// newestFirst returns the entries of a log, which begins with the oldest one.
+func newestFirst(entries []entry) []entry {
+	slices.Reverse(entries)
+	return entries
+}
+
 // loadNow loads the running calls. If the person has no right to see them, it returns an error.
 func loadNow(ctx context.Context, c *Console, s *session, v *view) error {
-	var data struct {
+	var list struct {
 		Calls []host.ActiveCall `json:"calls"`
 		Total int               `json:"total"`
 	}
-	if err := c.get(ctx, s.principal, "/v1/calls?limit=100", &data); err != nil {
+	if err := c.get(ctx, s.principal, "/v1/calls?limit=100", &list); err != nil {
 		return err
 	}
-	if text := v.Query.Get("q"); text != "" {
-		data.Calls = slices.DeleteFunc(data.Calls, func(a host.ActiveCall) bool {
+	text := v.Query.Get("q")
+	if text != "" {
+		list.Calls = slices.DeleteFunc(list.Calls, func(a host.ActiveCall) bool {
 			return !strings.Contains(a.Text, text) && !strings.Contains(a.Session, text) && !strings.Contains(a.Principal, text)
 		})
+	}
+	data := nowData{Calls: c.active(ctx, list.Calls, v.Asks), Total: list.Total}
+	if list.Total == 0 && text == "" {
+		data.Recent, _ = c.lastCalls(ctx, s) // without a log, the page only says that no call runs
 	}
 	v.Data, v.Alarms = data, c.alarms(ctx, s)
 	return nil
@@ -165,7 +183,7 @@ type sessionsData struct {
 	Changed  *changesData // nil unless the request asks for it
 	Sessions []sessionRow
 	ID       string
-	Entries  []host.LogEntry
+	Entries  []entry
 	Session  *sessionRow
 }
 
@@ -187,10 +205,11 @@ func loadSession(ctx context.Context, c *Console, s *session, v *view) error {
 	data := sessionsData{Sessions: st.Sessions, ID: v.Query.Get("id")}
 	if data.ID != "" {
 		v.Title = "Session " + data.ID
-		if err := c.get(ctx, s.principal, "/v1/log?limit=200&session="+url.QueryEscape(data.ID), &data.Entries); err != nil {
+		var log []host.LogEntry
+		if err := c.get(ctx, s.principal, "/v1/log?limit=200&session="+url.QueryEscape(data.ID), &log); err != nil {
 			return err
 		}
-		slices.Reverse(data.Entries)
+		data.Entries = newestFirst(c.entries(ctx, log))
 		if i := slices.IndexFunc(data.Sessions, func(r sessionRow) bool { return r.ID == data.ID }); i >= 0 {
 			data.Session = &data.Sessions[i]
 			if v.Query.Get("show") == "changes" {
@@ -210,6 +229,8 @@ type toolsData struct {
 type pluginRow struct {
 	host.PluginStatus
 	Usage *host.Usage
+	// Total is the number of calls of the plugin's tools since the start of the host.
+	Total uint64
 }
 
 type toolRow struct {
@@ -230,6 +251,11 @@ func loadTools(ctx context.Context, c *Console, s *session, v *view) error {
 		for i := range stats.Plugins {
 			if stats.Plugins[i].Name == p.Name {
 				row.Usage = stats.Plugins[i].Usage
+			}
+		}
+		for _, t := range stats.Tools {
+			if slices.Contains(p.Tools, t.Name) {
+				row.Total += t.Calls
 			}
 		}
 		data.Plugins = append(data.Plugins, row)
@@ -336,7 +362,7 @@ func loadConfig(ctx context.Context, c *Console, s *session, v *view) error {
 }
 
 type auditData struct {
-	Entries []host.LogEntry
+	Entries []entry
 	Export  string
 	Older   string
 }
@@ -358,10 +384,11 @@ func loadAudit(ctx context.Context, c *Console, s *session, v *view) error {
 	q := auditQuery(v.Query)
 	data := auditData{Export: q.Encode()}
 	q.Set("limit", "200")
-	if err := c.get(ctx, s.principal, "/v1/log?"+q.Encode(), &data.Entries); err != nil {
+	var log []host.LogEntry
+	if err := c.get(ctx, s.principal, "/v1/log?"+q.Encode(), &log); err != nil {
 		return err
 	}
-	slices.Reverse(data.Entries)
+	data.Entries = newestFirst(c.entries(ctx, log))
 	if n := len(data.Entries); n == 200 {
 		older := auditQuery(v.Query)
 		older.Set("until", data.Entries[n-1].At.UTC().Format(time.RFC3339))

@@ -65,16 +65,40 @@
       draw("Processors", at, plugins.map((p) => [p, samples.map((s) => s.plugins[p] ? s.plugins[p].cpu : null)]));
       draw("Memory, MiB", at, plugins.map((p) => [p, samples.map((s) => s.plugins[p] ? s.plugins[p].memory / 1048576 : null)]));
     }
-    function draw(name, at, lines) {
+    // The grid changes the width of a box when others are added, and when the window changes.
+    const sizes = new ResizeObserver((entries) => {
+      for (const e of entries) {
+        const drawn = [...charts.values()].find((c) => c.box === e.target);
+        if (drawn && drawn.chart) drawn.chart.setSize({ width: Math.floor(e.contentRect.width), height: 200 });
+      }
+    });
+    const number = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+    function axisSize(u, values, i, cycle) {
+      const axis = u.axes[i];
+      if (cycle > 1) return axis._size; // the second round would only repeat the first
+      u.ctx.font = axis.font[0];
+      return Math.ceil(axis.ticks.size + axis.gap + Math.max(0, ...(values || []).map((v) => u.ctx.measureText(v).width)) / devicePixelRatio);
+    }
+    function draw(name, at, all) {
+      const lines = all.filter((l) => l[1].some((v) => v)); // a line of zeros only lengthens the legend
       const old = charts.get(name), key = lines.map((l) => l[0]).join();
       const data = [at, ...lines.map((l) => l[1])];
-      if (old && old.key === key) { old.chart.setData(data); return; }
-      if (old) old.chart.root.parentNode.remove();
-      const box = document.createElement("div");
-      root.append(box);
+      if (old && old.key === key) { if (old.chart) old.chart.setData(data); return; }
+      const box = old ? old.box : root.appendChild(document.createElement("div"));
+      sizes.observe(box);
+      if (old && old.chart) old.chart.destroy();
+      box.replaceChildren();
+      const drawn = { box, key, chart: null };
+      charts.set(name, drawn);
+      if (!lines.length) {
+        const head = document.createElement("h2"), text = document.createElement("p");
+        head.textContent = name; text.textContent = "Nothing in this span."; text.className = "dim";
+        box.append(head, text);
+        return;
+      }
       const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line") } };
-      const chart = new uPlot({ title: name, width: box.clientWidth || 460, height: 200, series: [{}, ...lines.map((l, i) => ({ label: l[0], stroke: colours[i % colours.length], width: 1.5, spanGaps: true }))], axes: [axis, axis] }, data, box);
-      charts.set(name, { chart, key });
+      const scale = { ...axis, size: axisSize, values: (u, splits) => splits.map((v) => v === null ? "" : number.format(v)) };
+      drawn.chart = new uPlot({ title: name, width: box.clientWidth, height: 200, series: [{ label: "Time" }, ...lines.map((l, i) => ({ label: l[0], stroke: colours[i % colours.length], width: 1.5, spanGaps: true }))], axes: [axis, scale] }, data, box);
     }
     span.addEventListener("change", load); tool.addEventListener("change", () => { from.delete("tool"); load(); });
     load(); setInterval(load, 5000);

@@ -35,8 +35,10 @@ func (f *client) Output(s tool.Stream, p []byte) {
 	f.Client.Output(s, p)
 }
 
+// Ask implements [call.Client]. People who watch the call see that it waits for an answer.
 func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if len(ask.Requests) > 0 {
+		defer f.flight.Ask(ask)()
 		if AnswersRequests(f.Client) { // a client of MCP
 			return f.Client.Ask(ctx, ask)
 		}
@@ -50,6 +52,7 @@ func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 			return tool.Answer{Outcome: tool.Declined, Message: "permission requests are denied here; run with --on-ask prompt or allow, or set on_ask in the configuration"}, nil
 		}
 	}
+	defer f.flight.Ask(ask)()
 	return f.Client.Ask(ctx, ask)
 }
 

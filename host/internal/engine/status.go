@@ -304,9 +304,14 @@ type ActiveCall struct {
 	// Output is the last part of the output, and Written is the total number of bytes of output.
 	Output  string `json:"output,omitempty"`
 	Written int64  `json:"written,omitempty"`
-	// Waits is the reason why the call does not run yet.
+	// Waits is the reason why the call does not run yet, or does not continue.
 	Waits string `json:"waits,omitempty"`
+	// Ask is the digest of the ask for whose answer the call waits; see [AskDigest]. Empty means that it waits for no answer.
+	Ask string `json:"ask,omitempty"`
 }
+
+// AskDigest returns a hash of the content of an ask.
+func AskDigest(ask tool.Ask) string { return inflight.Digest(ask) }
 
 // maxCallText is the maximum size of the text of an active call, in bytes.
 const maxCallText = 500
@@ -329,6 +334,9 @@ func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, tot
 		out := ActiveCall{ID: c.Number, Call: c.ID, Session: c.Session, Workspace: c.Workspace, Principal: c.Principal, Began: c.Began, Waits: waits[key{c.Session, c.ID}]}
 		out.Text = c.Text(e.callText)
 		out.Output, out.Written = c.Tail()
+		if a := c.Asking(); a != nil {
+			out.Waits, out.Ask = "an answer to: "+e.state.MaskCommand(a.Title), a.Digest
+		}
 		calls = append(calls, out)
 	}
 	return calls, total

@@ -5,6 +5,9 @@ package inflight
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // maxTail is the maximum size of the output that is kept of a call, in bytes.
@@ -34,6 +39,54 @@ type Call struct {
 	mu                                sync.Mutex
 	tail                              []byte
 	written                           int64
+	asks                              []*Asking // that wait for an answer, oldest first
+}
+
+// Asking is an ask of a call that waits for an answer.
+type Asking struct {
+	// Title describes the ask in a few words.
+	Title string
+	// Digest is a hash of the content of the ask; see [Digest].
+	Digest string
+}
+
+// Digest returns a hash of the content of an ask. People who answer elsewhere find the ask with it.
+func Digest(ask tool.Ask) string {
+	b, err := json.Marshal(ask)
+	if err != nil {
+		return "" // if this is empty, an answer that has a digest never applies
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Ask records that the call waits for an answer. The caller must call answered when the wait ends.
+func (c *Call) Ask(ask tool.Ask) (answered func()) {
+	a := &Asking{Title: "a form", Digest: Digest(ask)}
+	switch {
+	case ask.Permission != nil:
+		a.Title = ask.Permission.Title
+	case ask.Question != nil:
+		a.Title = ask.Question.Text
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asks = append(c.asks, a)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.asks = slices.DeleteFunc(c.asks, func(other *Asking) bool { return other == a })
+	}
+}
+
+// Asking returns the oldest ask for whose answer the call waits, or nil.
+func (c *Call) Asking() *Asking {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.asks) == 0 {
+		return nil
+	}
+	return c.asks[0]
 }
 
 // Calls lists calls. The zero value is empty and ready to use. It is safe for concurrent use.

@@ -64,9 +64,13 @@ func (d *DB) SaveSession(s Session) {
 	d.change(func(b *batch) { put(&b.sessions, s.ID, s) })
 }
 
-// Sessions lists the sessions, most recently used first.
+// ofPreviews matches the ids of the sessions of previews; see [DB.Fork].
+var ofPreviews = "*+preview-" + strings.Repeat("[0-9a-f]", 16)
+
+// Sessions lists the sessions, most recently used first. It leaves out the sessions of previews, because each belongs to
+// one call that has ended, and no other call can continue it.
 func (d *DB) Sessions(limit int) ([]Session, error) {
-	rows, err := d.sql.Query(`SELECT id, workspace, cwd, used_ns FROM sessions ORDER BY used_ns DESC LIMIT ?`, limit)
+	rows, err := d.sql.Query(`SELECT id, workspace, cwd, used_ns FROM sessions WHERE id NOT GLOB ? ORDER BY used_ns DESC LIMIT ?`, ofPreviews, limit)
 	if err != nil {
 		return nil, err
 	}

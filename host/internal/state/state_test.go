@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -614,5 +615,26 @@ func TestRemovedPluginState(t *testing.T) {
 	}
 	if s, _, err := open(t, dir).Snapshot("s"); err != nil || len(s.Plugins) != 1 {
 		t.Errorf("%+v %v", s.Plugins, err)
+	}
+}
+
+// TestSessionsWithoutPreviews checks that the sessions of previews are not listed, and those with similar ids are.
+func TestSessionsWithoutPreviews(t *testing.T) {
+	db := open(t, t.TempDir())
+	want := []string{"a", "a+b", "a+preview-0123456789abcdef+", "a+preview-of-mine", "preview-0123456789abcdef"}
+	for _, id := range append([]string{"a+preview-0123456789abcdef", "a+b+preview-0123456789abcdef"}, want...) {
+		db.SaveSession(state.Session{ID: id, Workspace: "/w", Cwd: "/w"})
+	}
+	flush(t, db)
+	list, err := db.Sessions(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range list {
+		got = append(got, s.ID)
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("the sessions are %q, want %q", got, want)
 	}
 }
