@@ -24,7 +24,8 @@ func newRun(s *globals.Settings) *cobra.Command {
 		Short: "Run one command",
 		Long: `Run one command string. Several words are joined as a shell would quote them.
 The output goes to standard output and the error to standard error; with --json one
-result object goes to standard output. With --preview, the command runs in a new branch, and its
+result object goes to standard output. A native command's output is printed while it runs; to a
+file or a pipe, only up to 8000 bytes, and the rest at the end. With --preview, the command runs in a new branch, and its
 changes are shown but not made. The exit status is 0 on success, 1 if a tool failed, and 2 if the
 command line or the configuration is wrong. For a native command, it is the status of the command.`,
 		Example: `  toolhost run 'grep TODO --glob "*.go"'

@@ -41,6 +41,7 @@ type Terminal struct {
 	in       *bufio.Reader
 	keys     *keyboard // keyboard of a prompt; nil for a single call
 	shell    bool      // whether the call is a command of a shell; see ShellRequest
+	early    map[tool.Stream]*early
 }
 
 // Run runs a request.
@@ -137,19 +138,27 @@ func (t *Terminal) showProgress(text string) {
 	t.progress = true
 }
 
-// Output implements [host.Client]. It prints only to a terminal, because the host can skip output that arrives too fast.
-// If the output is not a terminal, the complete output is printed with the result. The output of tools goes to standard
-// error. The output of native commands keeps its stream.
+// Output implements [host.Client]. The output of tools goes to standard error, if it is a terminal. The output of native
+// commands keeps its stream. If that is not a terminal, only the beginning is printed at once, and the rest with the result,
+// because the host can skip output that arrives too fast.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	out := t.stdio.Err
 	if t.native && s == tool.Stdout {
 		out = t.stdio.Out
 	}
-	if t.quiet || !screen.IsTerminal(t.stdio.Out) || !screen.IsTerminal(out) {
+	if t.quiet {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !screen.IsTerminal(t.stdio.Out) || !screen.IsTerminal(out) {
+		if lines := t.beginning(s).add(chunk); t.native && len(lines) > 0 {
+			t.wipe()
+			t.printed = true
+			_, _ = t.screen(out).Write(lines) // ignore the error: as below
+		}
+		return
+	}
 	t.wipe()
 	t.streamed, t.printed = t.native, true
 	_, _ = t.screen(out).Write(chunk) // ignore the error: a signal ends the program if the pipe is closed
@@ -171,6 +180,17 @@ func (t *Terminal) flush() {
 	for _, s := range t.screens {
 		_ = s.Flush()
 	}
+}
+
+// beginning returns the beginning of an output stream of the call.
+func (t *Terminal) beginning(s tool.Stream) *early {
+	if t.early == nil {
+		t.early = make(map[tool.Stream]*early)
+	}
+	if t.early[s] == nil {
+		t.early[s] = new(early)
+	}
+	return t.early[s]
 }
 
 func (t *Terminal) wipe() {
@@ -380,8 +400,8 @@ func (t *Terminal) finishNative(res *host.Result) {
 		screen.PrintText(t.stdio.Err, err.Error())
 	}
 	if !t.streamed {
-		screen.WriteText(t.stdio.Out, data.Stdout)
-		screen.WriteText(t.stdio.Err, data.Stderr)
+		screen.WriteText(t.stdio.Out, t.beginning(tool.Stdout).rest(data.Stdout))
+		screen.WriteText(t.stdio.Err, t.beginning(tool.Stderr).rest(data.Stderr))
 	}
 	if res.Error != nil && res.Error.Kind != tool.ExecutionFailed {
 		screen.PrintText(t.stdio.Err, screen.FirstLine(res.Error.Message))
