@@ -11,23 +11,25 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// These types are aliases of types in package tool. A plugin therefore needs only one import.
+// These types are aliases of types in package tool. A plugin therefore needs only one import. The documentation of their
+// fields is there: go doc toolhost.dev/sdk/tool.Health.
 type (
-	// Definition is the definition of a tool. If its field Input is nil, [NewTool] infers the input schema.
+	// Definition is the definition of a tool. If its field Input is nil, [NewTool] infers the input schema. Its fields:
+	// [tool.Definition].
 	Definition = tool.Definition
-	// Traits are promises about a tool. They determine how the host treats the tool.
+	// Traits are promises about a tool. They determine how the host treats the tool. Their fields: [tool.Traits].
 	Traits = tool.Traits
-	// Result is the result of a call.
+	// Result is the result of a call. Its fields: [tool.Result].
 	Result = tool.Result
-	// Attachment is a file or an image in a result.
+	// Attachment is a file or an image in a result. Its fields: [tool.Attachment].
 	Attachment = tool.Attachment
-	// Content is one part of a result.
+	// Content is one part of a result. Its fields: [tool.Content].
 	Content = tool.Content
-	// Health is the result of a health check.
+	// Health is the result of a health check. Its fields: [tool.Health].
 	Health = tool.Health
-	// Needs are the grants that a plugin needs.
+	// Needs are the grants that a plugin needs. Their fields: [tool.Needs].
 	Needs = tool.Needs
-	// Secret is an environment variable with a secret that a plugin needs.
+	// Secret is an environment variable with a secret that a plugin needs. Its fields: [tool.Secret].
 	Secret = tool.Secret
 )
 

@@ -111,6 +111,13 @@ function failure(e: unknown, where: string): object {
   return { kind: kinds.indexOf("internal"), message: `${where} failed: ${e}. This is a bug in the plugin. The error's data and the plugin's log contain the stack.`, data: json({ stack: stack.slice(0, 8192) }) };
 }
 
+// hear takes a message of the host about a running call.
+function hear(call: Call | undefined, m: Fields): void {
+  if (m.case === "cancel") call?.cancel(m.value.reason === 2 ? "timeout" : "canceled");
+  else if (m.case === "answer") call?.answered(m.value.askId, m.value);
+  else if (m.case === "fileStates") call?.answered(m.value.queryId, m.value);
+}
+
 /** A plugin: its name, its version as major.minor.patch, and its tools. */
 export class Plugin<C extends Params = {}> {
   private tools = new Map<string, Tool>();
@@ -149,7 +156,7 @@ export class Plugin<C extends Params = {}> {
     if (o.discover && this.configured) this.tools = new Map((await o.discover()).map((t) => [t.definition.name, t]));
     return {
       name: o.name, version: o.version, minHostVersion: o.minHostVersion ?? "",
-      capabilities: [...(o.commands ? ["commands"] : []), ...(o.hook ? ["hooks"] : []), ...(o.discover ? ["discovery"] : [])],
+      capabilities: ["calls", ...(o.commands ? ["commands"] : []), ...(o.hook ? ["hooks"] : []), ...(o.discover ? ["discovery"] : [])],
       configSchema: o.config ? json(objectOf(o.config)) : new Uint8Array(),
       ...(o.needs && {
         needs: {
@@ -196,36 +203,62 @@ export class Plugin<C extends Params = {}> {
     }
   }
 
+  // begin begins a call. The function send gets its events, and its result last.
+  private begin(start: Fields, send: (event: any) => void): Call {
+    let ended = false;
+    const emit = (event: any) => {
+      if (ended) return;
+      ended = event.case === "result";
+      send(event);
+    };
+    const call = new Call(start, emit, this.stateDir, this.host);
+    const finish = (value: object) => {
+      emit({ case: "result", value });
+      if (this.calls.delete(call) && !this.calls.size) for (const done of this.idle.splice(0)) done();
+    };
+    if (this.draining) {
+      finish({ error: { kind: kinds.indexOf("unavailable"), message: "The plugin is being replaced. Call again." } });
+      return call;
+    }
+    this.calls.add(call);
+    call.signal.addEventListener("abort", () => {
+      setTimeout(() => finish({ error: { kind: kinds.indexOf(call.reason), message: "The tool did not stop when it was told to." } }), cancelGrace).unref();
+    });
+    void this.run(call, start.tool, text(start.arguments)).then(finish);
+    return call;
+  }
+
   private serveCall(stream: grpc.ServerDuplexStream<Fields, object>): void {
     let call: Call | undefined;
-    let ended = false;
-    const finish = (value: object) => {
-      if (ended) return;
-      ended = true;
-      stream.write({ message: { case: "result", value } });
-      stream.end();
-      if (call) {
-        this.calls.delete(call);
-        if (!this.calls.size) for (const done of this.idle.splice(0)) done();
-      }
-    };
-    const begin = (start: Fields) => {
-      if (this.draining) return finish({ error: { kind: kinds.indexOf("unavailable"), message: "The plugin is being replaced. Call again." } });
-      const c = (call = new Call(start, (m) => { if (!ended) stream.write({ message: m }); }, this.stateDir, this.host));
-      this.calls.add(c);
-      c.signal.addEventListener("abort", () => {
-        setTimeout(() => finish({ error: { kind: kinds.indexOf(c.reason), message: "The tool did not stop when it was told to." } }), cancelGrace).unref();
-      });
-      void this.run(c, start.tool, text(start.arguments)).then(finish);
-    };
     stream.on("data", ({ message: m }: Fields) => {
-      if (m.case === "start" && !call) begin(m.value);
-      else if (m.case === "cancel") call?.cancel(m.value.reason === 2 ? "timeout" : "canceled");
-      else if (m.case === "answer") call?.answered(m.value.askId, m.value);
-      else if (m.case === "fileStates") call?.answered(m.value.queryId, m.value);
+      if (m.case !== "start") return hear(call, m);
+      call ??= this.begin(m.value, (event) => {
+        stream.write({ message: event });
+        if (event.case === "result") stream.end();
+      });
     });
     stream.on("cancelled", () => call?.cancel("canceled"));
     stream.on("error", () => call?.cancel("canceled"));
+  }
+
+  // serveCalls serves a stream with any number of calls, which the host numbers.
+  private serveCalls(stream: grpc.ServerDuplexStream<Fields, object>): void {
+    const calls = new Map<bigint, Call>();
+    stream.on("data", ({ call: id, message }: Fields) => {
+      const m = message?.message;
+      if (m?.case !== "start") return m && hear(calls.get(id), m);
+      let ended = false;
+      const call = this.begin(m.value, (event) => {
+        stream.write({ call: id, message: { message: event } });
+        ended = event.case === "result";
+        if (ended) calls.delete(id);
+      });
+      if (!ended) calls.set(id, call);
+    });
+    const abandon = () => { for (const call of calls.values()) call.cancel("canceled"); };
+    stream.on("end", () => { abandon(); stream.end(); });
+    stream.on("cancelled", abandon);
+    stream.on("error", abandon);
   }
 
   private async health(request: Fields): Promise<object> {
@@ -299,9 +332,11 @@ export class Plugin<C extends Params = {}> {
       Describe: method("Describe", "DescribeRequest", "DescribeResponse"), Configure: method("Configure", "ConfigureRequest", "ConfigureResponse"),
       Health: method("Health", "HealthRequest", "HealthResponse"), Drain: method("Drain", "DrainRequest", "DrainResponse"),
       Hook: method("Hook", "HookRequest", "HookResponse"), Call: method("Call", "CallRequest", "CallResponse", true),
+      Calls: method("Calls", "CallsRequest", "CallsResponse", true),
     }, {
       Describe: unary((r) => this.describe(r)), Configure: unary((r) => this.serveConfigure(r)), Health: unary((r) => this.health(r)),
       Drain: unary((r) => this.drain(r)), Hook: unary((r) => this.hook(r)), Call: (stream: grpc.ServerDuplexStream<Fields, object>) => this.serveCall(stream),
+      Calls: (stream: grpc.ServerDuplexStream<Fields, object>) => this.serveCalls(stream),
     });
     const socket = path.join(process.env.PLUGIN_UNIX_SOCKET_DIR ?? "", "plugin.sock");
     server.bindAsync("unix:" + socket, grpc.ServerCredentials.createInsecure(), (e) => {

@@ -2,7 +2,9 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import queue
 import tempfile
+import types
 import unittest
 
 import toolhost_sdk
@@ -71,7 +73,7 @@ class TestKit(unittest.TestCase):
         d = plugin._describe()
         self.assertEqual(d["needs"]["network"], 2)
         self.assertEqual(d["needs"]["secrets"], [{"name": "TOKEN", "need": 1}])
-        self.assertEqual(d["capabilities"], ["commands", "hooks"])
+        self.assertEqual(d["capabilities"], ["calls", "commands", "hooks"])
         first = toolhost_sdk.decode(toolhost_sdk.DESCRIBE, toolhost_sdk.encode(toolhost_sdk.DESCRIBE, d))["tools"][0]
         self.assertEqual(first["deprecated"], "Use another.")
         self.assertTrue(first["traits"]["cacheable"])
@@ -96,6 +98,28 @@ class TestKit(unittest.TestCase):
             r = plugin.call("work", call, name="a")
             self.assertEqual((r["output"], r["session_state"]), ("text %d" % n, b'{"seen": 5}'))
         self.assertEqual(json.loads(sent[0]["progress"]["metadata"]), {"progress": 1, "total": 4})
+
+    def test_many_calls_on_one_stream(self):
+        requests, over = queue.Queue(), []
+        context = types.SimpleNamespace(add_callback=over.append)
+        events = plugin._serve_calls(iter(requests.get, None), context)
+
+        def start(number):
+            requests.put({"call": number, "message": {"start": {"tool": "weather", "arguments": b'{"city": "Oslo"}'}}})
+        requests.put({"call": 99, "message": {"cancel": {"reason": 1}}})  # for a call that does not run
+        for number in range(1, 21):
+            start(number)
+        ended = {}
+        while len(ended) < 21:
+            event = next(events)
+            self.assertNotIn(event["call"], ended)
+            if "result" in event["message"]:
+                ended[event["call"]] = event["message"]["result"]["output"]
+            if len(ended) == 20:  # the stream goes on after the calls
+                start(21)
+        self.assertEqual(ended, {number: "Oslo: 3" for number in range(1, 22)})
+        over[0]()
+        self.assertEqual(list(events), [])
 
     def test_failures(self):
         e = plugin.call("busy")["error"]

@@ -7,6 +7,7 @@ needed. Files that a tool reads or changes are reported by Result(effects=...).
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import fcntl
@@ -16,6 +17,7 @@ import json
 import logging
 import os
 import queue
+import shutil
 import struct
 import sys
 import tempfile
@@ -75,6 +77,8 @@ CALL_RESPONSE = {1: ("progress", {1: ("title", "string"), 2: ("metadata", "bytes
                  3: ("ask", {1: ("id", "int"), 2: ("permission", PERMISSION), 3: ("question", QUESTION),
                            5: ("tool_call", {1: ("tool", "string"), 2: ("arguments", "bytes")})}),
                  4: ("file_state_query", {1: ("id", "int"), 2: ("paths", ["string"])}), 5: ("result", RESULT)}
+CALLS_REQUEST = {1: ("call", "int"), 2: ("message", CALL_REQUEST)}
+CALLS_RESPONSE = {1: ("call", "int"), 2: ("message", CALL_RESPONSE)}
 HEALTH_REQUEST = {1: ("tool", "string")}
 HEALTH_RESPONSE = {1: ("status", "int"), 2: ("message", "string"), 3: ("details", "bytes")}
 DRAIN_REQUEST = {1: ("grace_ms", "int")}
@@ -328,6 +332,7 @@ class Call:
         self.canceled = threading.Event()
         self.reason = "canceled"
         self.on_cancel = lambda: None
+        self.ended = False  # whether the host has the result
         self._send, self._lock, self._asks, self._waiting = send, threading.Lock(), 0, {}
 
     def cancel(self, reason="canceled"):
@@ -410,6 +415,13 @@ class Call:
         if got is None:
             self.check()
         return got
+
+    def _hear(self, message):
+        """Takes a message of the host about this call."""
+        if "cancel" in message:
+            self.cancel("timeout" if message["cancel"]["reason"] == 2 else "canceled")
+        elif "answer" in message:
+            self._answered(message["answer"])
 
     def _answered(self, answer):
         with self._lock:
@@ -566,8 +578,9 @@ class Plugin:
 
     def configure(self, **attributes):
         """Configures the plugin in process, for tests: the diagnostics."""
-        self._test_dir = tempfile.TemporaryDirectory()
-        return self._configure({"config": json.dumps(attributes).encode(), "state_dir": self._test_dir.name})["diagnostics"]
+        state = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, state, ignore_errors=True)
+        return self._configure({"config": json.dumps(attributes).encode(), "state_dir": state})["diagnostics"]
 
     # From here on: what the host asks for.
 
@@ -579,7 +592,7 @@ class Plugin:
         has = [("commands", self.commands), ("hooks", self._hook), ("discovery", self._discover)]
         needs = self.needs
         return {"name": self.name, "version": self.version, "tools": [t.definition for t in self._tools.values()],
-                "capabilities": [name for name, is_set in has if is_set],
+                "capabilities": ["calls"] + [name for name, is_set in has if is_set],
                 "config_schema": None if self._config is None else json.dumps(self._config_schema).encode(),
                 "needs": None if needs is None else {
                     **{k: _NEED[needs.get(k)] for k in ("read", "write", "exec", "network")},
@@ -671,6 +684,38 @@ class Plugin:
             self._calls.discard(call)
             self._lock.notify_all()
 
+    def _begin(self, start, send):
+        """Begins a call in a thread of its own. send gets its events, and its result last."""
+        lock = threading.Lock()
+
+        def emit(event):
+            with lock:  # nothing may follow the result
+                if not call.ended:
+                    call.ended = "result" in event
+                    send(event)
+
+        def run():
+            emit({"result": self._run(call, start.get("tool", ""), start.get("arguments", b""))})
+            self._leave(call)
+
+        def give_up():  # the tool does not listen, and its thread is left behind
+            emit({"result": {"error": {"kind": KINDS.index(call.reason), "message": "The tool did not stop when it was told to."}}})
+            self._leave(call)
+
+        def canceled():
+            if not call.ended:
+                timer = threading.Timer(CANCEL_GRACE, give_up)
+                timer.daemon = True
+                timer.start()
+
+        call = Call(start, emit)
+        call.on_cancel = canceled
+        if self._enter(call):
+            threading.Thread(target=run, daemon=True).start()
+        else:
+            emit({"result": {"error": {"kind": KINDS.index("unavailable"), "message": "The plugin is being replaced. Call again."}}})
+        return call
+
     def _serve_call(self, requests, context):
         """One stream: yields the events of one call, and its result last."""
         try:
@@ -678,43 +723,46 @@ class Plugin:
         except StopIteration:
             return
         events = queue.Queue()
-        call = Call(start or {}, events.put)
-        if not self._enter(call):
-            yield {"result": {"error": {"kind": KINDS.index("unavailable"), "message": "The plugin is being replaced. Call again."}}}
-            return
-
-        def run():
-            events.put({"result": self._run(call, start["tool"], start["arguments"])})
-            self._leave(call)
+        call = self._begin(start or {}, events.put)
 
         def listen():
             with contextlib.suppress(Exception):  # the stream is over
                 for m in requests:
-                    if "cancel" in m:
-                        call.cancel("timeout" if m["cancel"]["reason"] == 2 else "canceled")
-                    elif "answer" in m:
-                        call._answered(m["answer"])
+                    call._hear(m)
             call.cancel()
 
-        call.on_cancel = lambda: events.put(None)
-        context.add_callback(call.cancel)
-        for f in (run, listen):
-            threading.Thread(target=f, daemon=True).start()
-        end = None  # when a canceled tool is given up
-        while True:
-            try:
-                event = events.get(timeout=None if end is None else max(0, end - time.monotonic()))
-            except queue.Empty:  # it does not listen, and its thread is left behind
-                self._leave(call)
-                event = {"result": {"error": {"kind": KINDS.index(call.reason), "message": "The tool did not stop when it was told to."}}}
-            if event is None:
-                if not context.is_active():
-                    return
-                end = time.monotonic() + CANCEL_GRACE
-                continue
+        context.add_callback(lambda: events.put(None))
+        threading.Thread(target=listen, daemon=True).start()
+        while (event := events.get()) is not None:
             yield event
             if "result" in event:
                 return
+        call.cancel()
+
+    def _serve_calls(self, requests, context):
+        """One stream with any number of calls, which the host numbers: yields their events."""
+        events, calls = queue.Queue(), {}
+
+        def listen():
+            with contextlib.suppress(Exception):  # the stream is over
+                for m in requests:
+                    number, message = m["call"], m.get("message", {})
+                    if "start" in message:
+                        calls[number] = self._begin(message["start"], lambda event, n=number: events.put({"call": n, "message": event}))
+                        if calls[number].ended:
+                            del calls[number]
+                    elif number in calls:
+                        calls[number]._hear(message)
+            events.put(None)
+
+        context.add_callback(lambda: events.put(None))
+        threading.Thread(target=listen, daemon=True).start()
+        while (event := events.get()) is not None:
+            if "result" in event["message"]:
+                calls.pop(event["call"], None)
+            yield event
+        for call in list(calls.values()):
+            call.cancel()
 
     def _serve_health(self, request):
         name = request["tool"]
@@ -763,7 +811,10 @@ class Plugin:
                     pass
                 self._end()
             threading.Thread(target=watch, daemon=True).start()
-        import grpc  # only here: it is slow to load, and tests in process do without
+        try:
+            import grpc  # only here: it is slow to load, and tests in process do without
+        except ImportError as e:
+            sys.exit("%s cannot be served: %s. Install the package grpcio for %s, or set PYTHONPATH in the plugin block (env)." % (self.name, e, sys.executable))
 
         def unary(handle, request, response):
             return grpc.unary_unary_rpc_method_handler(
@@ -779,6 +830,8 @@ class Plugin:
             "Drain": unary(self._drain, DRAIN_REQUEST, DRAIN_RESPONSE),
             "Call": grpc.stream_stream_rpc_method_handler(
                 self._serve_call, request_deserializer=lambda b: decode(CALL_REQUEST, b), response_serializer=lambda m: encode(CALL_RESPONSE, m)),
+            "Calls": grpc.stream_stream_rpc_method_handler(
+                self._serve_calls, request_deserializer=lambda b: decode(CALLS_REQUEST, b), response_serializer=lambda m: encode(CALLS_RESPONSE, m)),
         }),))
         socket = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "plugin.sock")
         server.add_insecure_port("unix:" + socket)
