@@ -36,7 +36,8 @@ type Options struct {
 	// times, the last value applies. VariableFiles contains files with further values. Variables overrides
 	// VariableFiles.
 	Variables, VariableFiles []string
-	// BundledDir is the directory of the bundled plugins. Empty means "plugins" beside the executable.
+	// BundledDir is the directory of the bundled plugins, such as libexec/toolhost/plugins of an installation. Empty means
+	// "plugins" beside the executable.
 	BundledDir string
 	// Workspace is the default root directory of sessions. Empty means the current directory.
 	Workspace string
@@ -88,8 +89,8 @@ type Host struct {
 // has no saved description, New starts the plugin to get its description. A plugin that cannot be loaded does not affect
 // other plugins. See [Host.Problems].
 //
-// New returns an error if the configuration is invalid, or if a plugin requires confinement but cannot be confined. The
-// caller must call [Host.Close].
+// New returns an error if the configuration is invalid, if a plugin requires confinement but cannot be confined, or if there
+// is no configuration and BundledDir has no plugins. The caller must call [Host.Close].
 func New(ctx context.Context, opts Options) (*Host, error) {
 	e, err := engine.New(ctx, engine.Options(opts))
 	if err != nil {

@@ -234,3 +234,27 @@ func TestFileStatesOutliveTheHost(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// TestNewWithoutPlugins checks that a host without a configuration and without bundled plugins is an error, because none of
+// its calls could succeed. A configuration can want no plugins.
+func TestNewWithoutPlugins(t *testing.T) {
+	dir := t.TempDir()
+	h, err := host.New(t.Context(), host.Options{BundledDir: dir, Workspace: t.TempDir(), StateDir: t.TempDir()})
+	if err == nil {
+		h.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "the directory "+dir+" has none: name the directory of a toolhost with Options.BundledDir") {
+		t.Errorf("without plugins: %v", err)
+	}
+	config := filepath.Join(dir, "toolhost.hcl")
+	if err := os.WriteFile(config, []byte("bundled = false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err = host.New(t.Context(), host.Options{Config: config, BundledDir: dir, Workspace: t.TempDir(), StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -217,8 +217,8 @@ func findSDK(given string) (string, error) {
 const sdkModule = "toolhost.dev/sdk"
 
 // goModule adds the file go.mod of a module that requires the SDK. The argument "sdk" is the directory of the SDK's sources
-// on this machine, or empty. If it is not empty, the file go.work refers to it, and go.mod and go.sum contain the
-// requirements of the SDK. The first build then needs no network.
+// on this machine, or empty. If it is not empty, the file go.work refers to it and to its module statedb, and go.mod and
+// go.sum contain the requirements of the SDK. The first build then needs no network.
 func goModule(name, sdk string, contents map[string][]byte) error {
 	f := new(modfile.File)
 	path := "example.com/" + name
@@ -244,11 +244,14 @@ func goModule(name, sdk string, contents map[string][]byte) error {
 		}
 		work := new(modfile.WorkFile)
 		work.Syntax = new(modfile.FileSyntax)
-		if err := errors.Join(work.AddGoStmt(goVersion), work.AddUse(".", ""), work.AddReplace(sdkModule, "", sdk, "")); err != nil {
+		if err := errors.Join(work.AddGoStmt(goVersion), work.AddUse(".", ""), work.AddReplace(sdkModule, "", sdk, ""), work.AddReplace(sdkModule+"/statedb", "", filepath.Join(sdk, "statedb"), "")); err != nil {
 			return err
 		}
 		contents["go.work"] = modfile.Format(work.Syntax)
 		if contents["go.sum"], err = os.ReadFile(filepath.Join(sdk, "go.sum")); err != nil {
+			return err
+		}
+		if contents["go.work.sum"], err = os.ReadFile(filepath.Join(sdk, "statedb", "go.sum")); err != nil { // for a plugin that uses the package
 			return err
 		}
 	}

@@ -210,6 +210,17 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		}
 		entries = append(entries, entry{"plugins/" + p + ".json", content, 0o644})
 	}
+	sources, err := r.SDK()
+	if err != nil {
+		return err
+	}
+	for _, path := range sources {
+		content, err := os.ReadFile(r.Path(path))
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{path, content, 0o644})
+	}
 	for _, path := range append(texts, filepath.Join(r.Root, "README.md"), filepath.Join(r.Root, "CHANGELOG.md"), filepath.Join(r.Root, "config.hcl")) {
 		content, err := os.ReadFile(path)
 		if err != nil {

@@ -179,6 +179,25 @@ var pluginVersion = regexp.MustCompile(`(?m)(?:^const Version = |Plugin\{.*Versi
 // Path converts a slash-separated path relative to the root to an absolute path.
 func (p *Project) Path(slash string) string { return filepath.Join(p.Root, filepath.FromSlash(slash)) }
 
+// SDK returns the paths of the Go sources of the SDK, relative to the root. A release and an installation contain them
+// beside the programs, so that new plugins are built without a download of the SDK.
+func (p *Project) SDK() (paths []string, err error) {
+	err = filepath.WalkDir(p.Path("sdk"), func(path string, d fs.DirEntry, err error) error {
+		rel, relErr := filepath.Rel(p.Root, path)
+		rel = filepath.ToSlash(rel)
+		switch {
+		case err != nil || relErr != nil:
+			return errors.Join(err, relErr)
+		case d.IsDir() && (rel == "sdk/node" || rel == "sdk/python" || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.Type().IsRegular() && (strings.HasSuffix(rel, ".go") && !strings.HasSuffix(rel, "_test.go") || d.Name() == "go.mod" || d.Name() == "go.sum" || d.Name() == "LICENSE"):
+			paths = append(paths, rel)
+		}
+		return nil
+	})
+	return paths, err
+}
+
 // Packages returns the package patterns of all modules in the workspace, for the go command.
 func (p *Project) Packages() []string {
 	var out []string

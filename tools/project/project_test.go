@@ -150,3 +150,26 @@ func TestTable(t *testing.T) {
 	}
 	t.Errorf("no file of %s has var %s string", pkg, name)
 }
+
+// TestSDK checks that the sources of the SDK contain what a plugin needs, and neither tests nor the kits for other
+// languages.
+func TestSDK(t *testing.T) {
+	p, err := Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, err := p.SDK()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sdk/go.mod", "sdk/go.sum", "sdk/plugin.go", "sdk/LICENSE", "sdk/statedb/go.mod", "sdk/statedb/go.sum", "sdk/tooltest/tooltest.go", "sdk/tooltest/conformance/life.go"} {
+		if !slices.Contains(paths, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "sdk/node/") || strings.HasPrefix(path, "sdk/python/") {
+			t.Errorf("%s is no source of a plugin", path)
+		}
+	}
+}

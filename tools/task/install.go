@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,6 +143,11 @@ func (t *task) collect(built string) (map[string]file, error) {
 		add(libexec+"/plugins/"+name, filepath.Join(built, "plugins", name), 0o755)
 		add(libexec+"/plugins/"+name+".json", filepath.Join(built, "plugins", name+".json"), 0o644)
 	}
+	sources, err := t.SDK()
+	errs = append(errs, err)
+	for _, path := range sources {
+		add(libexec+"/"+path, t.Path(path), 0o644)
+	}
 	dir, err := os.MkdirTemp("", "install-*")
 	if err != nil {
 		return nil, err
@@ -229,12 +235,16 @@ func (in *installation) replace(path string, create func(temporary string) error
 // remove removes files. Afterwards it also removes the directories of toolhost if they are empty.
 func (in *installation) remove(names []string) error {
 	var errs []error
+	dirs := make(map[string]bool)
 	for _, name := range names {
 		if err := os.Remove(in.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
+		for dir := filepath.Dir(name); dir == libexec || strings.HasPrefix(dir, libexec+"/"); dir = filepath.Dir(dir) {
+			dirs[dir] = true
+		}
 	}
-	for _, dir := range []string{libexec + "/plugins", libexec} {
+	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(dirs))) { // subdirectories first
 		_ = os.Remove(in.path(dir)) // ignore the error: a directory with other files must remain
 	}
 	return errors.Join(errs...)

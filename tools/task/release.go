@@ -77,7 +77,7 @@ func (t *task) tryArchive(dir string) (string, error) {
 		return "", err
 	}
 	unpacked := archives[0][:len(archives[0])-len(".tar.gz")]
-	files := []string{"README.md", "LICENSE", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "toolhost-coordinator", "man/man1/toolhost.1"}
+	files := []string{"README.md", "LICENSE", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "toolhost-coordinator", "man/man1/toolhost.1", "sdk/go.mod", "sdk/doc.go", "sdk/statedb/go.mod"}
 	for _, p := range t.Plugins {
 		files = append(files, "plugins/"+p, "plugins/"+p+".json")
 	}

@@ -177,7 +177,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		return nil, err
 	}
 	source.Empty = mode.Empty
-	cfg, err := source.Open()
+	cfg, err := openConfig(source, opts.BundledDir)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +226,16 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		e.goLive()
 	}
 	return e, nil
+}
+
+// openConfig opens the configuration. It returns an error if the built-in one has no plugins. Only a configuration of a
+// person can want none.
+func openConfig(source admission.Source, bundled string) (*config.Config, error) {
+	cfg, err := source.Open()
+	if err == nil && source.Path == "" && !source.Empty && len(cfg.Plugins) == 0 {
+		err = fmt.Errorf("there are no plugins, because the directory %s has none: name the directory of a toolhost with Options.BundledDir, install toolhost again, or name plugins in a configuration", bundled)
+	}
+	return cfg, err
 }
 
 // The method "builder" returns the builder of generations. It also creates the objects that all generations share.

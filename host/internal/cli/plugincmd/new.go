@@ -42,7 +42,7 @@ protocol, and the block for a configuration.`,
 				}
 			}
 			if made.Fetched != "" {
-				fmt.Fprintf(s.Out, "The build downloads %s, which needs a network. --sdk uses one on this machine.\n", made.Fetched)
+				fmt.Fprintf(s.Out, "The build downloads %s, which needs a network or a registry of yours. --sdk uses one on this machine.\n", made.Fetched)
 			}
 			fmt.Fprintf(s.Out, `The plugin %[1]s is in %[2]s. Next:
   make -C %[2]s test
