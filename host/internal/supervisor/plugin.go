@@ -302,7 +302,8 @@ func (p *Plugin) Discard() {
 	p.super.mu.Unlock()
 }
 
-// The method "close" stops the plugin. It returns when all processes have ended. Several goroutines can call it.
+// The method "close" stops the plugin. Running calls of all of its processes can continue for the duration grace. It returns
+// when all processes have ended. Several goroutines can call it.
 func (p *Plugin) close(grace time.Duration) {
 	p.closing.Do(func() {
 		p.end()
@@ -313,12 +314,15 @@ func (p *Plugin) close(grace time.Duration) {
 		if s != nil {
 			<-s.done
 		}
+		p.isolation.refuse() // otherwise, a call that the end of a process interrupts would begin again
+		var stopped sync.WaitGroup
+		stopped.Go(func() { p.siblings.close(grace) })
+		stopped.Go(func() { p.isolation.close(grace) })
 		if in := p.current.Swap(nil); in != nil {
 			in.stop(grace)
 			p.super.opts.Log.Info("plugin stopped", "plugin", p.spec.Name, "pid", in.proc.pid())
 		}
-		p.siblings.close(grace)
-		p.isolation.close(grace)
+		stopped.Wait()
 	})
 }
 

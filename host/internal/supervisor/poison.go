@@ -169,13 +169,17 @@ func (p *Plugin) isolated(ctx context.Context) (alone *Plugin, done func(ended b
 	}, nil
 }
 
-// The method "close" stops the process of suspected calls.
-func (i *isolation) close(grace time.Duration) {
+// refuse prevents new calls.
+func (i *isolation) refuse() {
 	i.mu.Lock()
+	defer i.mu.Unlock()
 	i.closed = true
-	old := i.plugin
-	i.mu.Unlock()
-	if old != nil {
+}
+
+// close stops the process of suspected calls.
+func (i *isolation) close(grace time.Duration) {
+	i.refuse()
+	if old := i.current(); old != nil {
 		old.close(grace)
 	}
 }
