@@ -13,15 +13,15 @@ type SearchQuery = engine.SearchQuery
 type Found = engine.Found
 
 // Search searches the definitions of the enabled tools. The first search builds the index.
-func (h *Host) Search(ctx context.Context, q SearchQuery) (*Found, error) {
-	return h.engine.Search(ctx, q)
+func (h *Host) Search(_ context.Context, q SearchQuery) (*Found, error) {
+	return h.engine.Search(q)
 }
 
 // Forget deletes what searches learned from calls in the host's workspace, for all principals. It deletes what was learned
 // about the words of the query, or about all words if the argument "all" is true. It returns the number of deleted pairs of
 // a word and a tool.
-func (h *Host) Forget(ctx context.Context, query string, all bool) (int64, error) {
-	return h.engine.Forget(ctx, query, all)
+func (h *Host) Forget(_ context.Context, query string, all bool) (int64, error) {
+	return h.engine.Forget(query, all)
 }
 
 // Endpoint is a list of tools for MCP clients, as the configuration defines it.

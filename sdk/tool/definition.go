@@ -53,6 +53,9 @@ type Definition struct {
 	// OriginalName is the name that [NameOf] converted to Name, such as "getWeather". A search for tools also matches its
 	// words. It is empty if Name is the original name.
 	OriginalName string `json:"original_name,omitempty"`
+	// Keywords lists words by which a search for tools finds this one, in addition to those of its name and description:
+	// what a person would call it, such as "change" and "modify" for an edit. They only serve the search.
+	Keywords []string `json:"keywords,omitempty"`
 	// Varying lists parts of [Result.Data] that differ between equal calls, such as a duration, as JSON pointers. In a
 	// pointer, "*" stands for each element of an array or an object. Comparisons of recorded calls ignore these parts.
 	Varying []string `json:"varying,omitempty"`

@@ -25,7 +25,7 @@ func (d *Dispatcher) reply(ctx context.Context, c *Call) *tool.Result {
 	case d.Finder == nil:
 		return call.Refused(tool.Errorf(tool.Unavailable, "This host cannot search its tools. Run help for a list."))
 	}
-	return help.Search(ctx, d.Finder, d.callable(c), c.Identity.Command.Search, caller(c))
+	return help.Search(d.Finder, d.callable(c), c.Identity.Command.Search, caller(c))
 }
 
 // caller returns the workspace, the principal and the session of a call. The index of tools stores what it learns from

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -110,7 +109,7 @@ type FoundNamespace struct {
 }
 
 // Search searches the definitions of the enabled tools.
-func (e *Engine) Search(ctx context.Context, q SearchQuery) (*Found, error) {
+func (e *Engine) Search(q SearchQuery) (*Found, error) {
 	g, who := e.Current(), e.local
 	if q.Principal != nil {
 		who = q.Principal
@@ -128,10 +127,7 @@ func (e *Engine) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 	if q.Caller, err = e.searcher(who, &q); err != nil {
 		return nil, err
 	}
-	a, err := g.Dispatch.Finder.Search(ctx, g.Registry, allowed, q.Query)
-	if err != nil {
-		return nil, err
-	}
+	a := g.Dispatch.Finder.Search(g.Registry, allowed, q.Query)
 	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, g.Dispatch.Outlook, q.Words, q.Schema)}
 	for _, h := range a.Hits {
 		out.Tools = append(out.Tools, FoundTool{
@@ -160,13 +156,13 @@ func (e *Engine) searcher(who *Principal, q *SearchQuery) (out find.Caller, err 
 
 // Forget deletes what was learned in the workspace about the words of a query, for all principals. If all is true, it
 // deletes what was learned about all words. It returns the number of deleted pairs of a word and a tool.
-func (e *Engine) Forget(ctx context.Context, query string, all bool) (int64, error) {
+func (e *Engine) Forget(query string, all bool) (int64, error) {
 	if all {
 		return e.state.ForgetWords(e.opts.Workspace, nil)
 	}
-	stems, err := e.Current().Dispatch.Finder.Stems(ctx, query)
-	if err != nil || len(stems) == 0 {
-		return 0, err
+	stems := find.Stems(query)
+	if len(stems) == 0 {
+		return 0, nil
 	}
 	return e.state.ForgetWords(e.opts.Workspace, stems)
 }

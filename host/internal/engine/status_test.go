@@ -214,7 +214,7 @@ func TestSearch(t *testing.T) {
 	f := begin(t, "endpoint \"small\" {\n tools = [\"where\"]\n}\npermissions {\n deny \"r\" {\n tool = \"fail\"\n }\n}\n")
 	search := func(words, endpoint string) (names []string) {
 		t.Helper()
-		found, err := f.Search(t.Context(), SearchQuery{Query: find.Query{Words: words, Limit: 20}, Endpoint: endpoint})
+		found, err := f.Search(SearchQuery{Query: find.Query{Words: words, Limit: 20}, Endpoint: endpoint})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,10 +232,10 @@ func TestSearch(t *testing.T) {
 	if got := search("fail", ""); slices.Contains(got, "fail") {
 		t.Errorf("%q", got)
 	}
-	if _, err := f.Search(t.Context(), SearchQuery{Query: find.Query{Namespace: "jira"}}); err == nil {
+	if _, err := f.Search(SearchQuery{Query: find.Query{Namespace: "jira"}}); err == nil {
 		t.Error("an unknown namespace was searched")
 	}
-	if _, err := f.Search(t.Context(), SearchQuery{Endpoint: "big"}); err == nil {
+	if _, err := f.Search(SearchQuery{Endpoint: "big"}); err == nil {
 		t.Error("an unknown endpoint was searched")
 	}
 	succeeds(t, f.call("", "where", "{}"), "pid=")
@@ -245,7 +245,7 @@ func TestSearch(t *testing.T) {
 	if uses := f.Uses(); uses["where"] != 1 {
 		t.Errorf("%v", uses)
 	}
-	if _, err := f.Forget(t.Context(), "", true); err != nil {
+	if _, err := f.Forget("", true); err != nil {
 		t.Error(err)
 	}
 }

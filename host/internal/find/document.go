@@ -11,22 +11,12 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// column is a part of a tool's definition, with its share of the rank.
-type column struct {
-	name   string
-	weight float64
-}
-
-// columns lists the columns of the index. The weights were tuned on public sets of labelled calls; see ADR 51.
-var columns = []column{
-	{"name", 4.7}, {"namespace", 1.5}, {"summary", 1.6}, {"description", 1.5}, {"parameters", 1}, {"parameter_texts", 0.75}, {"choices", 1}, {"keywords", 4.7},
-}
-
 // maxDepth is the maximum depth of nested objects that are searched for parameters.
 const maxDepth = 4
 
-// document returns the text of each column for a tool.
-func document(e *registry.Entry) [][]string {
+// texts returns the words of each column for a tool. It omits words that most descriptions contain, except in keywords and in
+// a name that consists of nothing else. A query can have such words, and finds only these tools by them.
+func texts(e *registry.Entry) [len(columns)][]string {
 	text := strings.TrimSpace(e.Definition.Description)
 	summary, rest := text, ""
 	if i := strings.Index(text, ". "); i > 0 {
@@ -38,16 +28,20 @@ func document(e *registry.Entry) [][]string {
 	_ = json.Unmarshal(e.Definition.Input, &s) // error ignored: registration checks schemas, and the name can still be found
 	var p parameters
 	p.add(&s, 0)
-	return [][]string{nameWords(&e.Definition), prose(e.Namespace), prose(summary), prose(rest), p.names, p.texts, p.choices, prose(strings.Join(e.Keywords, " "))}
+	return [...][]string{nameWords(&e.Definition), prose(e.Namespace), prose(summary), prose(rest), p.names, p.texts, p.choices, every(strings.Join(slices.Concat(e.Definition.Keywords, e.Keywords), " "))}
 }
 
 // nameWords returns the words of a tool's name. A name from a mounted server, such as getWeather, has lost its
 // capitals. Its words are therefore taken from the original name.
 func nameWords(d *tool.Definition) []string {
+	name := d.Name
 	if d.OriginalName != "" {
-		return prose(firstCharacters(d.OriginalName, maxOriginal))
+		name = firstCharacters(d.OriginalName, maxOriginal)
 	}
-	return words(d.Name)
+	if ws := prose(name); len(ws) > 0 {
+		return ws
+	}
+	return every(name)
 }
 
 // maxOriginal limits the indexed part of an original name, in characters.

@@ -1,21 +1,15 @@
 // Package find searches the definitions of tools. [Index.Search] ranks the tools of a registry by the words of a query.
 //
-// The index is a full-text index of SQLite in memory. It is built at the first search, and a later search updates it if
-// the registry changed.
+// The index is in memory. It is built at the first search, and a later search updates it if the registry changed.
 package find
 
 import (
-	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
-	"toolhost.dev/sdk/statedb"
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host/internal/registry"
@@ -73,64 +67,33 @@ type Index struct {
 	// Usage learns from searches and calls. Nil means that nothing is learned.
 	Usage *Usage
 
-	mu     sync.Mutex
-	db     *sql.DB
-	of     *registry.Registry
-	rows   map[string]*row // by the full name of the tool
-	byID   map[int64]*row
-	last   int64
-	closed bool
-}
-
-// row is an indexed tool.
-type row struct {
-	id   int64
-	sum  [sha256.Size]byte
-	tool *registry.Entry
+	mu    sync.Mutex
+	table *table
 }
 
 // Search returns the best tools for a query among the enabled tools for which the function "allowed" returns true.
-func (x *Index) Search(ctx context.Context, r *registry.Registry, allowed func(*registry.Entry) bool, q Query) (*Answer, error) {
-	ws := prose(firstCharacters(q.Words, MaxQuery))
+func (x *Index) Search(r *registry.Registry, allowed func(*registry.Entry) bool, q Query) *Answer {
+	t := x.update(r)
+	ws := t.asked(q.Words)
 	if len(ws) == 0 {
-		return &Answer{Namespaces: Namespaces(r, allowed)}, nil
+		return &Answer{Namespaces: Namespaces(r, allowed)}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.update(ctx, r); err != nil {
-		return nil, fmt.Errorf("the tools cannot be searched: %w", err)
-	}
-	var stems []string
+	var learned []string
 	if x.Usage != nil {
-		var err error
-		if stems, err = x.stems(ctx, learnable(x.Usage.State.MaskCommand(q.Words))); err != nil {
-			return nil, fmt.Errorf("the tools cannot be searched: %w", err)
+		learned = Stems(x.Usage.State.MaskCommand(q.Words))
+	}
+	hits := t.search(stems(ws), allowed, q, x.Usage.weigh(q.Caller, learned))
+	x.Usage.searched(q.Caller, learned, hits)
+	if q.Explain {
+		for i := range hits {
+			hits[i].Matches = t.byName[hits[i].Tool.FullName()].explain(ws)
 		}
-	}
-	hits, err := x.search(ctx, match("", ws), allowed, q, x.Usage.weigh(q.Caller, stems))
-	x.Usage.searched(q.Caller, stems, hits)
-	if err == nil && q.Explain {
-		err = x.explain(ctx, hits, ws)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the tools cannot be searched: %w", err)
 	}
 	out := &Answer{Hits: hits}
 	if len(hits) == 0 {
 		out.Namespaces = nearest(Namespaces(r, allowed), ws)
 	}
-	return out, nil
-}
-
-// Close releases the index. Later searches return an error.
-func (x *Index) Close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed = true
-	if x.db == nil {
-		return nil
-	}
-	return x.db.Close()
+	return out
 }
 
 func firstCharacters(text string, n int) string {
@@ -143,132 +106,36 @@ func firstCharacters(text string, n int) string {
 	return text
 }
 
-// update makes the index contain the tools of a registry. It only writes the tools whose definitions changed.
-func (x *Index) update(ctx context.Context, r *registry.Registry) error {
-	if x.closed {
-		return errors.New("the host is closed")
+// update returns a table of the tools of a registry.
+func (x *Index) update(r *registry.Registry) *table {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.table == nil || x.table.of != r {
+		x.table = newTable(r, x.table)
 	}
-	if x.of == r {
-		return nil
-	}
-	if err := x.open(ctx); err != nil {
-		return err
-	}
-	tx, err := x.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	insert, err := tx.PrepareContext(ctx, sqlOf().insert)
-	if err != nil {
-		return err
-	}
-	defer insert.Close() //nolint:errcheck // the transaction ends
-	rows, byID, last := make(map[string]*row), make(map[int64]*row), x.last
-	for _, e := range r.All() {
-		name, sum := e.FullName(), fingerprint(e)
-		next := &row{sum: sum, tool: e}
-		rows[name] = next
-		if old := x.rows[name]; old != nil && old.sum == sum {
-			next.id = old.id
-			byID[next.id] = next
-			continue
-		}
-		last++
-		next.id = last
-		byID[next.id] = next
-		values := []any{next.id, e.Namespace}
-		for _, column := range document(e) {
-			values = append(values, strings.Join(column, " "))
-		}
-		if _, err := insert.ExecContext(ctx, values...); err != nil {
-			return err
-		}
-	}
-	for id := range x.byID {
-		if byID[id] == nil {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM tools WHERE rowid = ?`, id); err != nil {
-				return err
-			}
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	x.of, x.rows, x.byID, x.last = r, rows, byID, last
-	return nil
-}
-
-// statements contains the SQL of an index: one creates the table, one inserts a tool, and one selects tools. The tokenizer
-// "porter" removes the endings of English words.
-type statements struct{ layout, insert, find string }
-
-var sqlOf = sync.OnceValue(func() (out statements) {
-	var names, marks, weights []string
-	for _, c := range columns {
-		names, marks = append(names, c.name), append(marks, "?")
-		weights = append(weights, fmt.Sprint(c.weight))
-	}
-	list := strings.Join(names, ", ")
-	out.layout = `CREATE VIRTUAL TABLE tools USING fts5(ns UNINDEXED, ` + list + `, tokenize = 'porter unicode61')`
-	out.insert = `INSERT INTO tools (rowid, ns, ` + list + `) VALUES (?, ?, ` + strings.Join(marks, ", ") + `)`
-	out.find = `SELECT rowid, -bm25(tools, 0, ` + strings.Join(weights, ", ") + `) AS score FROM tools WHERE tools MATCH ?1 AND (?2 = '' OR ns = ?2) ORDER BY score DESC, rowid`
-	return out
-})
-
-// The method "open" creates the database.
-func (x *Index) open(ctx context.Context) (err error) {
-	if x.db == nil {
-		x.db, err = statedb.Open(ctx, "", []string{sqlOf().layout, `CREATE VIRTUAL TABLE stemmed USING fts5(words, tokenize = 'porter unicode61');
-			CREATE VIRTUAL TABLE stems USING fts5vocab(stemmed, 'row')`})
-	}
-	return err
+	return x.table
 }
 
 // fingerprint identifies the text of a tool in the index.
 func fingerprint(e *registry.Entry) [sha256.Size]byte {
-	b, _ := json.Marshal([]any{e.Definition.OriginalName, e.Definition.Description, string(e.Definition.Input), e.Keywords}) // error ignored: texts can always be encoded
+	d := &e.Definition
+	b, _ := json.Marshal([]any{d.OriginalName, d.Description, string(d.Input), d.Keywords, e.Keywords}) // error ignored: texts can always be encoded
 	return sha256.Sum256(b)
 }
 
-// match returns the expression for tools that contain at least one of the words. An empty column means every column.
-func match(column string, ws []string) string {
-	quoted := make([]string, len(ws))
-	for i, w := range ws {
-		quoted[i] = `"` + w + `"`
-	}
-	slices.Sort(quoted)
-	out := strings.Join(slices.Compact(quoted), " OR ")
-	if column != "" {
-		out = "{" + column + "} : (" + out + ")"
-	}
-	return out
-}
-
-// The method "search" returns the best tools. The database ranks by words alone, and usage adds at most the same score
+// The method "search" returns the best tools. The table ranks by words alone, and usage adds at most the same score
 // again. So the search ends when no further tool can be among the best.
-func (x *Index) search(ctx context.Context, expression string, allowed func(*registry.Entry) bool, q Query, usage map[string]*learned) (hits []Hit, err error) {
+func (t *table) search(stems []string, allowed func(*registry.Entry) bool, q Query, usage map[string]*learned) (hits []Hit) {
 	limit := min(q.Limit, MaxLimit)
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	found, err := x.db.QueryContext(ctx, sqlOf().find, expression, q.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, found.Close()) }()
 	used := 0
-	for found.Next() {
-		var id int64
-		var score float64
-		if err := found.Scan(&id, &score); err != nil {
-			return nil, err
-		}
-		if len(hits) >= limit && (used == len(usage) || 2*score < hits[limit-1].Score) {
+	for _, r := range t.rank(stems) {
+		if len(hits) >= limit && (used == len(usage) || 2*r.score < hits[limit-1].Score) {
 			break
 		}
-		r := x.byID[id]
-		if r == nil || !r.tool.Enabled || !allowed(r.tool) {
+		if q.Namespace != "" && r.tool.Namespace != q.Namespace || !r.tool.Enabled || !allowed(r.tool) {
 			continue
 		}
 		l := usage[r.tool.FullName()]
@@ -276,35 +143,27 @@ func (x *Index) search(ctx context.Context, expression string, allowed func(*reg
 			used++
 		}
 		if len(hits) < limit || l != nil {
-			hits = append(hits, Hit{Tool: r.tool, Score: score})
+			hits = append(hits, Hit{Tool: r.tool, Score: r.score})
 		}
 	}
 	rerank(hits, usage)
-	return hits[:min(len(hits), limit)], found.Err()
+	return hits[:min(len(hits), limit)]
 }
 
-// explain adds the words that each part of a hit's definition contains.
-func (x *Index) explain(ctx context.Context, hits []Hit, ws []string) error {
-	for i := range hits {
-		id := x.rows[hits[i].Tool.FullName()].id
-		for _, c := range columns {
-			m := Match{In: c.name}
-			for _, w := range ws {
-				var n int
-				err := x.db.QueryRowContext(ctx, `SELECT count(*) FROM tools WHERE tools MATCH ? AND rowid = ?`, match(c.name, []string{w}), id).Scan(&n)
-				if err != nil {
-					return err
-				}
-				if n > 0 && !slices.Contains(m.Words, w) {
-					m.Words = append(m.Words, w)
-				}
-			}
-			if m.Words != nil {
-				hits[i].Matches = append(hits[i].Matches, m)
+// explain returns the words that each part of the definition contains.
+func (d *document) explain(ws []string) (out []Match) {
+	for i, c := range columns {
+		m := Match{In: c.name}
+		for _, w := range ws {
+			if n := d.words[stem(w)]; n != nil && n[i] > 0 && !slices.Contains(m.Words, w) {
+				m.Words = append(m.Words, w)
 			}
 		}
+		if m.Words != nil {
+			out = append(out, m)
+		}
 	}
-	return nil
+	return out
 }
 
 // Namespace describes a field namespace.

@@ -71,11 +71,7 @@ func names(a *find.Answer) (out []string) {
 
 func search(t *testing.T, x *find.Index, r *registry.Registry, q find.Query) *find.Answer {
 	t.Helper()
-	a, err := x.Search(t.Context(), r, everything, q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return x.Search(r, everything, q)
 }
 
 // TestRanks compares the rank of the wanted tool for each query with the rank in testdata/queries.txt. Rank 0 means
@@ -83,7 +79,6 @@ func search(t *testing.T, x *find.Index, r *registry.Registry, q find.Query) *fi
 func TestRanks(t *testing.T) {
 	r := register(t, load(t))
 	x := new(find.Index)
-	defer x.Close()
 	path := filepath.Join("testdata", "queries.txt")
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -115,7 +110,6 @@ func TestRanks(t *testing.T) {
 func TestAnyQuery(t *testing.T) {
 	r := register(t, load(t))
 	x := new(find.Index)
-	defer x.Close()
 	var many strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&many, "%c%c ", 'a'+i%26, 'a'+i/26)
@@ -136,17 +130,13 @@ func TestSelection(t *testing.T) {
 	tools := load(t)
 	r := register(t, tools)
 	x := new(find.Index)
-	defer x.Close()
 	if got := names(search(t, x, r, find.Query{Words: "file list create issue"})); len(got) != find.DefaultLimit {
 		t.Errorf("without a limit: %v", got)
 	}
 	if got := names(search(t, x, r, find.Query{Words: "list", Namespace: "slack"})); !slices.Equal(got, []string{"slack:list_channels"}) {
 		t.Errorf("in a namespace: %v", got)
 	}
-	a, err := x.Search(t.Context(), r, func(e *registry.Entry) bool { return e.Namespace != "github" }, find.Query{Words: "create issue", Limit: find.MaxLimit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := x.Search(r, func(e *registry.Entry) bool { return e.Namespace != "github" }, find.Query{Words: "create issue", Limit: find.MaxLimit})
 	if got := names(a); len(got) == 0 || strings.Contains(fmt.Sprint(got), "github") {
 		t.Errorf("of another namespace: %v", got)
 	}
@@ -165,7 +155,6 @@ func TestSelection(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	r := register(t, load(t))
 	x := new(find.Index)
-	defer x.Close()
 	for query, want := range map[string]string{
 		"":         "github slack postgres browser calendar weather stripe files",
 		"\nthe of": "github slack postgres browser calendar weather stripe files",
@@ -214,22 +203,45 @@ func TestChange(t *testing.T) {
 			t.Errorf("%s: %v, wanted %v", step.query, got, step.want)
 		}
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Search(t.Context(), first, everything, find.Query{Words: "refund"}); err == nil || !strings.Contains(err.Error(), "the host is closed") {
-		t.Errorf("a search after Close: %v", err)
-	}
 }
 
 // TestExplain checks that an explanation contains the parts of a definition that match the words of the query, also in
 // another word form.
 func TestExplain(t *testing.T) {
 	x := new(find.Index)
-	defer x.Close()
 	a := search(t, x, register(t, load(t)), find.Query{Words: "closed issues billing", Limit: 1, Explain: true})
 	want := `[{name [issues]} {summary [issues]} {choices [closed]}]`
 	if got := fmt.Sprint(a.Hits[0].Matches); got != want {
 		t.Errorf("%s: %s", a.Hits[0].Tool.FullName(), got)
+	}
+}
+
+// TestKeywords checks that a tool is found by the keywords of its definition and of the operator. A keyword counts even if
+// it is one of the words that searches omit.
+func TestKeywords(t *testing.T) {
+	r := registry.New()
+	for _, d := range []tool.Definition{
+		{Name: "write", Description: "Write a file.", Keywords: []string{"make", "createFile"}},
+		{Name: "notebook_edit", Description: "Change a cell of a notebook."},
+		{Name: "edit", Description: "Replace a text by another one, in one of the files.", Keywords: []string{"change", "file"}},
+		{Name: "use", Description: "Load a module."},
+	} {
+		d.Input = json.RawMessage(`{"type":"object"}`)
+		if err := r.Add("p"+d.Name, "", &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings {
+			return registry.Settings{Keywords: []string{"own" + d.Name[:3]}}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := new(find.Index)
+	for query, want := range map[string]string{
+		"make a file": "write", "make": "write", "create_file": "write", "change a file": "edit", "edit": "edit", "use it": "use", "ownuse": "use", "ownedi": "edit", "Changing files": "edit",
+	} {
+		if got := names(search(t, x, r, find.Query{Words: query})); len(got) == 0 || got[0] != want {
+			t.Errorf("%s: %v, wanted %s first", query, got, want)
+		}
+	}
+	if a := search(t, x, r, find.Query{Words: "could you please"}); a.Hits != nil {
+		t.Errorf("words of no tool find %v", names(a))
 	}
 }

@@ -2,7 +2,6 @@ package find
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -164,38 +163,8 @@ func rerank(hits []Hit, usage map[string]*learned) {
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
 }
 
-// stems returns the stems of words, as the index has them. The caller must hold the lock.
-func (x *Index) stems(ctx context.Context, ws []string) (out []string, err error) {
-	if len(ws) == 0 {
-		return nil, nil
-	}
-	if _, err := x.db.ExecContext(ctx, `DELETE FROM stemmed; INSERT INTO stemmed VALUES (?)`, strings.Join(ws, " ")); err != nil {
-		return nil, err
-	}
-	rows, err := x.db.QueryContext(ctx, `SELECT DISTINCT term FROM stems ORDER BY term`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // rows.Err returns the error
-	for rows.Next() {
-		var stem string
-		if err := rows.Scan(&stem); err != nil {
-			return nil, err
-		}
-		out = append(out, stem)
-	}
-	return out, rows.Err()
-}
-
 // Stems returns the stems of a query that would be stored for a tool.
-func (x *Index) Stems(ctx context.Context, query string) ([]string, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.open(ctx); err != nil {
-		return nil, err
-	}
-	return x.stems(ctx, learnable(query))
-}
+func Stems(query string) []string { return stems(learnable(query)) }
 
 // sensitive contains words such as "password". The word that follows one of them in a query can be a secret.
 var sensitive = map[string]bool{

@@ -27,7 +27,6 @@ func newLearner(t *testing.T, db *state.DB) *learner {
 	t.Helper()
 	l := &learner{Index: new(find.Index), r: register(t, load(t)), now: time.Unix(1_000_000_000, 0)}
 	l.Usage = &find.Usage{State: db, Log: slog.Default(), Now: func() time.Time { return l.now }}
-	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
@@ -57,7 +56,7 @@ func (l *learner) first(t *testing.T, who find.Caller, query string) find.Hit {
 }
 
 // The best tools for the query "issues" with and without learned usage.
-const wanted, before = "github:list_issues", "github:add_issue_comment"
+const wanted, before = "github:add_issue_comment", "github:list_issues"
 
 // TestUsage checks the effect of a call after a search. For some time, the same words must find the called tool first,
 // but only for the same principal in the same workspace.
@@ -115,9 +114,9 @@ func TestUsage(t *testing.T) {
 	if got := l.first(t, alice, "weather alert").Tool.FullName(); got != "weather:alerts" {
 		t.Errorf("a query with other words: %s", got)
 	}
-	a, err := l.Search(t.Context(), l.r, func(e *registry.Entry) bool { return e.FullName() != wanted }, find.Query{Words: "issues", Caller: alice, Limit: find.MaxLimit})
-	if err != nil || slices.Contains(names(a), wanted) {
-		t.Errorf("a tool that the caller may no longer call is found: %v %v", names(a), err)
+	a := l.Search(l.r, func(e *registry.Entry) bool { return e.FullName() != wanted }, find.Query{Words: "issues", Caller: alice, Limit: find.MaxLimit})
+	if slices.Contains(names(a), wanted) {
+		t.Errorf("a tool that the caller may no longer call is found: %v", names(a))
 	}
 	l.now = l.now.Add(20 * state.WordHalfLife)
 	rank(alice, before)
@@ -149,7 +148,7 @@ func TestForget(t *testing.T) {
 	learn := func(workspace, query string) {
 		who := caller(workspace, "alice", "s"+query)
 		search(t, l.Index, l.r, find.Query{Words: query, Caller: who})
-		l.Usage.Called(who, wanted)
+		l.Usage.Called(who, "github:list_issues")
 	}
 	usage := func(workspace, query string) bool {
 		who := caller(workspace, "alice", "")
@@ -160,11 +159,7 @@ func TestForget(t *testing.T) {
 		learn(workspace, "issues")
 		learn(workspace, "closed labels")
 	}
-	stems, err := l.Stems(t.Context(), "the ISSUE")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := db.ForgetWords("/a", stems); err != nil || n != 1 {
+	if n, err := db.ForgetWords("/a", find.Stems("the ISSUE")); err != nil || n != 1 {
 		t.Errorf("%d %v", n, err)
 	}
 	if usage("/a", "issues") || !usage("/a", "closed") || !usage("/b", "issues") {
@@ -191,16 +186,15 @@ func TestLearnedWords(t *testing.T) {
 		"the token is swordfish, list issues":                                            "issu list token",
 		"password=swordfish issues":                                                      "",
 		"API key: swordfish create issue":                                                "creat issu",
-		`say "swordfish" in 'sword fish' or “swordfish” don't issue`:                     "issu sai",
+		`say "swordfish" in 'sword fish' or “swordfish” don't issue`:                     "issu say",
 		"open https://user:swordfish@example.com/x /home/swordfish me@swordfish.example": "open",
 		"use AKIA1SWORDFISH and hunter2 42 sw0rdfish on issues":                          "issu",
 		"masksecret issues":                                                              "issu",
 		"swordfishswordfishswordfish issues":                                             "issu",
 		"aSwOrDfIsH issues":                                                              "issu",
 	} {
-		stems, err := l.Stems(t.Context(), db.MaskCommand(query))
-		if got := strings.Join(stems, " "); err != nil || got != want {
-			t.Errorf("%s: %q, wanted %q %v", query, got, want, err)
+		if got := strings.Join(find.Stems(db.MaskCommand(query)), " "); got != want {
+			t.Errorf("%s: %q, wanted %q", query, got, want)
 		}
 		who := caller("/w", "alice", fmt.Sprint("s", len(query)))
 		search(t, l.Index, l.r, find.Query{Words: query, Caller: who})
@@ -278,9 +272,6 @@ func TestIdentifiers(t *testing.T) {
 				t.Errorf("tools in %s, query %s: %s", name, query, got)
 			}
 		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -318,16 +309,11 @@ func BenchmarkSearch(b *testing.B) {
 				}
 				defer db.Close()
 				x := &find.Index{Usage: &find.Usage{State: db}}
-				defer x.Close()
 				who := caller("/w", "alice", "s")
 				find := func(i int, session string) *find.Answer {
 					who := who
 					who.Session = session
-					a, err := x.Search(b.Context(), r, everything, find.Query{Words: strings.Split(lines[i%len(lines)], " | ")[1], Caller: who})
-					if err != nil {
-						b.Fatal(err)
-					}
-					return a
+					return x.Search(r, everything, find.Query{Words: strings.Split(lines[i%len(lines)], " | ")[1], Caller: who})
 				}
 				for i := range lines {
 					if a := find(i, fmt.Sprint(i)); uses && len(a.Hits) > 2 {

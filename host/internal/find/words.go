@@ -5,7 +5,21 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/kljensen/snowball/english"
 )
+
+// stem removes the ending of an English word.
+func stem(word string) string { return english.Stem(word, true) }
+
+// stems returns the different stems of words, sorted.
+func stems(ws []string) (out []string) {
+	for _, w := range ws {
+		out = append(out, stem(w))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
 
 // words returns the words of a text in lower case. It splits identifiers and omits words that most descriptions contain.
 func words(text string) (out []string) {
@@ -15,13 +29,16 @@ func words(text string) (out []string) {
 
 // prose is like words, but also returns a name in camel case as one word. GitHub is then found as github, and the other way
 // around.
-func prose(text string) (out []string) {
+func prose(text string) []string { return keep(every(text)) }
+
+// every is like prose, but does not omit words.
+func every(text string) (out []string) {
 	each(text, func(parts []string) {
 		if out = append(out, parts...); len(parts) > 1 {
 			out = append(out, strings.Join(parts, ""))
 		}
 	})
-	return keep(out)
+	return slices.DeleteFunc(out, func(w string) bool { return len(w) < 2 })
 }
 
 func keep(ws []string) []string {
@@ -63,7 +80,7 @@ do does did done doing can could may might must shall should will would have has
 please help want need like let just some any each every all both few more most other such only own same too very also
 here there about over under again once now using use used uses via tool tools function functions api given based following
 eg ie etc optional required parameter parameters returns return value values provide provides provided allow allows
-able currently current specific specified thing things one two make sure`) {
+able currently current specific specified thing things one two sure`) {
 		out[w] = true
 	}
 	return out

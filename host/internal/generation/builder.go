@@ -151,11 +151,8 @@ func (b *Builder) vetted(cfg *config.Config) vetted {
 	return b.vetting.of(cfg)
 }
 
-// Close sends the traces that are still queued, and releases the index of the tools.
-func (b *Builder) Close() {
-	b.tracing.close()
-	_ = b.Calls.Finder.Close() // error ignored: the index is in memory
-}
+// Close sends the traces that are still queued.
+func (b *Builder) Close() { b.tracing.close() }
 
 // Roots returns the roots of sessions under a configuration.
 func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, b.Home.Output) }

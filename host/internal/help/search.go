@@ -2,7 +2,6 @@ package help
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,14 +16,11 @@ import (
 )
 
 // Search answers a command that searches for tools.
-func Search(ctx context.Context, index *find.Index, v View, s *router.Search, who find.Caller) *tool.Result {
+func Search(index *find.Index, v View, s *router.Search, who find.Caller) *tool.Result {
 	if s.Namespace != "" && !slices.ContainsFunc(find.Namespaces(v.Registry, v.allowed), func(n find.Namespace) bool { return n.Name == s.Namespace }) {
 		return tool.Failed(tool.Errorf(tool.NotFound, "There is no field namespace %q. Search without a namespace, or run help for a list.", s.Namespace).From(tool.SourceHost))
 	}
-	a, err := index.Search(ctx, v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit, Caller: who})
-	if err != nil {
-		return tool.Failed(tool.AsError(err).From(tool.SourceHost))
-	}
+	a := index.Search(v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit, Caller: who})
 	return &tool.Result{Output: Found(a, v.Outlook, s.Words, s.Schema)}
 }
 

@@ -16,7 +16,6 @@ import (
 func TestSearch(t *testing.T) {
 	r := filled(t)
 	x := new(find.Index)
-	defer x.Close()
 	var got strings.Builder
 	for _, command := range []string{
 		"help --search write a file", "help --search issues --detail schema", "help --search issues --namespace jira --limit 1", "help --search xyzzy", "help --search",
@@ -31,7 +30,7 @@ func TestSearch(t *testing.T) {
 		if c.Search == nil {
 			t.Fatalf("%s: %+v", command, c)
 		}
-		res := help.Search(t.Context(), x, help.View{Registry: r}, c.Search, find.Caller{})
+		res := help.Search(x, help.View{Registry: r}, c.Search, find.Caller{})
 		if res.Error != nil {
 			got.WriteString("error: " + res.Error.Message + "\n\n")
 			continue
@@ -53,14 +52,13 @@ func TestSearch(t *testing.T) {
 func TestView(t *testing.T) {
 	r := filled(t)
 	x := new(find.Index)
-	defer x.Close()
 	for _, seen := range []bool{true, false} {
 		v := help.View{Registry: r, Allowed: func(e *registry.Entry) bool { return seen || e.Namespace != "jira" }}
 		for _, command := range []string{"help", "field:jira --help", "field:jira search -h", "help --search issues", "help --search"} {
 			c := router.Parse(command, r, router.Options{})
 			res := help.Result(v, c)
 			if c.Search != nil {
-				res = help.Search(t.Context(), x, v, c.Search, find.Caller{})
+				res = help.Search(x, v, c.Search, find.Caller{})
 			}
 			text := res.Output
 			if res.Error != nil {

@@ -71,6 +71,7 @@ func Plugin() sdk.Plugin {
 		Name: "ask_user",
 		Description: "Ask the user for a decision or a fact that you cannot find out, and wait for the answer. " +
 			"The outcome is answered, declined, timeout or unavailable. After unavailable (there is nobody to ask), decide yourself and state your assumption, or stop.",
+		Keywords: []string{"question", "person", "human", "clarify", "confirm", "choose", "decision"},
 		Category: tool.CategoryBuiltin,
 		Traits:   sdk.Traits{ReadOnly: true, AutoExecute: true},
 		Examples: []string{

@@ -58,6 +58,7 @@ func jobDefinition() sdk.Definition {
 		Name: "job", Output: output,
 		Description:    "Manage the background jobs of this session, and commands that a call still waits for. A job ends with its processes, when it is killed, after a day, or with the host.",
 		StdinParameter: "input",
+		Keywords:       []string{"background", "process", "running", "wait", "stop", "kill", "terminate"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{ConcurrencySafe: true},
 		DefaultTimeout: -1,

@@ -23,6 +23,7 @@ func (e *editor) branchTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "branch",
 		Description: "Review branches: layers over the workspace that keep what a session changes until somebody applies it.",
+		Keywords:    []string{"checkpoint", "discard", "try", "experiment", "isolated", "layer"},
 		Category:    tool.CategoryBuiltin,
 		Traits:      sdk.Traits{Disabled: true}, // most agents work in no branch, and each definition costs them tokens
 		Examples:    []string{"branch list", "branch diff", "branch diff fix1 --paths src", "branch checkpoint --message 'tests pass'", "branch restore 3", "branch apply fix1"},

@@ -34,6 +34,7 @@ func (e *editor) editTool() sdk.Tool {
 		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must match " +
 			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
 			"a single similar place is still found, and the result reports this.",
+		Keywords:       []string{"change", "modify", "replace", "substitute", "update", "alter", "fix", "rename", "insert", "patch", "rewrite"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "diff",

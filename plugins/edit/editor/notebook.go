@@ -43,6 +43,7 @@ func (e *editor) notebookTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:           "notebook_edit",
 		Description:    "Change a cell of a Jupyter notebook, which must have been read. Outputs of a changed cell are removed.",
+		Keywords:       []string{"jupyter", "ipynb", "cell", "notebook"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "new_source",

@@ -68,6 +68,7 @@ func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "undo",
 		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It is refused if a file has changed since. redo reverts it.",
+		Keywords:    []string{"revert", "rollback", "restore", "previous", "earlier", "version", "back"},
 		Category:    tool.CategoryBuiltin,
 		Examples:    []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
@@ -77,6 +78,7 @@ func (e *editor) redoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "redo",
 		Description: "Redo changes that undo reverted, if their files were not changed since.",
+		Keywords:    []string{"reapply", "repeat", "again", "undone"},
 		Category:    tool.CategoryBuiltin,
 		Examples:    []string{"redo", "redo main.go", "redo --action preview"},
 	}, e.redo)

@@ -35,6 +35,7 @@ func (e *editor) writeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:           "write",
 		Description:    "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first.",
+		Keywords:       []string{"create", "make", "new", "add", "append", "save", "put", "overwrite", "file"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "content",

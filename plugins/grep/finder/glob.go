@@ -31,6 +31,7 @@ func (f *finder) globTool() sdk.Tool {
 		Name:        "glob",
 		Description: "Find files by a pattern of their paths in a whole tree without hidden and ignored files. The last modified files come first.",
 		Traits:      looking,
+		Keywords:    []string{"find", "locate", "files", "names", "filename", "wildcard", "extension", "recent", "newest", "fd"},
 		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"glob '**/*_test.go'",

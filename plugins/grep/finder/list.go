@@ -46,6 +46,7 @@ func (f *finder) listTool() sdk.Tool {
 		Name:        "list",
 		Description: "List a directory with types, sizes and times (UTC).",
 		Traits:      looking,
+		Keywords:    []string{"ls", "dir", "directory", "folder", "contents", "entries", "show", "files"},
 		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"list",

@@ -37,6 +37,7 @@ func (t *tools) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "snippet_list",
 		Description: "List the snippets of all sessions, or those with given words, tags or language.",
+		Keywords:    []string{"show", "search", "find", "stored", "code"},
 		Category:    tool.CategoryBuiltin,
 		Traits:      looking,
 		Examples:    []string{`snippet_list`, `snippet_list 'retry http'`, `snippet_list --tags http --language go`},

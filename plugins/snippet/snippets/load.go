@@ -55,6 +55,7 @@ func (t *tools) loadTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "snippet_load",
 		Description: "Return the code of a snippet and nothing else, so that it can be piped. snippet_list finds names.",
+		Keywords:    []string{"get", "read", "reuse", "stored", "code"},
 		Category:    tool.CategoryBuiltin,
 		Traits:      looking,
 		Examples:    []string{`snippet_load retry`, `snippet_load 12`, `snippet_load retry --version 2`, `tool:snippet_load retry > retry.go`},
@@ -116,6 +117,7 @@ func (t *tools) deleteTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "snippet_delete",
 		Description: "Delete a snippet with all its versions. This cannot be undone.",
+		Keywords:    []string{"remove", "stored", "code"},
 		Category:    tool.CategoryBuiltin,
 		Examples:    []string{`snippet_delete retry`, `snippet_delete --id 12`},
 	}, t.delete)

@@ -28,6 +28,7 @@ func (t *tools) saveTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:           "snippet_save",
 		Description:    "Save a piece of code under a name for later sessions. An existing name gets a new version, and the earlier ones stay.",
+		Keywords:       []string{"store", "keep", "remember", "code"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Idempotent: true},
 		StdinParameter: "code",

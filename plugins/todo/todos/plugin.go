@@ -37,6 +37,7 @@ func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "todo", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name:           "todo",
 		Description:    "Keep a list of tasks: plan work of several steps, and update it as you go.",
+		Keywords:       []string{"task", "plan", "checklist", "step", "progress", "done", "track"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{AutoExecute: true, Idempotent: true}, // ReadOnly is not set, because the tool changes the session's state
 		StdinParameter: "todos",

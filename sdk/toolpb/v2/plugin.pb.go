@@ -1150,7 +1150,10 @@ type Tool struct {
 	Varying []string `protobuf:"bytes,15,rep,name=varying,proto3" json:"varying,omitempty"`
 	// Arrays in Result.data whose order does not matter, as JSON pointers with "*".
 	// "output" stands for the lines of the output.
-	Unordered     []string `protobuf:"bytes,16,rep,name=unordered,proto3" json:"unordered,omitempty"`
+	Unordered []string `protobuf:"bytes,16,rep,name=unordered,proto3" json:"unordered,omitempty"`
+	// Words by which a search finds the tool, in addition to those of its name and
+	// description. They only serve the search.
+	Keywords      []string `protobuf:"bytes,17,rep,name=keywords,proto3" json:"keywords,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1293,6 +1296,13 @@ func (x *Tool) GetVarying() []string {
 func (x *Tool) GetUnordered() []string {
 	if x != nil {
 		return x.Unordered
+	}
+	return nil
+}
+
+func (x *Tool) GetKeywords() []string {
+	if x != nil {
+		return x.Keywords
 	}
 	return nil
 }
@@ -4206,7 +4216,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\x83\x04\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\x9f\x04\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -4226,7 +4236,8 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"deprecated\x12#\n" +
 	"\roriginal_name\x18\x0e \x01(\tR\foriginalName\x12\x18\n" +
 	"\avarying\x18\x0f \x03(\tR\avarying\x12\x1c\n" +
-	"\tunordered\x18\x10 \x03(\tR\tunordered\"\xeb\x01\n" +
+	"\tunordered\x18\x10 \x03(\tR\tunordered\x12\x1a\n" +
+	"\bkeywords\x18\x11 \x03(\tR\bkeywords\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +

@@ -29,7 +29,7 @@ func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	for i := range sorted { // invalid JSON is encoded as a string
 		// Ignore these fields, because they only serve searches and comparisons. Otherwise definitions that were approved
 		// before a host recorded these fields would no longer count as approved.
-		sorted[i].OriginalName, sorted[i].Varying, sorted[i].Unordered = "", nil, nil
+		sorted[i].OriginalName, sorted[i].Varying, sorted[i].Unordered, sorted[i].Keywords = "", nil, nil, nil
 		for _, schema := range []*json.RawMessage{&sorted[i].Input, &sorted[i].Output} {
 			if len(*schema) > 0 && !json.Valid(*schema) {
 				if *schema, err = json.Marshal(string(*schema)); err != nil {

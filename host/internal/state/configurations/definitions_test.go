@@ -30,6 +30,11 @@ func TestDefinitions(t *testing.T) {
 	if sum(a, b) != sum(b, a) || sum(a) == sum(a, b) || sum(a) == sum(other) || sum(b) == sum(tool.Definition{Name: "b", Description: "B.", Input: json.RawMessage(`{other`)}) {
 		t.Error("the sums do not tell definitions apart")
 	}
+	found := a
+	found.Keywords = []string{"k"}
+	if sum(a) != sum(found) {
+		t.Error("words for the search need a new approval")
+	}
 	if string(b.Input) != `{no JSON` {
 		t.Error("a sum changed what it is of")
 	}
