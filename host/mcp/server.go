@@ -306,7 +306,7 @@ func (s *Server) instructions() string {
 	case modeSingle:
 		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, and "NAME --help" describes one tool.` + readFirst
 	}
-	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. Inside a script that you give to bash ` +
-		`the field tools work too, as in: field:NAME COMMAND --q x | jq . ("help" there lists them). ` +
+	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. The tool bash takes a command line, too: "help" lists the tools, and ` +
+		`"NAME --help" describes one. In its pipelines and scripts, the tools are programs: tool:NAME --q x | wc -l, field:NAME COMMAND --q x | jq . ` +
 		`Read a file before editing it: an edit of a file that was not read, or that changed since, is refused. Prefer read, edit and grep to cat, sed and grep in bash.`
 }

@@ -112,6 +112,9 @@ type Options struct {
 	Exists func(path string) bool
 	// The field "alone" reports whether the command is the only one in its script and has no input.
 	alone bool
+	// The field "script" reports whether the command is a script for bash. A tool then runs only where bash refuses the
+	// arguments.
+	script bool
 	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".
 	Commands bool
 }

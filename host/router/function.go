@@ -61,6 +61,31 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	return c
 }
 
+// shellName is the name of the tool that runs scripts of bash.
+const shellName = "bash"
+
+// Line routes the script of a function call of the shell tool if it is a command line that names a tool or asks for help. A
+// model that has the tools as functions also writes such lines, and bash would refuse them or call its own help. All other
+// commands are returned unchanged.
+func (c *Command) Line(tools Tools) *Command {
+	if c.Layer != Agent || c.Name != shellName || c.Error != nil {
+		return c
+	}
+	for name := range c.Kwargs {
+		if name != "command" && name != "description" { // the others are about a process
+			return c
+		}
+	}
+	var script string
+	if json.Unmarshal(c.Kwargs["command"], &script) != nil {
+		return c
+	}
+	if line := Parse(script, tools, Options{script: true}); line.Layer != Native {
+		return line
+	}
+	return c
+}
+
 // helpName is the name of the function that describes the tools. It works even if no tool has this name.
 const helpName = "help"
 

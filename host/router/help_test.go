@@ -27,3 +27,29 @@ func TestHelpFunction(t *testing.T) {
 		}
 	}
 }
+
+// TestLine checks which scripts of a function call of bash are command lines for the router. They are lines that bash would
+// refuse, and requests for help. bash runs all others.
+func TestLine(t *testing.T) {
+	call := func(arguments map[string]any) *router.Command {
+		b, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return router.Function("bash", b, tools).Line(tools)
+	}
+	for script, want := range map[string]string{
+		"read go.mod": "read", "read": "read", "read main.go --limit 2": "read", "grep Hello --glob '*.go'": "grep", "help": "", "help read": "read", "read --help": "read",
+		"tool:read x": "read", "tool:help read": "read", "help --search x": "", "tool:help --search x": "", "field:jira search x": "search", "write a --content b": "write",
+		"ls": "bash", "grep Hello main.go": "bash", "read x; echo $x": "bash", "read x <<< y": "bash", "read a b | cat": "bash", "bash -c true": "bash", "help cd": "bash", "echo '": "bash",
+	} {
+		c := call(map[string]any{"command": script})
+		line := c.Rule != router.RuleFunction
+		if c.Name != want || line == (want == "bash") || strings.Contains(script, "--search") && c.Search == nil {
+			t.Errorf("%s: %s, wanted %q: %+v", script, c.Name, want, c)
+		}
+		if c := call(map[string]any{"command": script, "timeout": 5}); c.Name != "bash" {
+			t.Errorf("%s with a timeout: %+v", script, c)
+		}
+	}
+}

@@ -172,8 +172,13 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	if first.quoted || first.dynamic || strings.Contains(first.text, "/") {
 		return c.native(RuleForced, "the first word is quoted, expanded or a path")
 	}
-	if first.text == "help" && isSearch(rest) {
+	if (first.text == "help" || first.text == "tool:help") && isSearch(rest) {
 		return c.search(rest)
+	}
+	if first.text == "tool:help" && len(rest) == 1 {
+		if about := c.about(rest[0], tools); about != nil {
+			return about
+		}
 	}
 	t, known := resolve(first.text, rest, tools)
 	if !known {
@@ -334,7 +339,7 @@ func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Too
 	case refused && (fits || slices.ContainsFunc(rest, longFlag)):
 		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+name+" would reject these arguments"
 		return c.bind(sig, s, rest)
-	case cl.operands == 0:
+	case cl.operands == 0 || opts.script:
 		return c.native(RuleClash, name+" can do this natively")
 	case expands:
 		return c.native(RuleClash, "the shell has to expand its arguments")

@@ -154,7 +154,7 @@ func (p *Pending) parse() *router.Command {
 		return exchange(req)
 	}
 	if req.Name != "" {
-		return router.Function(req.Name, req.Arguments, p.d.Registry)
+		return router.Function(req.Name, req.Arguments, p.d.Registry).Line(p.d.Registry)
 	}
 	opts := p.d.options(req.Session.Cwd)
 	exists := opts.Exists

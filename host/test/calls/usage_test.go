@@ -1,13 +1,17 @@
 package calls
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host/test/hosttest"
 )
@@ -17,13 +21,17 @@ import (
 var values = map[string]string{
 	"file_path": "a.txt", "notebook_path": "plot.ipynb", "command": "echo two words", "pattern": "two", "query": "main",
 	"url": "https://nowhere.invalid/", "name": "retry", "question": "Which one?", "code": "true", "action": "list",
+<<<<<<< HEAD
 	"old_string": "two", "new_string": "2", "new_source": "print(1)", "content": "one", "cell_number": "0",
+=======
+	"old_string": "two", "new_string": "2", "new_source": "print(1)", "content": "text", "cell_number": "0",
+>>>>>>> 67ba3405 (router: bash over MCP runs the lines that its texts name)
 }
 
 // described is a tool as "toolhost --json tools" prints it.
 type described struct {
-	Name     string
-	Examples []string
+	Name, Namespace string
+	Examples        []string
 }
 
 // called is the part of a result that shows whether the tool got its arguments.
@@ -75,9 +83,69 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestLinesOfModes runs the command lines in the texts for models, in each mode in which an MCP client can have the tools. The
+// tool bash gets every line that the instructions and its description quote, the examples of all tools, and the lines of their
+// help. No line may be unknown, and none may reach the builtin or program of the shell that has the name of a tool.
+func TestLinesOfModes(t *testing.T) {
+	t.Parallel()
+	for mode, args := range map[string][]string{"functions": nil, "single": {"--single"}, "lazy": {"--endpoint", "few"}} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			dir := hosttest.MCPDir(t)
+			config := filepath.Join(filepath.Dir(hosttest.KeptState(t, dir+".state")), filepath.Base(dir)+".hcl")
+			hosttest.Must(t, os.WriteFile(config, []byte("plugin \"jira\" {\n  path = \""+filepath.Join(hosttest.Bin, "testplugin")+"\"\n  field = \"jira\"\n}\nendpoint \"few\" { mode = \"lazy\" }\n"), 0o600))
+			hosttest.Must(t, os.Remove(filepath.Join(dir, "toolhost.hcl")))
+			toolhost := func(args ...string) *exec.Cmd {
+				return hosttest.Toolhost(t, dir, append([]string{"--config", config, "--on-ask", "allow"}, args...)...)
+			}
+			listed, err := toolhost("--json", "tools").Output()
+			hosttest.Must(t, err)
+			var tools []described
+			hosttest.Must(t, json.Unmarshal(listed, &tools))
+			s := hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: toolhost(append([]string{"mcp"}, args...)...)}, nil, nil)
+			texts := s.InitializeResult().Instructions
+			functions, err := s.ListTools(t.Context(), nil)
+			hosttest.Must(t, err)
+			for _, f := range functions.Tools {
+				if f.Name == "bash" || f.Name == "find_tools" {
+					texts += "\n" + f.Description
+				}
+			}
+			lines := []string{"help", "help --search read a file", "field:jira --help", "field:jira echo --text x | wc -l", "tool:help", "tool:list | wc -l"}
+			for _, quoted := range quotedLine.FindAllStringSubmatch(texts, -1) {
+				lines = append(lines, cmp.Or(quoted[1], quoted[2]))
+			}
+			if len(lines) < 8 {
+				t.Errorf("the texts quote no lines: %s", texts)
+			}
+			for _, d := range tools {
+				if d.Namespace == "" {
+					lines = append(lines, d.Examples...)
+					lines = append(lines, d.Name+" --help", d.Name+" -h", "help "+d.Name, "tool:"+d.Name+" --help", "tool:help "+d.Name)
+				}
+			}
+			for _, line := range lines {
+				line = strings.NewReplacer("--parameter value", "--help", "field:NAMESPACE NAME", "field:jira echo", "field:NAMESPACE", "field:jira", "field:NAME COMMAND", "field:jira echo",
+					"field:NAME", "field:jira", "NAME", "read", "WORDS", "read").Replace(line)
+				text := hosttest.Text(t, hosttest.CallTool(t, s, "bash", map[string]any{"command": line}))
+				if wrong := regexp.MustCompile(`command not found|not a valid identifier|unrecognized option|invalid option|GNU bash|read \[-ers\]|(?i)unknown (tool|parameter|command)|Nothing was run`).FindString(text); wrong != "" {
+					t.Errorf("%s: %s in %s", line, wrong, text)
+				}
+			}
+		})
+	}
+}
+
+// quotedLine matches a command line in a text for models.
+var quotedLine = regexp.MustCompile("`([^`]+)`|\"((?:help|NAME|tool:|field:)[^\"]*)\"")
+
 var (
 	required = regexp.MustCompile(` <(\w+)>`)
+<<<<<<< HEAD
 	optional = regexp.MustCompile(`(?m)^  --(\w+) \((boolean|integer|string)(?:; default (\w+))?`)
+=======
+	optional = regexp.MustCompile(`(?m)^  --(\w+) \((?:(?:boolean|integer)(?:; default (\w+))?|string)([^)]*)`)
+>>>>>>> 67ba3405 (router: bash over MCP runs the lines that its texts name)
 )
 
 // filled returns the command of a usage line, and the arguments of the same call. Optional parameters take their defaults and
@@ -100,6 +168,7 @@ func filled(t *testing.T, help string) (command string, arguments map[string]any
 	if before, more := strings.CutSuffix(command, " [--parameter value …]"); more {
 		command = before
 		for _, m := range optional.FindAllStringSubmatch(help, -1) {
+<<<<<<< HEAD
 			name, kind, value := m[1], m[2], m[3]
 			if value == "" {
 				value = values[name]
@@ -110,6 +179,13 @@ func filled(t *testing.T, help string) (command string, arguments map[string]any
 			command += " --" + name + "='" + value + "'"
 			arguments[name] = value
 			if kind != "string" {
+=======
+			name, value, choices := m[1], m[2], m[3]
+			switch _, given := arguments[name]; {
+			case given, strings.Contains(choices, "one of") && !strings.Contains(choices+",", " "+values[name]+","):
+			case value != "":
+				command += " --" + name + "=" + value
+>>>>>>> 67ba3405 (router: bash over MCP runs the lines that its texts name)
 				arguments[name] = json.RawMessage(value)
 			}
 		}
