@@ -32,7 +32,10 @@ func (r *request) attach(snap *workspace.Snapshot, kind media.Kind) (*sdk.Result
 		return nil, r.tooLargeToAttach(kind, size)
 	}
 	about := fmt.Sprintf("%s is a %s", r.name, kind.Name)
-	if w, h, ok := media.Dimensions(kind, snap.Data); ok {
+	switch w, h, cut := media.Dimensions(kind, snap.Data); {
+	case cut:
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s begins as a %s, but ends after %s, before its size in pixels. Nothing is attached. Make the file again; --encoding base64 reads what is there.", r.name, kind.Name, text.FormatSize(size))
+	case w > 0:
 		about += fmt.Sprintf(", %d × %d pixels", w, h)
 	}
 	a := sdk.Attachment{Type: "file", Path: r.path.String(), MediaType: kind.MediaType, Content: snap.Data}

@@ -314,6 +314,10 @@ func TestReadMedia(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
+	for name, head := range map[string]string{"PNG": "\x89PNG\r\n\x1a\n", "JPEG": "\xff\xd8\xff\xe0", "GIF": "GIF89a\x01"} {
+		write(t, h, name, head)
+		h.Refuses("read", args{"file_path": name}, tool.InvalidArguments, name+" image", "ends after", "base64")
+	}
 	if output, _, res := tooltest.Do[readData](h, "read", args{"file_path": "fake.png"}); output != "no picture\n" || len(res.Attachments) != 0 {
 		t.Errorf("a text with a picture's name: %q", output)
 	}

@@ -4,9 +4,11 @@ package media
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"io"
 )
 
 // Kind is a kind of file that a model receives as an attachment instead of text.
@@ -56,8 +58,12 @@ func Sniff(head []byte) (kind Kind, ok bool) {
 	return Kind{}, false
 }
 
-// Dimensions returns the width and height of a PNG, JPEG or GIF image.
-func Dimensions(kind Kind, data []byte) (width, height int, ok bool) {
+// gifHeader is the number of bytes of a GIF image up to the end of its size.
+const gifHeader = 13
+
+// Dimensions returns the width and height of a PNG, JPEG or GIF image. They are zero if they cannot be read. If the data ends
+// before them, "cut" is true.
+func Dimensions(kind Kind, data []byte) (width, height int, cut bool) {
 	r := bytes.NewReader(data)
 	decode := png.DecodeConfig
 	switch kind.MediaType {
@@ -65,10 +71,13 @@ func Dimensions(kind Kind, data []byte) (width, height int, ok bool) {
 	case "image/jpeg":
 		decode = jpeg.DecodeConfig
 	case "image/gif":
-		decode = gif.DecodeConfig
+		decode, cut = gif.DecodeConfig, len(data) < gifHeader
 	default:
 		return 0, 0, false
 	}
 	c, err := decode(r)
-	return c.Width, c.Height, err == nil
+	if err != nil {
+		return 0, 0, cut || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+	}
+	return c.Width, c.Height, false
 }

@@ -26,10 +26,10 @@ func TestRealImages(t *testing.T) {
 		if !ok || kind.MediaType != want || !kind.Image {
 			t.Errorf("%s: got %+v, %v", want, kind, ok)
 		}
-		if w, h, ok := Dimensions(kind, b.Bytes()); w != 30 || h != 20 || !ok {
-			t.Errorf("%s: %dx%d, %v", want, w, h, ok)
+		if w, h, cut := Dimensions(kind, b.Bytes()); w != 30 || h != 20 || cut {
+			t.Errorf("%s: %dx%d, %v", want, w, h, cut)
 		}
-		if _, _, ok := Dimensions(kind, b.Bytes()[:9]); ok {
+		if w, h, cut := Dimensions(kind, b.Bytes()[:9]); w != 0 || h != 0 || !cut {
 			t.Errorf("%s: the beginning alone has dimensions", want)
 		}
 	}

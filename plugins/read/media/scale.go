@@ -36,8 +36,8 @@ type Scaled struct {
 // returns nil. Of an animated GIF, it keeps only the first picture. The result has the format JPEG if the image is a
 // JPEG, otherwise PNG.
 func Scale(kind Kind, data []byte) (*Scaled, error) {
-	width, height, ok := Dimensions(kind, data)
-	if !ok || max(width, height) <= MaxSide {
+	width, height, _ := Dimensions(kind, data)
+	if max(width, height) <= MaxSide {
 		return nil, nil
 	}
 	if int64(width)*int64(height) > maxPixels {

@@ -55,7 +55,38 @@ func permissionsText(w io.Writer, p *admin.PermissionDiagnosis) {
 	}
 }
 
+// verdict returns what matters most of a diagnosis: which plugins cannot run, which run without a sandbox, and how many
+// problems are listed.
+func verdict(d *admin.Diagnosis) string {
+	var refused, open, lacking []string
+	for _, p := range d.Plugins {
+		switch {
+		case p.Refused != "":
+			refused = append(refused, p.Name)
+		case p.Backend == "none":
+			open = append(open, p.Name)
+		case len(p.Missing) > 0:
+			lacking = append(lacking, p.Name)
+		}
+	}
+	text := fmt.Sprintf("all %d plugins can run", len(d.Plugins))
+	if refused != nil {
+		text = fmt.Sprintf("%d of %d plugins cannot run: %s", len(refused), len(d.Plugins), strings.Join(refused, ", "))
+	}
+	if open != nil {
+		text += "; without a sandbox: " + strings.Join(open, ", ")
+	}
+	if lacking != nil {
+		text += "; with less protection, see the lines with -: " + strings.Join(lacking, ", ")
+	}
+	if n := len(d.Problems); n > 0 {
+		text += fmt.Sprintf("; problems, see the lines with !: %d", n)
+	}
+	return text
+}
+
 func doctorText(w io.Writer, d *admin.Diagnosis) {
+	fmt.Fprintf(w, "result                %s\n", screen.Printable(verdict(d)))
 	m := d.Machine
 	yes := map[bool]string{true: "yes", false: "no"}
 	namespaces := yes[m.Namespaces]
