@@ -16,16 +16,11 @@ import (
 	"toolhost.dev/host/test/hosttest"
 )
 
-// values contains a value for each parameter that the usage line of a tool can require, and for parameters of which one is
-// needed.
+// values contains a value for each parameter that the usage line of a tool can require.
 var values = map[string]string{
 	"file_path": "a.txt", "notebook_path": "plot.ipynb", "command": "echo two words", "pattern": "two", "query": "main",
 	"url": "https://nowhere.invalid/", "name": "retry", "question": "Which one?", "code": "true", "action": "list",
-<<<<<<< HEAD
-	"old_string": "two", "new_string": "2", "new_source": "print(1)", "content": "one", "cell_number": "0",
-=======
 	"old_string": "two", "new_string": "2", "new_source": "print(1)", "content": "text", "cell_number": "0",
->>>>>>> 67ba3405 (router: bash over MCP runs the lines that its texts name)
 }
 
 // described is a tool as "toolhost --json tools" prints it.
@@ -141,11 +136,7 @@ var quotedLine = regexp.MustCompile("`([^`]+)`|\"((?:help|NAME|tool:|field:)[^\"
 
 var (
 	required = regexp.MustCompile(` <(\w+)>`)
-<<<<<<< HEAD
-	optional = regexp.MustCompile(`(?m)^  --(\w+) \((boolean|integer|string)(?:; default (\w+))?`)
-=======
 	optional = regexp.MustCompile(`(?m)^  --(\w+) \((?:(?:boolean|integer)(?:; default (\w+))?|string)([^)]*)`)
->>>>>>> 67ba3405 (router: bash over MCP runs the lines that its texts name)
 )
 
 // filled returns the command of a usage line, and the arguments of the same call. Optional parameters take their defaults and
@@ -168,25 +159,15 @@ func filled(t *testing.T, help string) (command string, arguments map[string]any
 	if before, more := strings.CutSuffix(command, " [--parameter value …]"); more {
 		command = before
 		for _, m := range optional.FindAllStringSubmatch(help, -1) {
-<<<<<<< HEAD
-			name, kind, value := m[1], m[2], m[3]
-			if value == "" {
-				value = values[name]
-			}
-			if _, given := arguments[name]; given || value == "" {
-				continue
-			}
-			command += " --" + name + "='" + value + "'"
-			arguments[name] = value
-			if kind != "string" {
-=======
 			name, value, choices := m[1], m[2], m[3]
 			switch _, given := arguments[name]; {
 			case given, strings.Contains(choices, "one of") && !strings.Contains(choices+",", " "+values[name]+","):
 			case value != "":
 				command += " --" + name + "=" + value
->>>>>>> 67ba3405 (router: bash over MCP runs the lines that its texts name)
 				arguments[name] = json.RawMessage(value)
+			case values[name] != "":
+				command += " --" + name + " '" + values[name] + "'"
+				arguments[name] = values[name]
 			}
 		}
 	}
