@@ -18,7 +18,7 @@ import (
 var searching = new(tool.Result)
 
 // reply returns the result of a call without a plugin.
-func (d *Dispatcher) reply(ctx context.Context, c *Call) *tool.Result {
+func (d *Dispatcher) reply(_ context.Context, c *Call) *tool.Result {
 	switch {
 	case c.Identity.Answer != searching:
 		return c.Identity.Answer

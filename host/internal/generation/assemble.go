@@ -159,17 +159,20 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	return d
 }
 
-// The method "results" returns a function that returns the store for the long results of an owner.
+// results returns a function that returns the store for the long results of an owner.
 func (b *Builder) results(cfg *config.Config) func(owner string) *spill.Store {
-	var stores sync.Map
+	var mu sync.Mutex
+	stores := make(map[string]*spill.Store)
 	return func(owner string) *spill.Store {
-		if s, ok := stores.Load(owner); ok {
-			return s.(*spill.Store)
+		mu.Lock()
+		defer mu.Unlock()
+		s := stores[owner]
+		if s == nil {
+			s = spill.NewStore(b.Home.Output(owner, statedir.Results))
+			s.MaxBytes, s.MaxAge = cfg.Access.OutputBytes(owner), cfg.Retention.Output
+			stores[owner] = s
 		}
-		s := spill.NewStore(b.Home.Output(owner, statedir.Results))
-		s.MaxBytes, s.MaxAge = cfg.Access.OutputBytes(owner), cfg.Retention.Output
-		kept, _ := stores.LoadOrStore(owner, s)
-		return kept.(*spill.Store)
+		return s
 	}
 }
 

@@ -48,7 +48,7 @@ permissions {
 		ok                   bool
 	}{
 		{"y", "echo hello once", "Run bash?\n  echo hello once\n", true}, {"n", "echo hello once", "the user declined", false}, {"what\n", "echo hello once", "Unknown answer \"what\". Type y, s, a, n or v.", false},
-		{"a", "echo hello always", "hello always", true}, {"", "echo hello always", "hello always", true}, {"v", "echo hello never", "declined, for good", false}, {"y", "echo hello never", "denied permanently by an earlier answer", false},
+		{"a", "echo hello always", "hello always", true}, {"", "echo hello always", "hello always", true}, {"v", "echo hello never", "declined, for good", false}, {"y", "echo hello never", "was denied by answer 2 for the workspace ", false},
 		{"s", "echo hello session", "hello session", true}, {"", "echo hello session", "hello session", true}, {"", "echo hello other", "standard input is no terminal", false},
 	} {
 		out, ok := toolhost(tc.typed, "--on-ask", "prompt", "run", tc.command)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -53,7 +54,22 @@ func TestConsoleLook(t *testing.T) {
 		pushed <- body
 	}()
 	hosttest.Must(t, chromedp.Run(ctx, chromedp.Navigate(base+"/"), hosttest.Appears(`.card a[href^="/asks#ask-"]`)))
+	// The rates need calls between two samples of the figures.
+	var rates sync.WaitGroup
+	plotted := make(chan struct{})
+	rates.Go(func() {
+		for {
+			select {
+			case <-plotted:
+				return
+			default:
+				c.Do("POST", "/v1/run", `{"session":"rates","name":"read","arguments":{"file_path":"notes.txt"}}`)
+			}
+		}
+	})
 	plots(ctx, t, base)
+	close(plotted)
+	rates.Wait()
 	shots(ctx, t, base, "full")
 	answered(ctx, t, base)
 	if body := <-pushed; !strings.Contains(body, "permission_denied") {
@@ -78,13 +94,17 @@ func shots(ctx context.Context, t *testing.T, base, name string) {
 // readable checks the text of the pages after some calls.
 func readable(ctx context.Context, t *testing.T, base string) {
 	t.Helper()
-	for page, check := range map[string]struct{ has, lacks []string }{
-		"/":           {[]string{"Last calls", "file_path missing.txt offset 7", "sleep 1.1"}, []string{`{"`, "if_changed"}},
-		"/audit":      {[]string{"file_path missing.txt offset 7", "sleep 1.1"}, []string{`{"`, "if_changed"}},
-		"/sessions":   {[]string{"work"}, []string{"preview-"}},
-		"/tools":      {[]string{"Running"}, nil},
-		"/tools/read": {[]string{"file_path"}, nil},
+	for _, check := range []struct {
+		page       string
+		has, lacks []string
+	}{
+		{"/audit", []string{"file_path missing.txt offset 7", "sleep 1.1"}, []string{`{"`, "if_changed"}},
+		{"/sessions", []string{"work"}, []string{"preview-"}},
+		{"/tools", []string{"Running"}, nil},
+		{"/tools/read", []string{"file_path"}, nil},
+		{"/", []string{"Last calls", "file_path missing.txt offset 7", "sleep 1.1"}, []string{`{"`, "if_changed"}},
 	} {
+		page := check.page
 		var text string
 		hosttest.Must(t, chromedp.Run(ctx, hosttest.Look(1280, "light"), chromedp.Navigate(base+page), hosttest.Appears("h1"), hosttest.Reads("#live, main", &text)))
 		text = strings.Join(strings.Fields(text), " ")

@@ -112,7 +112,7 @@ func showLog(ctx context.Context, w io.Writer, r *admin.Records, q host.LogQuery
 		for _, e := range entries {
 			if !titled {
 				titled = true
-				fmt.Fprintf(w, "%-23s  %-5s  %-17s  %9s  %s\n", "time", "rules", "outcome", "duration", "tool and arguments") //nolint:errcheck // the entries report it
+				fmt.Fprintf(w, "%-23s  %-5s  %-17s  %9s  %s\n", "time", "rules", "outcome", "duration", "tool and arguments")
 			}
 			if how.json {
 				err = screen.PrintJSON(w, e)
