@@ -274,12 +274,13 @@ func (l *losses) work(r *rand.Rand) {
 // complete does the required operations that the workers did not do. On a busy machine, most of their reverts are refused, and
 // few of their operations are killed in time.
 func (l *losses) complete(r *rand.Rand, end time.Time) {
-	branch := lossBranches[0]
+	branch := lossBranches[2]
 	for !l.t.Failed() && time.Now().Before(end) {
 		missing := l.missing()
 		if len(missing) == 0 {
 			return
 		}
+		l.do("discard", branch, 0, "branch", "discard", branch) // its changes can conflict with those of the workspace
 		c, command := l.change(r, branch)
 		if _, ok := l.do("run", branch, 0, "--branch", branch, "run", command); ok {
 			l.acknowledge(c)
