@@ -150,7 +150,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 }
 
 // problemsOf returns the known failures of a host. It starts no plugin, so it knows nothing about plugins that never ran. If
-// the host cannot start, problemsOf returns the reason.
+// the host cannot start, it returns the reason.
 func problemsOf(opts Options) []string {
 	opts.Live, opts.OnConfig, opts.Log = false, nil, nil
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{Unstarted: true})

@@ -11,7 +11,7 @@ import (
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Reference of the configuration\n\nMade by `make generate`; what it means is in [configuration.md](../configuration.md) and [operators.md](../operators.md), examples are in [config.hcl](../../config.hcl).\n\n" +
-		"A duration is text such as `\"90s\"` or `\"14d\"`, a size text such as `\"64MiB\"`. Where a default depends on something it stands in parentheses.\n")
+		"A duration is text such as `\"90s\"` or `\"14d\"`, a size text such as `\"64MiB\"`. A default in parentheses depends on other settings.\n")
 	blocks(&b, config.Schema())
 	b.WriteString("\n## Functions\n\n| function | what |\n|---|---|\n")
 	for _, f := range config.Functions() {

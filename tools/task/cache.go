@@ -19,8 +19,8 @@ import (
 // unused is the time after which an unused entry of the cache is removed.
 const unused = 30 * 24 * time.Hour
 
-// spareEntries is the number of entries with the same name that stay for that time. An entry can have 400 MB, and each commit
-// has an entry of programs. Other entries stay for idle, which is longer than a run of the tests that use them.
+// The newest entries with the same name, spareEntries of them, stay for the time unused. Older ones stay for the time idle, which
+// is longer than a run of the tests. Each commit adds an entry with programs, and such an entry can have 400 MB.
 const (
 	spareEntries = 8
 	idle         = 3 * time.Hour

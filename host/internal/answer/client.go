@@ -35,7 +35,7 @@ func (f *client) Output(s tool.Stream, p []byte) {
 	f.Client.Output(s, p)
 }
 
-// Ask implements [call.Client]. People who watch the call see that it waits for an answer.
+// Ask implements [call.Client]. While it waits, the list of running calls shows that the call waits for an answer.
 func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if len(ask.Requests) > 0 {
 		defer f.flight.Ask(ask)()

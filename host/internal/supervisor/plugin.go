@@ -302,7 +302,7 @@ func (p *Plugin) Discard() {
 	p.super.mu.Unlock()
 }
 
-// The method "close" stops the plugin. Running calls of all of its processes can continue for the duration grace. It returns
+// close stops the plugin. Running calls of all of its processes can continue for the duration grace. It returns
 // when all processes have ended. Several goroutines can call it.
 func (p *Plugin) close(grace time.Duration) {
 	p.closing.Do(func() {

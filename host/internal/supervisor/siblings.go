@@ -89,14 +89,14 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	return other.Plugin, func() { s.release(want, other) }
 }
 
-// The method "evict" ends the process of a sibling that was removed.
+// evict ends the process of a sibling that was removed.
 func (o *sibling) evict() {
 	o.evicted.Store(true)
 	o.close(0)
 }
 
-// The method "release" ends a use of a sibling. If there are too many siblings, because all of them were in use when the last
-// one was added, it ends the surplus.
+// release ends a use of a sibling. There can be too many siblings, because those in use are not evicted. In that case, release
+// evicts unused ones.
 func (s *siblings) release(key string, o *sibling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,11 +137,11 @@ func (s *siblings) endIdle(key string, o *sibling) {
 	}
 }
 
-// keepsTimeout is the time within which a process must report what it keeps.
+// keepsTimeout limits the health check of [Plugin.keeps].
 const keepsTimeout = 5 * time.Second
 
-// keeps reports whether a process keeps something that a later call needs: it reports so in its health, or clients of MCP can
-// have subscriptions there. The tools that a plugin discovers can depend on the process, as those of a mounted server do.
+// keeps reports whether a later call can need the process. This is so if its health says so, if it relays MCP, because clients
+// can have subscriptions there, or if it discovers tools, because a mounted server can have a state.
 func (p *Plugin) keeps() bool {
 	in := p.current.Load()
 	if in == nil || in.dead() {
@@ -159,9 +159,9 @@ func (p *Plugin) keeps() bool {
 	return running && json.Unmarshal(h.Details, &details) == nil && details.Keeps != ""
 }
 
-// The method "evict" removes siblings until the limits for an owner and for all owners leave room for the given number of
-// siblings. If the owner has too many siblings, it removes the owner's least recently used ones, so that owners do not end
-// each other's processes. If all owners together have too many siblings, it removes siblings of the owner with the most
+// evict removes siblings until the limits for an owner and for all owners leave room for the given number of
+// siblings. If the owner has too many siblings, it removes those of the owner that were used least recently. So owners do not
+// end each other's processes. If all owners together have too many siblings, it removes siblings of the owner with the most
 // siblings. It does not remove siblings that are in use.
 func (s *siblings) evict(owner string, room int) (removed []*sibling) {
 	for {

@@ -73,7 +73,7 @@ func ShortDiff(before, after View, changes []Change, limit int) string {
 		room -= len(below)
 	}
 	limit += out.Len()
-	// List the content of directories last, so that a directory with many files cannot hide the change of another file.
+	// List the content of directories last. Otherwise, a directory with many files could hide other changes.
 	others = append(others, inside...)
 	for _, c := range others {
 		if out.Len() >= limit { // do not read the rest, because a layer can have many large files
@@ -133,8 +133,7 @@ func diffOf(before, after View, c *Change) string {
 // maxListed is the maximum number of entries that a diff lists of a directory that is created, replaced or deleted.
 const maxListed = 1000
 
-// unlisted counts the changes of entries that exceed the limit. The number "lost" is that of the deleted and replaced
-// ones among them.
+// unlisted counts the changed entries that a diff does not list. The number "lost" counts those that were deleted or replaced.
 type unlisted struct{ more, lost int }
 
 // line returns the line of a diff about the entries of c that exceed the limit.
