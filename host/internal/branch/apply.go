@@ -119,7 +119,7 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 	if err := b.unite(all); err != nil {
 		return nil, err
 	}
-	j := &journal.Journal{Progress: journal.Progress{State: journal.Applying}, At: time.Now(), Checked: checked, Steps: steps, Since: b.Since, Renewed: b.Renewed, Locks: b.log().LocksFor(steps)}
+	j := &journal.Journal{Progress: journal.Progress{State: journal.Applying}, At: time.Now(), Checked: checked, Steps: steps, Since: b.Since, Renewed: b.Renewed, SetBack: b.clockSetBack(), Locks: b.log().LocksFor(steps)}
 	if len(out.Left) == 0 && !out.partial {
 		var st unix.Stat_t
 		if err := unix.Lstat(b.Layer(), &st); err != nil {
@@ -351,7 +351,7 @@ func (b *Branch) finish(j *journal.Journal, state string) error {
 		}
 	}
 	if filetree.IsEmpty(b.Layer()) {
-		b.Since, b.Renewed, b.Clock, b.SetBack = now, nil, nil, false // all changes of the base are seen
+		b.derivation = derivation{Since: now} // all changes of the base are seen
 		b.watchClock()
 	}
 	if b.Shown != "" {
@@ -373,7 +373,7 @@ func (b *Branch) finish(j *journal.Journal, state string) error {
 // conflicts again.
 func (b *Branch) renew(j *journal.Journal, state string, now int64) (paths, dirs []string) {
 	if state == journal.Reverted && j.Done != 0 && j.Since != 0 {
-		b.Since, b.Renewed = j.Since, maps.Clone(j.Renewed)
+		b.Since, b.Renewed, b.SetBack = j.Since, maps.Clone(j.Renewed), b.SetBack || j.SetBack
 	}
 	if b.Renewed == nil {
 		b.Renewed = make(map[string]int64)

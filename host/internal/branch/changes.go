@@ -27,6 +27,18 @@ func (b *Branch) layer() *change.Layer {
 	return l
 }
 
+// The type "derivation" describes from which states of the base a layer is derived.
+type derivation struct {
+	// Since is the time of the base's file system at which the branch began, in nanoseconds. A path of the base that
+	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below them.
+	Since   int64            `json:"since"`
+	Renewed map[string]int64 `json:"renewed,omitempty"`
+	// Clock is the state of the clock by which Since is measured, and SetBack means that the clock was set back afterwards.
+	// Both are empty for a copy, which compares complete states and no times.
+	Clock   *clock `json:"clock,omitempty"`
+	SetBack bool   `json:"set_back,omitempty"`
+}
+
 // clock identifies a state of the clock of the machine. Offset is the result of [overlay.ClockOffset].
 type clock struct {
 	Boot   string `json:"boot"`
@@ -123,8 +135,13 @@ func (b *Branch) survey() (*change.Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := change.Compare(of.after(), b.after())
+	changes, err := b.over(of)
 	return &change.Survey{Changes: changes}, err
+}
+
+// The method "over" lists the changes of a preview to the branch to which it belongs.
+func (b *Branch) over(of *Branch) ([]change.Change, error) {
+	return change.Compare(of.after(), b.after())
 }
 
 // Diff writes changes of the branch as a unified diff. For a content that is not text, it writes one line that begins

@@ -24,6 +24,7 @@ import (
 const (
 	checkpointsDir = "checkpoints"
 	checkpointFile = "checkpoint.json"
+	derivedFile    = "derived.json"
 	manifestFile   = "manifest"
 	objectsDir     = "objects"
 )
@@ -330,15 +331,20 @@ func (b *Branch) store(c *Checkpoint, entries []entry) error {
 	defer os.RemoveAll(fresh) //nolint:errcheck // it is gone after the rename below
 	err = writeManifest(filepath.Join(fresh, manifestFile), entries)
 	killpoint.Pass()
-	text, marshalErr := json.Marshal(c)
-	if err = errors.Join(err, marshalErr); err == nil {
-		err = os.WriteFile(filepath.Join(fresh, checkpointFile), text, 0o600)
-	}
+	err = errors.Join(err, writeJSON(filepath.Join(fresh, derivedFile), b.derived()), writeJSON(filepath.Join(fresh, checkpointFile), c))
 	if err == nil {
 		err = os.Rename(fresh, b.checkpointDir(c.Number))
 	}
 	killpoint.Pass()
 	return err
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
 }
 
 func writeManifest(path string, entries []entry) error {
@@ -351,12 +357,8 @@ func writeManifest(path string, entries []entry) error {
 
 // relabel replaces the description of a checkpoint.
 func (b *Branch) relabel(c *Checkpoint) error {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
 	tmp := filepath.Join(b.checkpointDir(c.Number), ".new")
-	if err := os.WriteFile(tmp, text, 0o600); err != nil {
+	if err := writeJSON(tmp, c); err != nil {
 		return err
 	}
 	killpoint.Pass()

@@ -46,7 +46,7 @@ func (s *Store) Preview(owner, base, name string, of *Branch, held bool, how Bac
 		return nil, err
 	}
 	return p, s.create(p, how, func() error {
-		p.Of, p.OfState, p.Since, p.Renewed = of.Name, state, of.Since, of.Renewed
+		p.Of, p.OfState, p.derivation = of.Name, state, of.derivation
 		err := filetree.RemoveAll(p.Layer())
 		if err == nil {
 			err = filetree.Copy(of.Layer(), p.Layer())
@@ -142,15 +142,17 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := p.Changes()
+	if err := errors.Join(p.check(), p.gather()); err != nil {
+		return nil, err
+	}
+	changes, err := p.over(of)
 	if err != nil {
 		return nil, err
 	}
-	if p.Unasked && !of.Unasked {
-		of.Unasked = true
-		if err := of.save(); err != nil {
-			return nil, fmt.Errorf("nothing was applied: %w", err)
-		}
+	of.Unasked = of.Unasked || p.Unasked
+	of.derivation = p.derivation // an apply can have renewed that of an empty layer
+	if err := of.save(); err != nil {
+		return nil, fmt.Errorf("nothing was applied: %w", err)
 	}
 	// Exchange the layers. If this process is killed afterwards, the preview remains with the branch's old layer. This
 	// layer was not shown to the person, so the preview can only be discarded.

@@ -18,6 +18,7 @@ import (
 	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/branch/internal/killpoint"
 	"toolhost.dev/host/internal/filetree"
+	"toolhost.dev/host/internal/mirror"
 )
 
 // restoreFile is the name of the file that describes an incomplete restore.
@@ -99,6 +100,7 @@ func (b *Branch) beginRestore(number int, undo bool, rules CheckpointRules) (*re
 		r.Stay = append(r.Stay, []byte(path))
 	}
 	text, err := json.Marshal(r)
+	err = errors.Join(err, b.derive(r.Number))
 	if err == nil {
 		err = durable.Replace(filepath.Join(b.dir, restoreFile), text)
 	}
@@ -107,6 +109,37 @@ func (b *Branch) beginRestore(number int, undo bool, rules CheckpointRules) (*re
 		return nil, nil, fmt.Errorf("the branch %s cannot be restored, so it stays as it is: %w", b.Name, err)
 	}
 	return r, &Restored{To: &all[i], Saved: saved, Stay: t.stay, Lost: t.lost}, nil
+}
+
+// derived describes from which states of the base the layer of a checkpoint is derived.
+type derived struct {
+	derivation
+	// Round belongs to a branch that is a copy; see [mirror.Mirror.Doubt].
+	Round uint64 `json:"round,omitempty"`
+}
+
+func (b *Branch) derived() derived {
+	out := derived{derivation: b.derivation}
+	if b.Copy != nil {
+		out.Round = b.copied().Round()
+	}
+	return out
+}
+
+// derive prepares the branch for the layer of a checkpoint. An apply since then can have merged changes of the base that this
+// layer lacks. They must not count as seen. The current layer can then have conflicts that it did not have; they vanish with it.
+func (b *Branch) derive(number int) error {
+	text, err := os.ReadFile(filepath.Join(b.checkpointDir(number), derivedFile))
+	was := derived{derivation: derivation{Since: 1}} // an older version of the program stored nothing, so everything counts as changed
+	if err == nil {
+		err = json.Unmarshal(text, &was)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	b.derivation = was.derivation
+	err = b.withCopy(func(m *mirror.Mirror) error { return m.Doubt(was.Round) })
+	return errors.Join(err, b.save())
 }
 
 // target returns the result that the restore must have.

@@ -66,14 +66,7 @@ type Branch struct {
 	// Owner is the principal whose sessions use the branch. Empty means the local user.
 	Owner   string    `json:"owner,omitempty"`
 	Created time.Time `json:"created"`
-	// Since is the time of the base's file system at which the branch began, in nanoseconds. A path of the base that
-	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below them.
-	Since   int64            `json:"since"`
-	Renewed map[string]int64 `json:"renewed,omitempty"`
-	// Clock is the state of the clock by which Since is measured, and SetBack means that the clock was set back afterwards.
-	// Both are empty for a copy, which compares complete states and no times.
-	Clock   *clock `json:"clock,omitempty"`
-	SetBack bool   `json:"set_back,omitempty"`
+	derivation
 	// Sessions lists the sessions that used the branch.
 	Sessions []string `json:"sessions,omitempty"`
 	// Boot identifies the boot of the machine during which the branch was mounted. It is empty after a regular unmount;

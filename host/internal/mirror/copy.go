@@ -141,7 +141,7 @@ func (c *copier) directory(rel string, base Stamp) error {
 		}
 	}
 	c.dirs = append(c.dirs, rel)
-	m.known[rel], m.dirty = &pair{Base: base}, true
+	m.derive(rel, base, Stamp{})
 	return nil
 }
 
@@ -167,10 +167,9 @@ func (m *Mirror) mkdir(rel string, like Stamp) error {
 func (c *copier) finish() error {
 	m := c.m
 	for _, rel := range slices.Backward(c.dirs) {
-		k := m.known[rel]
 		from, err := m.base.At(rel)
 		to, other := m.tree.At(rel)
-		if errors.Join(err, other) != nil || k == nil {
+		if errors.Join(err, other) != nil || m.known[rel] == nil {
 			continue // it was removed meanwhile
 		}
 		base, st, err := stat(from)
@@ -180,10 +179,11 @@ func (c *copier) finish() error {
 		if err := errors.Join(copyAttributes(from, to), filetree.FinishCopy(to, &st)); err != nil {
 			return fmt.Errorf("%s: %w", rel, err)
 		}
-		if k.Tree, _, err = stat(to); err != nil {
+		mine, _, err := stat(to)
+		if err != nil {
 			return err
 		}
-		k.Base = base
+		m.derive(rel, base, mine)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (m *Mirror) bring(from *filetree.Tree, path, to string, old Stamp) error {
 	}
 	mine, _, err := stat(at)
 	if from == m.base {
-		m.known[to] = &pair{Base: before, Tree: mine}
+		m.derive(to, before, mine)
 		delete(m.layered, to)
 	} else {
 		m.layered[to] = layered{Tree: mine, Layer: before}

@@ -114,7 +114,7 @@ func (f *follower) below(top string) error {
 		if k != nil && k.Base.isDir() == now.isDir() {
 			k.seen = true
 		}
-		if k == nil || k.Base != now {
+		if k == nil || k.Base != now || k.Doubted {
 			return f.changed(rel, k, now)
 		}
 		return nil
@@ -139,6 +139,9 @@ func (f *follower) changed(rel string, k *pair, now Stamp) error {
 		return nil
 	case k != nil && absent:
 		return nil // deleted in the copy
+	case k != nil && k.Base == now && mine == k.Tree:
+		k.Doubted, m.dirty = false, true
+		return nil
 	case k != nil && now.isDir() && mine == k.Tree:
 		f.copier.dirs = append(f.copier.dirs, rel)
 		return nil
@@ -146,8 +149,8 @@ func (f *follower) changed(rel string, k *pair, now Stamp) error {
 		return f.copier.directory(rel, now)
 	case now.isDir():
 		if mine.isDir() { // both have made it
-			m.known[rel], m.dirty = &pair{Base: now, seen: true}, true
-			if mine == now {
+			m.derive(rel, now, Stamp{})
+			if m.known[rel].seen = true; mine == now {
 				m.known[rel].Tree = mine
 			}
 		}
@@ -182,7 +185,8 @@ func (f *follower) agree(rel, at string, mine, now Stamp) error {
 		return errors.Join(errA, errB)
 	}
 	if same, err := filetree.Same(from, at, &a, &b); err == nil && same {
-		f.m.known[rel], f.m.dirty = &pair{Base: now, Tree: mine, seen: true}, true
+		f.m.derive(rel, now, mine)
+		f.m.known[rel].seen = true
 	}
 	return nil
 }

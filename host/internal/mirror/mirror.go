@@ -11,6 +11,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/gob"
 	"encoding/hex"
@@ -44,6 +45,8 @@ type Mirror struct {
 	Step func()
 
 	known   map[string]*pair // by path; nil until it is read
+	round   uint64
+	again   map[string]*pair // the states of paths that [Mirror.Project] copies again
 	layered map[string]layered
 	dirty   bool // whether the file is older than known and layered
 	base    *filetree.Tree
@@ -67,6 +70,10 @@ type pair struct {
 	// Tree is the state in the copy at the last time when the copy and the original were equal. Zero means that they
 	// never were.
 	Tree Stamp
+	// Round is the round in which the copy got this version of the original; see [Mirror.Round].
+	Round uint64
+	// Doubted means that it is not known from which version of the original the copy has its version; see [Mirror.Doubt].
+	Doubted bool
 
 	seen bool
 }
@@ -79,6 +86,7 @@ type layered struct{ Tree, Layer Stamp }
 type saved struct {
 	Known   map[string]*pair
 	Layered map[string]layered
+	Round   uint64
 }
 
 func stampOf(path string, st *unix.Stat_t) Stamp {
@@ -137,7 +145,7 @@ func (m *Mirror) open() (err error) {
 		if err != nil {
 			return fmt.Errorf("the description of the copy %s cannot be read: %w", m.Tree, err)
 		}
-		if m.known, m.layered = s.Known, s.Layered; m.layered == nil {
+		if m.known, m.layered, m.round = s.Known, s.Layered, s.Round; m.layered == nil {
 			m.layered = make(map[string]layered)
 		}
 	}
@@ -163,7 +171,8 @@ func (m *Mirror) close(err error) error {
 
 func (m *Mirror) save() error {
 	var text bytes.Buffer
-	if err := gob.NewEncoder(&text).Encode(saved{Known: m.known, Layered: m.layered}); err != nil {
+	m.round++
+	if err := gob.NewEncoder(&text).Encode(saved{Known: m.known, Layered: m.layered, Round: m.round}); err != nil {
 		return err
 	}
 	m.dirty = false
@@ -178,7 +187,7 @@ func (m *Mirror) Touched(path string) bool {
 	if k == nil {
 		return err != nil || now != (Stamp{})
 	}
-	return err != nil || k.Base != now
+	return err != nil || k.Base != now || k.Doubted
 }
 
 // Had reports whether the copy received a path from the original.
@@ -233,7 +242,7 @@ func (m *Mirror) Renew(paths, dirs []string) (err error) {
 	restore := m.base.OpenAbove(paths) // an apply can have closed them
 	for _, top := range paths {
 		walkErr := filetree.WalkOwn(filepath.Join(m.Base, top), 0o500, func(path, _ string, st *unix.Stat_t, err error) error {
-			m.known[m.relative(m.Base, path)], m.dirty = &pair{Base: stampOf(path, st)}, true
+			m.derive(m.relative(m.Base, path), stampOf(path, st), Stamp{})
 			return err
 		})
 		if !errors.Is(walkErr, fs.ErrNotExist) && !errors.Is(walkErr, unix.ENOTDIR) {
@@ -244,10 +253,36 @@ func (m *Mirror) Renew(paths, dirs []string) (err error) {
 	for _, dir := range dirs {
 		now, _, statErr := stat(filepath.Join(m.Base, dir))
 		if k := m.known[dir]; k != nil && statErr == nil {
-			*k, m.dirty = pair{Base: now}, true
+			m.derive(dir, now, Stamp{})
 		}
 	}
 	return m.close(err)
+}
+
+// derive records that the version of a path in the copy is derived from a version in the original.
+func (m *Mirror) derive(path string, base, tree Stamp) {
+	k := &pair{Base: base, Tree: tree, Round: m.round + 1}
+	if old := cmp.Or(m.known[path], m.again[path]); old != nil && old.Base == base {
+		k.Round = old.Round
+	}
+	m.known[path], m.dirty = k, true
+}
+
+// Round returns the number of changes of the states so far, for [Mirror.Doubt]. The states must be loaded.
+func (m *Mirror) Round() uint64 { return m.round }
+
+// Doubt declares that the layer is one of an earlier round. It is not known from which versions of the original the paths are
+// derived that were derived again since then. Such a path counts as touched until the copy and the original are equal.
+func (m *Mirror) Doubt(round uint64) error {
+	if err := m.open(); err != nil {
+		return err
+	}
+	for _, k := range m.known {
+		if k.Round > round {
+			k.Doubted, m.dirty = true, true
+		}
+	}
+	return m.close(nil)
 }
 
 // forget removes the states of paths, and of everything below these paths, from the field "known".

@@ -68,7 +68,9 @@ func (m *Mirror) project() error {
 			return err
 		}
 	}
+	m.again = make(map[string]*pair)
 	for _, path := range p.restored {
+		m.again[path] = m.known[path]
 		delete(m.known, path)
 		m.dirty = true
 	}
@@ -245,7 +247,7 @@ func (p *projection) original(path string, have Stamp) error {
 	case k != nil && k.Base == base && k.Tree == have:
 		return nil
 	case base.isDir() && have.isDir():
-		m.known[path] = &pair{Base: base}
+		m.derive(path, base, Stamp{})
 		p.dirs = append(p.dirs, path)
 		return nil
 	case base.isDir() != have.isDir():
@@ -269,7 +271,7 @@ func (p *projection) original(path string, have Stamp) error {
 		return err
 	}
 	if same, err := filetree.Same(at, mine, &st, &own); err == nil && same {
-		m.known[path] = &pair{Base: base, Tree: have}
+		m.derive(path, base, have)
 		return nil
 	}
 	err = m.bring(m.base, path, path, have)
@@ -317,7 +319,7 @@ func (p *projection) finish(path string) error {
 	k := p.m.known[path]
 	if base, baseErr := p.m.inBase(path); baseErr == nil && base.isDir() && base.Mode == mine.Mode && base.Attributes == mine.Attributes {
 		if k == nil || k.Base != base || k.Tree != mine {
-			p.m.known[path], p.m.dirty = &pair{Base: base, Tree: mine}, true
+			p.m.derive(path, base, mine)
 		}
 		return err
 	}
@@ -374,18 +376,22 @@ func (p *projection) remove(path string) error {
 }
 
 // Inherit declares that the copy is derived from the same versions of the original as the copy of the mirror "from". It
-// does this only for paths in the layer of that mirror.
+// does this only for paths in the layer of that mirror. The other versions are newer than all of that mirror.
 func (m *Mirror) Inherit(from *Mirror) error {
 	if err := errors.Join(m.open(), from.open()); err != nil {
 		return err
+	}
+	m.round = from.round
+	for _, k := range m.known {
+		k.Round = m.round + 1
 	}
 	err := filetree.WalkOwn(from.Layer, 0o500, func(_, rel string, _ *unix.Stat_t, err error) error {
 		if k := from.known[rel]; k == nil {
 			delete(m.known, rel)
 		} else if mine := m.known[rel]; mine != nil {
-			mine.Base = k.Base
+			mine.Base, mine.Round = k.Base, k.Round
 		} else {
-			m.known[rel] = &pair{Base: k.Base}
+			m.known[rel] = &pair{Base: k.Base, Round: k.Round}
 		}
 		return err
 	})

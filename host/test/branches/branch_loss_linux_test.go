@@ -181,7 +181,31 @@ func (l *losses) do(op, branch string, kill int, args ...string) (string, bool) 
 		result = "refused"
 	}
 	l.counts[op+" "+result]++
+	l.lines(op + " " + branch)
 	return out, err == nil
+}
+
+// lines checks that the shared files have all acknowledged lines of the workspace itself. No operation on a branch may remove them,
+// so the check shows the operation that did. The caller holds l.mu.
+func (l *losses) lines(after string) {
+	if l.t.Failed() {
+		return
+	}
+	have := make(map[string]bool)
+	for _, name := range []string{"s0", "s1"} {
+		text, err := os.ReadFile(filepath.Join(l.ws, name))
+		if err != nil {
+			l.t.Errorf("after %s: %v", after, err)
+		}
+		for _, m := range textOf.FindAllString(string(text), -1) {
+			have[m] = true
+		}
+	}
+	for _, c := range l.texts {
+		if c.branch == "" && c.deleted == "" && len(c.files) == 0 && !have[c.text] {
+			l.t.Errorf("after %s, the line %s of the workspace is lost\n%s", after, c.text, l.history(c))
+		}
+	}
 }
 
 // begin returns a new change. The caller must call acknowledge if the change succeeds.

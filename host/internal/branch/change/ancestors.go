@@ -99,8 +99,8 @@ func (a *Ancestry) open() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for rel, k := range known {
-		a.seen[rel] = k.Since == a.l.since(rel)
+	for of := range known {
+		a.seen[of.path] = a.seen[of.path] || of.since == a.l.since(of.path)
 	}
 	if a.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
@@ -166,9 +166,15 @@ func (a *Ancestry) Close() {
 	a.full = true
 }
 
+// state identifies the state of a file of the base.
+type state struct {
+	path  string
+	since int64
+}
+
 // readAncestors reads the descriptions of the recorded files, without their texts. The result "end" is the position
 // after the last complete record.
-func readAncestors(path string) (out map[string]*ancestor, end int64, err error) {
+func readAncestors(path string) (out map[state]*ancestor, end int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
@@ -178,7 +184,7 @@ func readAncestors(path string) (out map[string]*ancestor, end int64, err error)
 	if err != nil {
 		return nil, 0, err
 	}
-	out = make(map[string]*ancestor)
+	out = make(map[state]*ancestor)
 	in := bufio.NewReader(f)
 	for {
 		var length [4]byte
@@ -198,7 +204,7 @@ func readAncestors(path string) (out map[string]*ancestor, end int64, err error)
 			return out, end, err
 		}
 		end = k.at + k.Size
-		out[string(k.Path)] = k
+		out[state{string(k.Path), k.Since}] = k
 	}
 }
 
@@ -207,13 +213,10 @@ func (w *walker) ancestorOf(rel string) *ancestor {
 	if w.ancestors == nil {
 		w.ancestors, _, _ = readAncestors(filepath.Join(w.l.State, ancestorsFile)) // ignore the error: then nothing is known
 		if w.ancestors == nil {
-			w.ancestors = map[string]*ancestor{}
+			w.ancestors = map[state]*ancestor{}
 		}
 	}
-	if k := w.ancestors[rel]; k != nil && k.Since == w.l.since(rel) {
-		return k
-	}
-	return nil
+	return w.ancestors[state{rel, w.l.since(rel)}]
 }
 
 // text returns the recorded text of a file.

@@ -19,7 +19,7 @@ type walker struct {
 	// below and above are the trees of base and upper.
 	below, above *filetree.Tree
 	out          []Change
-	ancestors    map[string]*ancestor // nil until it is read
+	ancestors    map[state]*ancestor // nil until it is read
 	repos        []*Repository
 	unite        []string
 	// exact forbids merges. See [Layer.Exact].

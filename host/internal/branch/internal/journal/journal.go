@@ -59,9 +59,10 @@ type Journal struct {
 	Steps   []Step `json:"steps"`
 	// Whole is the inode of the layer if all changes are applied. See [Exchange.Forward].
 	Whole uint64 `json:"whole,omitempty"`
-	// Since and Renewed are the values of these fields of the branch before the apply.
+	// Since, Renewed and SetBack are the values of these fields of the branch before the apply.
 	Since   int64            `json:"since,omitempty"`
 	Renewed map[string]int64 `json:"renewed,omitempty"`
+	SetBack bool             `json:"set_back,omitempty"`
 	// Locks lists the locks of git that the apply takes in the base.
 	Locks []gitLock `json:"locks,omitempty"`
 
