@@ -87,18 +87,21 @@ func TestIdleProcessesEnd(t *testing.T) {
 }
 
 // TestSurplusProcessesEnd checks that the limits for processes hold again as soon as their calls end, for one owner and for all
-// owners together.
+// owners together. Up to twice as many processes stay while they keep something.
 func TestSurplusProcessesEnd(t *testing.T) {
 	for name, c := range map[string]struct {
+		words              string
 		owners, each, left int
 	}{
-		"one owner":  {1, 60, perOwner},
-		"all owners": {20, 8, allOwners},
+		"one owner":     {"", 1, 60, perOwner},
+		"all owners":    {"", 20, 8, allOwners},
+		"jobs":          {"keeps=jobs", 1, 60, 60},
+		"too many jobs": {"keeps=jobs", 1, 70, 2 * perOwner},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := begin(t)
-				p := r.separate("")
+				p := r.separate(c.words)
 				var calls sync.WaitGroup
 				for owner := range c.owners {
 					for root := range c.each {

@@ -39,7 +39,7 @@ type Plugin struct {
 
 	siblings  siblings
 	poisons   poisons
-	evicted   atomic.Bool // whether this process had to end to make room for other sessions; see siblings.evict
+	evicted   atomic.Bool // whether this process had to end to make room for other sessions; see siblings.trim
 	isolation isolation
 }
 

@@ -24,8 +24,10 @@ const (
 	// maxOwned is the maximum number of additional processes of one plugin for all owners.
 	maxOwned = 128
 	// idleEnd is the time after the last call at which an additional process ends. Processes that keep something for later
-	// calls do not end; see keeps. More processes than the maximum run only while all of them run calls.
-	idleEnd = 5 * time.Minute
+	// calls do not end; see keeps. More processes than the maximum run only while all of them run calls or keep something.
+	// Those that keep something end if there are more than patience times the maximum.
+	idleEnd  = 5 * time.Minute
+	patience = 2
 )
 
 // The type "siblings" manages the additional processes of a plugin. The accessible directories of a confined process are
@@ -37,6 +39,7 @@ type siblings struct {
 	own    string // identity of the plugin's default roots; empty until computed
 	by     map[string]*sibling
 	closed bool
+	trims  bool           // whether trim runs
 	ending sync.WaitGroup // siblings that end without a caller
 }
 
@@ -45,6 +48,7 @@ type sibling struct {
 	users int
 	used  time.Time
 	idle  *time.Timer // calls siblings.endIdle; nil before the first use ended
+	kept  time.Time   // the value of used at which the process was asked and kept something
 }
 
 // The method "within" returns a plugin whose process belongs to an owner and is confined to the given roots. The caller
@@ -67,7 +71,6 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 		return p, func() {}
 	}
 	other := s.by[want]
-	var idle []*sibling
 	if other == nil {
 		spec := p.spec
 		spec.Roots, spec.Owner = roots, owner
@@ -78,14 +81,11 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 		if s.by == nil {
 			s.by = make(map[string]*sibling)
 		}
-		idle = s.evict(owner, 1)
 		s.by[want] = other
 	}
 	other.users++
+	s.trimLater()
 	s.mu.Unlock()
-	for _, o := range idle {
-		o.evict()
-	}
 	return other.Plugin, func() { s.release(want, other) }
 }
 
@@ -95,8 +95,8 @@ func (o *sibling) evict() {
 	o.close(0)
 }
 
-// release ends a use of a sibling. There can be too many siblings, because those in use are not evicted. In that case, release
-// evicts unused ones.
+// release ends a use of a sibling. There can be too many siblings, because those in use are not evicted. In that case, an unused
+// one ends.
 func (s *siblings) release(key string, o *sibling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,38 @@ func (s *siblings) release(key string, o *sibling) {
 	} else {
 		o.idle.Reset(idleEnd)
 	}
-	for _, surplus := range s.evict(o.spec.Owner, 0) {
-		s.ending.Go(surplus.evict)
+	s.trimLater()
+}
+
+// trimLater begins trim if there are too many siblings. The caller must hold s.mu.
+func (s *siblings) trimLater() {
+	if _, o, _ := s.surplus(); o != nil && !s.trims {
+		s.trims = true
+		s.ending.Go(s.trim)
+	}
+}
+
+// trim ends unused siblings until the limits hold. It asks each of them first what it keeps.
+func (s *siblings) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.trims = false }()
+	for !s.closed {
+		key, o, ask := s.surplus()
+		if o == nil {
+			return
+		}
+		used := o.used
+		s.mu.Unlock()
+		kept := ask && o.keeps()
+		s.mu.Lock()
+		if s.by[key] != o || o.users > 0 || o.used != used {
+			continue // it was used meanwhile
+		}
+		if o.kept = used; !kept {
+			delete(s.by, key)
+			s.ending.Go(o.evict)
+		}
 	}
 }
 
@@ -159,44 +189,35 @@ func (p *Plugin) keeps() bool {
 	return running && json.Unmarshal(h.Details, &details) == nil && details.Keeps != ""
 }
 
-// evict removes siblings until the limits for an owner and for all owners leave room for the given number of
-// siblings. If the owner has too many siblings, it removes those of the owner that were used least recently. So owners do not
-// end each other's processes. If all owners together have too many siblings, it removes siblings of the owner with the most
-// siblings. It does not remove siblings that are in use.
-func (s *siblings) evict(owner string, room int) (removed []*sibling) {
-	for {
-		o := s.evictOne(owner, room)
-		if o == nil {
-			return removed
-		}
-		removed = append(removed, o)
+// surplus returns a sibling that should end because there are too many, and its key. A sibling that keeps something ends only if
+// there are far too many. The result "ask" means that it must be asked first what it keeps. The caller must hold s.mu.
+func (s *siblings) surplus() (key string, o *sibling, ask bool) {
+	if key = s.oldest(1, func(o *sibling) bool { return o.kept != o.used }); key != "" {
+		return key, s.by[key], true
 	}
+	key = s.oldest(patience, func(*sibling) bool { return true })
+	return key, s.by[key], false
 }
 
-func (s *siblings) evictOne(owner string, room int) *sibling {
+// oldest returns the key of an unused sibling that may end, if there are more siblings than a multiple of the limits. It is the one
+// of the owner with the most siblings that was used least recently. If all owners together do not have too many, it belongs to an
+// owner who has. So owners do not end each other's processes.
+func (s *siblings) oldest(times int, ends func(*sibling) bool) (oldest string) {
 	count := make(map[string]int)
 	for _, o := range s.by {
 		count[o.spec.Owner]++
 	}
-	if count[owner]+room <= maxSiblings {
-		if len(s.by)+room <= maxOwned {
-			return nil
-		}
-		for other, n := range count {
-			if n > count[owner] {
-				owner = other
-			}
-		}
-	}
-	oldest := ""
+	everyone := len(s.by) > times*maxOwned
 	for key, o := range s.by {
-		if o.users == 0 && o.spec.Owner == owner && (oldest == "" || o.used.Before(s.by[oldest].used)) {
+		n := count[o.spec.Owner]
+		if o.users > 0 || !ends(o) || !everyone && n <= times*maxSiblings {
+			continue
+		}
+		if old := s.by[oldest]; old == nil || n > count[old.spec.Owner] || n == count[old.spec.Owner] && o.used.Before(old.used) {
 			oldest = key
 		}
 	}
-	idle := s.by[oldest]
-	delete(s.by, oldest)
-	return idle
+	return oldest
 }
 
 // EndBranch ends the processes of a mounted branch, in all plugins. It returns when the processes have ended. No call

@@ -58,6 +58,7 @@ func TestWithin(t *testing.T) {
 	for i := range 2 * maxSiblings {
 		within(mk(fmt.Sprint("w", i)))
 	}
+	p.siblings.ending.Wait()
 	if n := len(p.siblings.by); n != maxSiblings {
 		t.Errorf("%d processes are kept", n)
 	}
@@ -89,6 +90,7 @@ func TestWithinOwners(t *testing.T) {
 	for i := range 2 * maxSiblings {
 		within("bob", i)
 	}
+	p.siblings.ending.Wait()
 	if within("alice", 0) != alice || alice.closed {
 		t.Error("bob ended the process of alice")
 	}
@@ -98,6 +100,7 @@ func TestWithinOwners(t *testing.T) {
 	for i := range 2 * maxOwned { // each owner has one workspace
 		within(fmt.Sprint("owner", i), 0)
 	}
+	p.siblings.ending.Wait()
 	if n := len(p.siblings.by); n != maxOwned {
 		t.Errorf("%d processes of all owners are kept", n)
 	}
