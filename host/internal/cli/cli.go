@@ -27,6 +27,10 @@ func Run(ctx context.Context, args []string, stdio Stdio) int {
 	root := newRoot(stdio)
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra would use the arguments of the process
 	err := root.ExecuteContext(ctx)
+	if lines, ok := root.ErrOrStderr().(*process.JSONLines); ok {
+		stdio.Err = lines
+		defer lines.Flush() //nolint:errcheck // nobody could read about it
+	}
 	var code process.ExitError
 	switch {
 	case err == nil:

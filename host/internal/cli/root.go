@@ -40,7 +40,9 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 			if c.Name() == cobra.ShellCompRequestCmd { // other commands start faster without completions
 				completions(&s, c.Root())
 			}
-			return s.Check()
+			err := s.Check()
+			c.Root().SetErr(s.Err)
+			return err
 		},
 	}
 	f := root.PersistentFlags()

@@ -6,9 +6,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/api"
 	"toolhost.dev/host/internal/cli/fleetcmd"
 	"toolhost.dev/host/internal/cli/globals"
+	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/mcp"
 )
 
@@ -34,15 +35,17 @@ type serveFlags struct {
 	settings  *globals.Settings
 	listen    string
 	tokenFile string
-	allow     []string
-	noAuth    bool
-	cert, key string
-	hosts     []string
-	takeOver  bool
-	activated bool // whether a service manager has passed the socket, which it keeps open
-	browse    bool // whether to show a link to the console
-	fleet     fleetcmd.NodeFlags
-	mcp       mcp.Options
+	// approverFile is the file of the token for answers.
+	approverFile string
+	allow        []string
+	noAuth       bool
+	cert, key    string
+	hosts        []string
+	takeOver     bool
+	activated    bool // whether a service manager has passed the socket, which it keeps open
+	browse       bool // whether to show a link to the console
+	fleet        fleetcmd.NodeFlags
+	mcp          mcp.Options
 }
 
 func newServe(s *globals.Settings) *cobra.Command {
@@ -54,15 +57,16 @@ func newServe(s *globals.Settings) *cobra.Command {
 tools, status, stats, asks, log and more), /metrics, /healthz, /readyz, and a web console at /.
 
 Clients send a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
-tools in the workspace, and in directories that --allow-workspace names. Other clients are principals:
-"toolhost token create" makes their tokens, and principal and issuer blocks of the configuration say what
-each may do. If there is none of these, a token is made and printed. --no-auth lets anybody on this
-machine run tools in the workspace. Any other address than a loopback address needs a token and TLS. On
-a Unix socket (--listen unix:PATH) a client without a token is known by its user.
+tools in the workspace, and in directories that --allow-workspace names. A token file that does not exist is
+made, with a new token that only the user can read. One that other users can access is refused. Other
+clients are principals: "toolhost token create" makes their tokens, and principal and issuer blocks of the
+configuration say what each may do. If there is none of these, a token is made and printed. --no-auth lets
+anybody on this machine run tools in the workspace. Any other address than a loopback address needs a token
+and TLS. On a Unix socket (--listen unix:PATH) a client without a token is known by its user.
 
 A permission that a call of the API asks for waits in /v1/asks until another principal answers: one with
-the token of $TOOLHOST_APPROVER_TOKEN, or with the right "answer". MCP clients with the token of the server
-ask their user.
+the token of $TOOLHOST_APPROVER_TOKEN or --approver-token-file, or with the right "answer". MCP clients with
+the token of the server ask their user.
 
 SIGTERM refuses new calls and lets the running ones end. To restart without a refused call, start the new
 server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
@@ -79,7 +83,8 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 		RunE: func(c *cobra.Command, _ []string) error { s.LogTime = true; return f.run(c, s) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "`address` to listen on; port 0 means any free port, and unix:PATH a Unix socket")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` that holds the token")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` that holds the token; it is made if it does not exist")
+	c.Flags().StringVar(&f.approverFile, "approver-token-file", "", "`file` that holds the token that answers asks; it is made if it does not exist")
 	c.Flags().StringArrayVar(&f.allow, "allow-workspace", nil, "further `directory` in which calls with the server's token may run; DIR/*: each directory directly inside DIR")
 	c.Flags().BoolVar(&f.noAuth, "no-auth", false, "let anybody on this machine run tools in the workspace, without a token")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "`file` with the certificate, in PEM")
@@ -93,12 +98,10 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 }
 
 func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
-	token, err := f.token()
+	token, approver, err := f.tokens()
 	if err != nil {
 		return err
 	}
-	approver := s.Getenv(approverEnv)
-	s.Unsetenv(approverEnv)
 	var listener net.Listener
 	if !f.takeOver {
 		if listener, err = f.listener(c.Context()); err != nil {
@@ -140,7 +143,7 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 	defer cancel(nil)
 	leaving := new(leaving)
 	pages, log := f.console(s, clients)
-	web := newWeb(ctx, leaving.handler(api.Handler(h, api.Options{
+	web := newWeb(ctx, log, leaving.handler(api.Handler(h, api.Options{
 		Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
 		MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
 	})))
@@ -154,9 +157,10 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 }
 
 // newWeb returns the web server. The contexts of its requests end with ctx.
-func newWeb(ctx context.Context, handler http.Handler) *http.Server {
+func newWeb(ctx context.Context, log *slog.Logger, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: host.ConnContext,
 	}
 }
@@ -269,26 +273,46 @@ func (f *serveFlags) announce(l net.Listener, made made) {
 		fmt.Fprintf(f.settings.Err, "toolhost: token %s (set $%s or --token-file to keep a token)\n", made.token, tokenEnv)
 	}
 	if made.approver != "" {
-		fmt.Fprintf(f.settings.Err, "toolhost: approver token %s (answers asks in /v1/asks; set $%s to keep a token)\n", made.approver, approverEnv)
+		fmt.Fprintf(f.settings.Err, "toolhost: approver token %s (answers asks in /v1/asks; set $%s or --approver-token-file to keep a token)\n", made.approver, approverEnv)
 	}
 }
 
-// token returns the server's token from the environment or from a file. It returns "" if there is no token.
-func (f *serveFlags) token() (token string, err error) {
-	token = f.settings.Getenv(tokenEnv)
-	// Remove the token from the environment, because commands must not inherit it.
-	f.settings.Unsetenv(tokenEnv)
+// tokens returns the server's token and the token for answers, from files or from the environment. It returns "" for a token
+// that is missing.
+func (f *serveFlags) tokens() (token, approver string, err error) {
+	s := f.settings
+	token, approver = s.Getenv(tokenEnv), s.Getenv(approverEnv)
+	// Remove the tokens from the environment, because commands must not inherit them.
+	s.Unsetenv(tokenEnv)
+	s.Unsetenv(approverEnv)
+	if f.noAuth && (token != "" || f.tokenFile != "") {
+		return "", "", errors.New("a token and --no-auth exclude each other: use one of them")
+	}
 	if f.tokenFile != "" {
-		b, err := os.ReadFile(f.settings.Path(f.tokenFile))
-		if err != nil {
-			return "", fmt.Errorf("--token-file: %w", err)
-		}
-		if token = strings.TrimSpace(string(b)); token == "" {
-			return "", fmt.Errorf("--token-file: %s is empty: put a token into it, such as the output of openssl rand -hex 24", f.tokenFile)
+		if token, err = tokenOf(s, "--token-file", f.tokenFile); err != nil {
+			return "", "", err
 		}
 	}
-	if f.noAuth && token != "" {
-		return "", fmt.Errorf("a token and --no-auth exclude each other: use one of them")
+	if f.approverFile != "" {
+		if approver, err = tokenOf(s, "--approver-token-file", f.approverFile); err != nil {
+			return "", "", err
+		}
+	}
+	return token, approver, nil
+}
+
+// tokenOf returns the token in the file that a flag names. See [admin.TokenFile].
+func tokenOf(s *globals.Settings, flag, name string) (string, error) {
+	path, err := filepath.Abs(s.Path(name))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	token, made, err := admin.TokenFile(path, s.Options().Workspace)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	if made {
+		fmt.Fprintf(s.Err, "toolhost: a new token is in %s\n", screen.Clean(path))
 	}
 	return token, nil
 }

@@ -67,7 +67,7 @@ func startServiceManager(t *testing.T, address string) *serviceManager {
 	m := &serviceManager{t: t, root: filepath.Dir(filepath.Dir(filepath.Dir(analyze))), console: filepath.Join(dir, "console")}
 	units := filepath.Join(dir, "units")
 	hosttest.Must(t, os.Chmod(dir, 0o755))
-	hosttest.Must(t, os.MkdirAll(units+"/toolhost.service.d", 0o755))
+	hosttest.Must(t, os.MkdirAll(units, 0o755))
 	write := func(name, text string) {
 		t.Helper()
 		hosttest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
@@ -77,7 +77,6 @@ func startServiceManager(t *testing.T, address string) *serviceManager {
 		hosttest.Must(t, err)
 		write("units/"+name, strings.Replace(string(b), "127.0.0.1:7070", address, 1))
 	}
-	write("units/toolhost.service.d/token.conf", "[Service]\nEnvironment=TOOLHOST_TOKEN=secret\n")
 	write("units/default.target", "[Unit]\nRequires=toolhost.socket\nAfter=toolhost.socket\n")
 	for _, name := range []string{"basic", "sockets", "sysinit", "shutdown", "network"} {
 		write("units/"+name+".target", "[Unit]\nDescription="+name+"\n")
@@ -137,9 +136,23 @@ func (m *serviceManager) control(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// token returns the token in a file of the service. Only the service can read the file.
+func (m *serviceManager) token(name string) string {
+	m.t.Helper()
+	path := filepath.Join("/proc", strconv.Itoa(m.pid), "root/var/lib/toolhost", name)
+	st, err := os.Stat(path)
+	hosttest.Must(m.t, err)
+	b, err := os.ReadFile(path)
+	hosttest.Must(m.t, err)
+	if st.Mode().Perm() != 0o600 || len(b) < 20 {
+		m.t.Errorf("%s has the mode %s and %d bytes", name, st.Mode(), len(b))
+	}
+	return strings.TrimSpace(string(b))
+}
+
 // TestServiceUnderSystemd checks the documented units under a real systemd. The first request must start the server,
-// the sandbox of each plugin must be complete despite the hardening, a restart must refuse no call, and a stop must be
-// clean.
+// the sandbox of each plugin must be complete despite the hardening, a restart must refuse no call, also with the token from
+// before, and a stop must be clean.
 func TestServiceUnderSystemd(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -147,7 +160,10 @@ func TestServiceUnderSystemd(t *testing.T) {
 	if state := m.control("is-active", "toolhost.service"); state != "inactive" {
 		t.Errorf("before the first request, the service is %s", state)
 	}
-	c := hosttest.NewClient(t, "http://"+address, "secret")
+	hosttest.NewClient(t, "http://"+address, "").Want(200, "ok", "GET", "/healthz", "")
+	token, approver := m.token("token"), m.token("approver-token")
+	hosttest.NewClient(t, "http://"+address, approver).Want(200, "[", "GET", "/v1/asks", "")
+	c := hosttest.NewClient(t, "http://"+address, token)
 	c.Want(200, `"output":"toolhost\n"`, "POST", "/v1/run", `{"command":"id -un; echo x > made.txt"}`)
 	if state := m.control("is-active", "toolhost.service"); state != "active" {
 		t.Errorf("after the first request, the service is %s", state)
@@ -190,6 +206,9 @@ func TestServiceUnderSystemd(t *testing.T) {
 	if after := m.control("show", "-p", "MainPID", "toolhost.service"); after == before {
 		t.Errorf("the server was not restarted: %s", after)
 	}
+	if log, err := os.ReadFile(m.console); err != nil || strings.Contains(string(log), token) || strings.Contains(string(log), approver) {
+		t.Errorf("the log has a token: %v", err)
+	}
 	if out := m.control("stop", "toolhost.socket", "toolhost.service"); out != "" {
 		t.Errorf("stop: %s", out)
 	}
@@ -198,8 +217,8 @@ func TestServiceUnderSystemd(t *testing.T) {
 	}
 }
 
-// TestServiceManagerIsNotified checks that a server reports when it is ready and when it stops, and that it logs as JSON with
-// the time.
+// TestServiceManagerIsNotified checks that a server reports when it is ready and when it stops, and that each line of its log
+// is JSON with the time.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)
@@ -234,4 +253,14 @@ func TestServiceManagerIsNotified(t *testing.T) {
 		t.Errorf("%q, %v", message[:n], err)
 	}
 	hosttest.Must(t, c.Wait())
+	text, err := os.ReadFile(path)
+	hosttest.Must(t, err)
+	for line := range strings.Lines(string(text)) {
+		if entry := map[string]any{}; json.Unmarshal([]byte(line), &entry) != nil || entry["time"] == nil || entry["msg"] == nil {
+			t.Errorf("a line that is no entry: %s", line)
+		}
+	}
+	if !strings.Contains(string(text), `"msg":"listening on `) {
+		t.Errorf("the log has no address: %s", text)
+	}
 }

@@ -134,16 +134,20 @@ func TestServeAsks(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)
-	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
+	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "open"), []byte("secret"), 0o600))
+	hosttest.Must(t, os.Chmod(filepath.Join(dir, "open"), 0o644))
 	for _, tc := range []struct{ args, says string }{
 		{"--listen 0.0.0.0:0 --no-auth", "needs a loopback address"},
 		{"--listen 0.0.0.0:0", "set --tls-cert and --tls-key"},
 		{"--listen 127.0.0.1:0 --tls-cert x", "needs both"},
 		{"--listen nowhere", "--listen"},
-		{"--token-file none", "--token-file"},
+		{"--token-file none", "--token-file: " + dir + "/none is in the workspace " + dir + ", where tools could read the token"},
+		{"--token-file /nowhere/none", "--token-file"},
+		{"--approver-token-file none", "--approver-token-file"},
 		{"--token-file empty", "is empty"},
+		{"--token-file open", "other users can access the token in " + dir + "/open (mode 0644)"},
+		{"--approver-token-file open", "--approver-token-file: other users can access the token"},
 	} {
 		c := hosttest.Toolhost(t, dir, append([]string{"serve"}, strings.Fields(tc.args)...)...)
 		c.Stderr = nil

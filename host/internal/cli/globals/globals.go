@@ -49,7 +49,7 @@ type Settings struct {
 	Edit func(problem string) string
 }
 
-// Check returns an error if a flag has an invalid value.
+// Check returns an error if a flag has an invalid value. It applies the format of the log to standard error.
 func (s *Settings) Check() error {
 	switch s.OnAsk {
 	case "", "allow", "deny", "prompt":
@@ -60,6 +60,9 @@ func (s *Settings) Check() error {
 	case "", "text", "json":
 	default:
 		return fmt.Errorf("--log-format %q: use text or json", s.LogFormat)
+	}
+	if s.LogFormat == "json" {
+		s.Err = process.NewJSONLines(s.Err) // also messages that are not from the log
 	}
 	var l slog.Level
 	if s.LogLevel != "" && l.UnmarshalText([]byte(s.LogLevel)) != nil {

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTokenFile checks which files with a token are accepted, and that no error contains the token.
+func TestTokenFile(t *testing.T) {
+	const secret, another = "the-secret-of-the-file", 54321
+	write := func(mode fs.FileMode) func(path string) error {
+		return func(path string) error {
+			if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+				return err
+			}
+			return os.Chmod(path, mode)
+		}
+	}
+	linked := func(path string) error {
+		if err := write(0o600)(path + ".target"); err != nil {
+			return err
+		}
+		return os.Symlink(path+".target", path)
+	}
+	then := func(first func(string) error, change func(string, int, int) error) func(string) error {
+		return func(path string) error {
+			if err := first(path); err != nil {
+				return err
+			}
+			return change(path, another, -1)
+		}
+	}
+	for name, tc := range map[string]struct {
+		prepare func(path string) error
+		root    bool // whether only root can prepare the file
+		want    string
+	}{
+		"of this user":            {write(0o600), false, ""},
+		"it cannot be written":    {write(0o400), false, ""},
+		"the group can read it":   {write(0o640), false, "other users can access the token"},
+		"others can read it":      {write(0o604), false, "other users can access the token"},
+		"the group can write it":  {write(0o620), false, "other users can access the token"},
+		"others can write it":     {write(0o602), false, "other users can access the token"},
+		"empty":                   {func(path string) error { return os.WriteFile(path, []byte("\n"), 0o600) }, false, "is empty"},
+		"a link of this user":     {linked, false, ""},
+		"a link without a target": {func(path string) error { return os.Symlink(path+".none", path) }, false, "no such file"},
+		"of another user":         {then(write(0o600), os.Lchown), true, "belongs to user 54321, who knows the token"},
+		"a link of another user":  {then(linked, os.Lchown), true, "belongs to user 54321, who could change its target"},
+		"a directory by such a link": {func(path string) error {
+			if err := os.Mkdir(path+".d", 0o700); err != nil {
+				return err
+			}
+			if err := then(func(path string) error { return os.Symlink(path+".d", path) }, os.Lchown)(path); err != nil {
+				return err
+			}
+			return write(0o600)(filepath.Join(path+".d", "token"))
+		}, true, "who could change its target"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.root && os.Geteuid() != 0 {
+				t.Skip("it needs root")
+			}
+			path := filepath.Join(t.TempDir(), "token")
+			if err := tc.prepare(path); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(name, "a directory") {
+				path = filepath.Join(path, "token")
+			}
+			token, made, err := TokenFile(path, t.TempDir())
+			if tc.want == "" && (err != nil || made || token != secret) {
+				t.Errorf("%q, %v", token, err)
+			}
+			if tc.want != "" && (err == nil || token != "" || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%q, %v, want %q", token, err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("the error contains the token: %v", err)
+			}
+		})
+	}
+}
+
+// TestCheckPrivate checks whose files can hold a token.
+func TestCheckPrivate(t *testing.T) {
+	for _, tc := range []struct {
+		owner, me int
+		mode      fs.FileMode
+		ok        bool
+	}{
+		{7, 7, 0o600, true},
+		{7, 7, 0o640, false},
+		{0, 7, 0o440, true}, // a secret of a service manager
+		{0, 7, 0o460, false},
+		{0, 7, 0o444, false},
+		{0, 0, 0o440, false},
+		{8, 7, 0o600, false},
+		{7, 0, 0o600, false},
+		{7, 7, fs.ModeNamedPipe | 0o666, true},
+		{8, 7, fs.ModeNamedPipe | 0o600, false},
+	} {
+		if err := checkPrivate("token", tc.owner, tc.me, tc.mode); (err == nil) != tc.ok {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
