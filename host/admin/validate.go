@@ -11,7 +11,9 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/settings"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // Summary describes a configuration.
@@ -48,7 +50,7 @@ func Validate(opts Options) (Summary, error) {
 		sum.Untrusted = used.Untrusted
 	}
 	_, err = settings.Rules(cfg)
-	errs := []error{err, cfg.Unavailable()}
+	errs := []error{err, cfg.Unavailable(), checkPlaces(opts, source.Workspace, cfg)}
 	for _, p := range cfg.Plugins {
 		if p.Missing != "" {
 			errs = append(errs, cfg.MissingBinary(p))
@@ -58,6 +60,19 @@ func Validate(opts Options) (Summary, error) {
 		return sum, err
 	}
 	return sum, checkNames(opts)
+}
+
+// checkPlaces returns an error if tools could write to the state directory or to recordings.
+func checkPlaces(opts Options, workspace string, cfg *config.Config) error {
+	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	if err != nil {
+		return roots.CheckPlaces(cfg, workspace, "", "")
+	}
+	target, err := filepath.EvalSymlinks(dir)
+	if err != nil { // it does not exist yet
+		target = dir
+	}
+	return roots.CheckPlaces(cfg, workspace, dir, target)
 }
 
 // checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration. It starts no

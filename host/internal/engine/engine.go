@@ -205,7 +205,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	builder.Options.DescribeOnly, builder.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
 	e.reloader = reload.New(reload.Setup{
 		Builder: builder, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
-		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log,
+		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log, CheckPlaces: e.checkPlaces,
 	})
 	launcher, err := builder.Launcher(cfg)
 	if launcher == nil {
@@ -292,7 +292,7 @@ func (e *Engine) openState(cfg *config.Config) error {
 	if e.state, err = state.OpenFallback(func() (*state.DB, error) { return e.reopenState(cfg) }, e.opts.Log); err != nil {
 		panic("engine: an in-memory database cannot be opened: " + err.Error()) // occurs only if no memory is available
 	}
-	return nil
+	return e.checkPlace(cfg)
 }
 
 // reopenState retries to open the state database after openState failed. Only the audit log uses the returned database.
@@ -318,16 +318,21 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace returns an error if tools can write to the state directory. If the workspace is too broad, it returns nil,
-// because no call can run in such a workspace.
+// checkPlace is like checkPlaces, but also closes the database if it returns an error.
 func (e *Engine) checkPlace(cfg *config.Config) error {
-	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
-		return nil //nolint:nilerr // each call reports it
-	}
-	if err := e.keepsStateOut(cfg, e.opts.Workspace); err != nil {
+	if err := e.checkPlaces(cfg); err != nil {
 		return errors.Join(err, e.state.Close())
 	}
 	return nil
+}
+
+// checkPlaces returns an error if tools can write to a place that only the host must write to; see [roots.CheckPlaces].
+func (e *Engine) checkPlaces(cfg *config.Config) error {
+	dir := e.home.Root
+	if found, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir); err == nil && e.home.Root != "" {
+		dir = found
+	}
+	return roots.CheckPlaces(cfg, e.opts.Workspace, dir, e.home.Root)
 }
 
 func (e *Engine) problemf(format string, a ...any) {

@@ -104,6 +104,11 @@ func (r *Rule) Prepare() []Problem {
 		if slices.Contains(l.values, "") {
 			fail(l.name, "an empty string matches nothing. Remove the empty string")
 		}
+		for _, v := range l.values {
+			if inner, ok := ruleOfAgent(v); ok && l.name != "tool" && l.name != "kind" { // the names of tools are resolved later
+				fail(l.name, "%q is a rule of another program, which matches nothing here. Write %s = [%q]", v, l.name, inner)
+			}
+		}
 	}
 	r.compile(fail)
 	if r.Builtins != nil && !r.aboutCommands() {
@@ -129,6 +134,18 @@ func (r *Rule) Prepare() []Problem {
 		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
 	}
 	return out
+}
+
+// toolsOfAgents lists the names of tools in the rules of other programs, such as Read(./.env).
+var toolsOfAgents = []string{"Bash", "Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "Glob", "Grep", "LS", "WebFetch"}
+
+// ruleOfAgent returns what stands in the parentheses of another program's rule.
+func ruleOfAgent(s string) (inner string, ok bool) {
+	name, rest, found := strings.Cut(s, "(")
+	if inner, ok = strings.CutSuffix(rest, ")"); !found || !ok || !slices.Contains(toolsOfAgents, name) {
+		return "", false
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(inner, "./"), "domain:"), true
 }
 
 // compile checks the entries of the lists and compiles globs and patterns.

@@ -127,7 +127,7 @@ func (a *attempt) readConfig() {
 		a.narrow(cfg, fmt.Errorf("the configuration increases privileges: %s. To apply it, run %s", strings.Join(increases, "; "), how))
 		return
 	}
-	launcher, err := a.builder.Launcher(cfg)
+	launcher, err := a.launcherFor(cfg)
 	if err != nil {
 		a.narrow(cfg, err)
 		return
@@ -142,6 +142,16 @@ func (a *attempt) readConfig() {
 	}
 	a.builder.Trust(cfg, pins)
 	a.cfg, a.launcher = cfg, launcher
+}
+
+// launcherFor returns the launcher of a configuration, unless tools could then write to files of the host.
+func (a *attempt) launcherFor(cfg *config.Config) (*confinement.Launcher, error) {
+	if check := a.reloader.CheckPlaces; check != nil {
+		if err := check(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return a.builder.Launcher(cfg)
 }
 
 // The method "approved" reports whether the attempt can apply a configuration that increases privileges. The decision

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
+	"toolhost.dev/host/internal/settings"
 )
 
 // The method "narrow" refuses a configuration, but applies the restrictions in it. Therefore an operator can rely on a
@@ -20,7 +22,7 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 		a.refuseConfig(cfg, why)
 		return
 	}
-	narrowed, taken := privilege.Intersect(a.old.Config, a.ofKnownTools(cfg))
+	narrowed, taken := privilege.Intersect(a.old.Config, a.effective(cfg))
 	if len(narrowed.Restricted) > 0 {
 		why = fmt.Errorf("%w. The restrictions in it apply already: %s", why, strings.Join(narrowed.Restricted, "; "))
 	}
@@ -38,18 +40,19 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 	}
 }
 
-// ofKnownTools returns the configuration without the blocks of tools that the host does not have. A block with a
-// misspelled name restricts no tool. Therefore the correction of the name must not count as an increase of privileges.
-func (a *attempt) ofKnownTools(cfg *config.Config) *config.Config {
+// effective returns the configuration without rules that cannot work and without the blocks of tools that the host does not
+// have, because these restrict nothing. Therefore their correction must not count as an increase of privileges.
+func (a *attempt) effective(cfg *config.Config) *config.Config {
+	out := *cfg
+	out.Permissions.Rules = slices.DeleteFunc(slices.Clone(cfg.Permissions.Rules), func(r config.PermissionRule) bool { return !settings.Works(&r) })
 	if len(a.old.Unloaded) > 0 { // their tools are not known
-		return cfg
+		return &out
 	}
-	known := *cfg
-	known.Tools = maps.Clone(cfg.Tools)
-	maps.DeleteFunc(known.Tools, func(name string, _ config.Tool) bool {
+	out.Tools = maps.Clone(cfg.Tools)
+	maps.DeleteFunc(out.Tools, func(name string, _ config.Tool) bool {
 		return a.old.Registry.Lookup("", name) == nil && a.old.Registry.Find(name) == nil
 	})
-	return &known
+	return &out
 }
 
 // rollBack refuses the new configuration after a failure. It restores the old configuration, without the rights that

@@ -115,6 +115,8 @@ type Setup struct {
 	Live bool
 	// FixedStateDir reports that the state directory does not depend on the configuration.
 	FixedStateDir bool
+	// CheckPlaces returns an error if, under a configuration, tools could write to files of the host. It can be nil.
+	CheckPlaces func(*config.Config) error
 	// OnConfig is called with the log level of each new configuration. OnConfig can be nil.
 	OnConfig func(slog.Level)
 	// Published is called after each publication of a new configuration.

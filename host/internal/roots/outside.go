@@ -51,6 +51,28 @@ func (o *Outside) add(cfg *config.Config, workspace string) {
 	o.workspaces[workspace] = true
 }
 
+// CheckPlaces returns an error if tools in a workspace can write to a place that only the host must write to: the state
+// directory dir, whose path without symbolic links is target, or the directory of recordings. If the workspace is too broad,
+// it returns nil, because no call can run in such a workspace.
+func CheckPlaces(cfg *config.Config, workspace, dir, target string) error {
+	if Refused(cfg, workspace) != nil {
+		return nil
+	}
+	if target != "" {
+		if err := StateOutside(cfg, workspace, dir, target); err != nil {
+			return err
+		}
+	}
+	if tapes := cfg.Record.Dir; tapes != "" {
+		for _, r := range Configured(cfg, workspace) {
+			if r.Writable && slices.ContainsFunc(watch.Places(tapes), r.Contains) {
+				return fmt.Errorf("the directory of recordings %s is in %s, where tools can write. In record { dir }, name a directory outside of it, such as /var/lib/toolhost/tapes", tapes, r.Path)
+			}
+		}
+	}
+	return nil
+}
+
 // StateOutside returns an error if tools in a workspace can write to the state directory dir. The path target is dir
 // without symbolic links. The function also checks the links that lead to the directory, because tools could change the
 // target of a link.

@@ -55,6 +55,12 @@ func searched() []string {
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) || dir != filepath.Clean(dir) })
 }
 
+// Works reports whether a rule is valid. It does not check whether the tools of the rule exist.
+func Works(r *config.PermissionRule) bool {
+	_, problems := prepare(r)
+	return len(problems) == 0
+}
+
 // The function "prepare" converts a rule for the policy. It also returns the problems of the rule.
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
