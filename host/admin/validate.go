@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +28,8 @@ type Summary struct {
 	Warnings []Problem
 	// Untrusted is the reason why the file does not apply yet. Empty means that the file applies.
 	Untrusted string
+	// Unchecked is the reason why the names of tools and fields were not checked. Empty means that they were.
+	Unchecked string
 }
 
 // Validate checks the configuration in the options. It starts no plugins. The error contains every problem with file and
@@ -59,7 +63,8 @@ func Validate(opts Options) (Summary, error) {
 	if err := errors.Join(errs...); err != nil || sum.Untrusted != "" {
 		return sum, err
 	}
-	return sum, checkNames(opts)
+	sum.Unchecked, err = checkNames(opts)
+	return sum, err
 }
 
 // checkPlaces returns an error if tools could write to the state directory or to recordings.
@@ -76,24 +81,28 @@ func checkPlaces(opts Options, workspace string, cfg *config.Config) error {
 }
 
 // checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration. It starts no
-// plugin. It skips plugins without a saved description from an earlier start.
-func checkNames(opts Options) error {
+// plugin. If a plugin cannot be loaded, or has no saved description from an earlier start, it cannot check the names of tools,
+// and returns the reason.
+func checkNames(opts Options) (unchecked string, err error) {
 	opts.Live, opts.OnConfig = false, nil
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{IgnorePins: true, Unstarted: true})
 	if wrong := (*config.Error)(nil); errors.As(err, &wrong) { // rules about unknown tools
-		return err
+		return "", err
 	} else if err != nil {
-		return nil //nolint:nilerr // a missing condition for a start, such as a sandbox, is not a mistake in the file
+		return err.Error(), nil // a missing condition for a start, such as a sandbox, is not a mistake in the file
 	}
 	var errs []error
 	g := e.Current()
+	if missing := slices.Sorted(maps.Keys(g.Unloaded)); len(missing) > 0 {
+		unchecked = fmt.Sprintf("these plugins are not loaded: %s. To load them, run toolhost config validate --launch or toolhost status", strings.Join(missing, ", "))
+	}
 	for _, p := range g.Wrong() {
 		errs = append(errs, errors.New(p))
 	}
 	for _, p := range g.Plugins {
 		errs = append(errs, e.Reloader().Builder.CheckConfig(g.Config, p))
 	}
-	return errors.Join(append(errs, e.Close())...)
+	return unchecked, errors.Join(append(errs, e.Close())...)
 }
 
 // CheckSyntax returns an error if the text of a configuration is invalid. It also accepts an untrusted configuration. It

@@ -351,7 +351,7 @@ func TestPluginDiagnostics(t *testing.T) {
 	if got := c.At("none", []tool.Diagnostic{{Summary: "hm"}}); got != "Plugin none: hm" {
 		t.Error(got)
 	}
-	if got := c.UnknownTool("raed", "", []string{"read", "list"}); !strings.HasPrefix(got, dir+`/x.hcl:12:1: There is no tool "raed". The block has no effect. Did you mean "read"?`) {
+	if got := c.UnusedTool("raed", errors.New("unknown tool \"raed\"")).Error(); !strings.HasPrefix(got, dir+`/x.hcl:12:1: The block tool "raed" has no effect. Unknown tool "raed".`) {
 		t.Error(got)
 	}
 }

@@ -95,14 +95,9 @@ func (c *Config) PluginPosition(name string) string {
 	return ""
 }
 
-// UnknownTool returns the message for a "tool" block with the name of an unknown tool. The argument "meant" is the full name
-// of the tool that the operator means, or "". The argument "known" lists the valid names.
-func (c *Config) UnknownTool(name, meant string, known []string) string {
-	hint := suggest.DidYouMean(name, known)
-	if meant != "" {
-		hint = fmt.Sprintf(" Write the full name: tool %q.", meant)
-	}
-	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name), "The block has no effect.%s", hint)})
+// UnusedTool returns an error about a "tool" block that applies to no tool. The argument "why" is the reason.
+func (c *Config) UnusedTool(name string, why error) *Error {
+	return c.failed(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("The block tool %q has no effect", name), "%s", sentence(why))})
 }
 
 // BadHooks returns an error with the problems of hooks. The keys of the map are the names of the hooks.

@@ -76,6 +76,7 @@ func (d *decoder) endpoints(blocks []endpointHCL) {
 			continue
 		}
 		if given(b.Core) {
+			d.keepPosition("core of endpoint", b.Name, b.Core)
 			out.Core = append([]string{}, d.texts(b.Core)...)
 			for _, name := range out.Core {
 				if !out.Offers(name) {

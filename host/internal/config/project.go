@@ -311,7 +311,7 @@ func (n *Narrowing) Apply(cfg *Config) {
 	for name, is := range n.config.Tools {
 		was, known := cfg.Tools[name]
 		if !known {
-			was.at = is.at
+			was.at, was.project = is.at, true
 		}
 		if is.Enabled != nil {
 			was.Enabled = is.Enabled

@@ -58,7 +58,13 @@ type Tool struct {
 	// Keywords contains words by which a search finds the tool, in addition to the words of its definition.
 	Keywords []string
 
-	at position
+	at      position
+	project bool // whether the block is only in a file of the project, which must not prevent a start
+}
+
+// Restricts reports whether the operator's file restricts the tool with the block.
+func (t *Tool) Restricts() bool {
+	return t.at.Filename != "" && !t.project && (t.Enabled != nil && !*t.Enabled || t.MaxConcurrent > 0)
 }
 
 func (d *decoder) tool(t *toolHCL) {

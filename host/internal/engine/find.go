@@ -21,7 +21,7 @@ type Endpoint = config.Endpoint
 func DefaultCore() []string { return slices.Clone(config.DefaultCore) }
 
 // Endpoints returns the endpoints of the current configuration.
-func (e *Engine) Endpoints() []Endpoint { return e.Current().Config.Endpoints }
+func (e *Engine) Endpoints() []Endpoint { return e.Current().Endpoints }
 
 // Endpoint returns the endpoint with the given name. An endpoint that the principal is not allowed to use does not exist
 // for the principal. A nil principal is the local user, who is allowed to use all endpoints.

@@ -55,7 +55,7 @@ func (e *Engine) Directory() *Directory {
 	if e.home.Root != "" {
 		tokens = principal.OpenTokens(e.home.Root)
 	}
-	return principal.NewDirectory(func() principal.Blocks { return e.Current().Config.Access }, tokens)
+	return principal.NewDirectory(func() principal.Blocks { return e.Current().Access }, tokens)
 }
 
 // Workspace returns the workspace in which the host was started.

@@ -37,6 +37,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	if err := b.Pins(cfg).Problem(); err != nil {
 		g.Problemf("Only bundled plugins can run: %v", err)
 	}
+	g.tools = b.toolBlocks(cfg, plugins)
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
 	known := b.known(cfg, plugins)
@@ -72,7 +73,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g.addAliases(b.Overrides.Aliases())
 	g.addHabits()
 	g.checkToolBlocks()
-	g.checkLists()
+	g.bindLists()
 	g.checkHooks()
 	rules, err := g.boundRules(b.Options.Workspace)
 	rules.Private = b.Home.Root
@@ -104,7 +105,7 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 		}
 	}
 	return registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: desc, Checked: p.Checked && len(pending) == 0, Settings: func(name string) registry.Settings {
-		t := g.Config.Tools[name]
+		t := g.tools[name]
 		on, overridden := b.Overrides.Enabled(name)
 		if overridden {
 			t.Enabled = &on
@@ -147,8 +148,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Spill:     b.results(g.Config),
 	}
 	d.MayCall = func(plugin, name string) bool {
-		p := g.Plugin(plugin)
-		return p != nil && p.MayCall(name)
+		return (&config.Plugin{Calls: g.calls[plugin]}).MayCall(name)
 	}
 	g.confine(d)
 	if g.Config.Host.Adaptive {
@@ -291,30 +291,4 @@ func (g *Generation) addHabits() {
 			}
 		}
 	}
-}
-
-// checkToolBlocks reports tool blocks that match no tool. Otherwise the operator would not notice a misspelled name, and
-// a tool could stay enabled against the operator's intent.
-func (g *Generation) checkToolBlocks() {
-	for name, t := range g.Config.Tools {
-		if g.Registry.Lookup("", name) == nil && len(g.Unloaded) == 0 {
-			meant, err := g.resolve(name)
-			if err != nil || g.Registry.Find(meant) == nil {
-				meant = ""
-			}
-			g.misname("tool "+name, g.Config.UnknownTool(name, meant, g.toolNames()))
-		}
-		if t.Fallback != "" && g.Registry.Find(t.Fallback) == nil && len(g.Unloaded) == 0 {
-			g.misname("fallback "+name+" "+t.Fallback, g.Config.UnknownFallback(name, g.Registry.AgentNames()))
-		}
-	}
-}
-
-// The method "misname" reports a name in the configuration that no tool has. The key identifies the name.
-func (g *Generation) misname(key, problem string) {
-	if g.misnames == nil {
-		g.misnames = make(map[string]string)
-	}
-	g.misnames[key] = problem
-	g.Problemf("%s", problem)
 }

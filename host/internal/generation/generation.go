@@ -19,6 +19,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state/binaries"
@@ -37,6 +38,9 @@ type Generation struct {
 	Roots    *roots.Sets
 	// Unloaded maps plugins that could not be loaded to the reason.
 	Unloaded map[string]string
+	// Access and Endpoints are those of the configuration, with resolved names of tools and fields.
+	Access    principal.Blocks
+	Endpoints []config.Endpoint
 	// Reviews contains the comparisons of tool definitions with the approved definitions, for all monitored plugins.
 	Reviews []*trust.Review
 	// Problems lists all known failures of the generation.
@@ -44,10 +48,13 @@ type Generation struct {
 	// Broken is the part of Problems that names plugins that were not loaded and tools that were not registered.
 	Broken []string
 
-	lostTools map[string]string // pinned plugins that were not loaded, by the names of their tools
-	misnames  map[string]string // the part of Problems about names that no tool has; see misname for the keys
-	hooks     []config.Hook     // those of the configuration, with resolved names of tools
-	lostHooks []string          // the part of Problems about hooks whose program does not exist
+	lostTools map[string]string      // pinned plugins that were not loaded, by the names of their tools
+	misnames  map[string]string      // messages about names that no tool has; see misname for the keys
+	lost      []error                // the part of misnames without which a restriction of the operator would not apply
+	tools     map[string]config.Tool // the settings of tools by their full names
+	calls     map[string][]string    // the tools that the code of plugins can call, by plugin
+	hooks     []config.Hook          // those of the configuration, with resolved names of tools
+	lostHooks []string               // the part of Problems about hooks whose program does not exist
 }
 
 // Wrong returns those Problems that are mistakes in the configuration and do not concern a plugin. These are names that

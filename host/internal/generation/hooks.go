@@ -122,24 +122,31 @@ func (b *Builder) tryHook(ctx context.Context, g *Generation, c *config.Hook) er
 // The method "misnamed" returns the messages about names in a configuration that no tool has. The keys do not depend on
 // the positions in the file. It returns nothing if a plugin is not loaded, because the plugin could have these tools.
 func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]string {
-	g := &Generation{Config: cfg, Registry: registry.New(), Unloaded: make(map[string]string)}
+	if slices.ContainsFunc(plugins, func(p *Plugin) bool { return p.Err != nil || p.Description() == nil }) {
+		return nil
+	}
+	g, err := probe(cfg, plugins)
+	if err != nil {
+		return nil // the assembly reports it
+	}
+	g.addAliases(nil)
+	g.checkToolBlocks()
+	g.bindLists()
+	return g.misnames
+}
+
+// The function "probe" returns a generation with only the tools of plugins with a known description. It is used to resolve names.
+func probe(cfg *config.Config, plugins []*Plugin) (*Generation, error) {
+	g := &Generation{Config: cfg, Registry: registry.New(), Unloaded: make(map[string]string), Plugins: plugins}
 	var additions []registry.Addition
 	for _, p := range plugins {
-		if p.Err != nil || p.Description() == nil {
-			return nil
-		}
 		additions = append(additions, registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: p.Description(), Checked: true, Settings: func(string) registry.Settings {
 			return registry.Settings{Bundled: p.Bundled != "" && p.Field == ""}
 		}})
 	}
-	if errors.Join(g.Registry.AddAll(additions...)...) != nil {
-		return nil // the assembly reports it
-	}
+	err := errors.Join(g.Registry.AddAll(additions...)...)
 	g.setAbsent()
-	g.addAliases(nil)
-	g.checkToolBlocks()
-	g.checkLists()
-	return g.misnames
+	return g, err
 }
 
 // checkHooks reports hooks whose plugin or program cannot run. Otherwise calls would fail without a visible reason.

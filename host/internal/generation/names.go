@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/sdk/suggest"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/registry"
 )
 
 // resolve returns the full name, or the glob for full names, that an operator means by the name of a tool. It accepts aliases,
@@ -41,6 +45,12 @@ func (g *Generation) resolve(written string) (string, error) {
 		near = suggest.DidYouMean(name, slices.Collect(maps.Keys(g.Registry.Aliases())))
 	}
 	return "", fmt.Errorf("unknown tool %q.%s", written, near)
+}
+
+// Knows reports whether a name in a configuration is that of a tool or a field, in any form that an operator can write.
+func (g *Generation) Knows(name string) bool {
+	_, err := g.resolve(name)
+	return err == nil || slices.Contains(g.Registry.Namespaces(), name)
 }
 
 // isItem reports whether a glob is about the items of a field that are not tools, such as prompts.
@@ -92,39 +102,133 @@ func (g *Generation) unknownAlias(name string) bool {
 	return err != nil && !strings.Contains(name, ":")
 }
 
-// checkLists reports names of tools and fields in the blocks of principals, endpoints and plugins that nothing has.
-func (g *Generation) checkLists() {
-	if len(g.Unloaded) > 0 { // the missing plugins can have these names
-		return
-	}
+// bindLists resolves the names of tools and fields in the blocks of principals, endpoints and plugins. It reports names that
+// nothing has. Such a name stays in its list, which allows less because of it.
+func (g *Generation) bindLists() {
 	c := g.Config
-	for i := range c.Access.Principals {
-		p := &c.Access.Principals[i]
-		for _, field := range p.Fields {
-			if !slices.Contains(g.Registry.Namespaces(), field) {
-				g.misname("principal "+p.Name+" "+field, c.UnknownName("fields of principal", p.Name, fmt.Errorf("unknown field %q.%s", field, suggest.DidYouMean(field, g.Registry.Namespaces()))))
-			}
-		}
-		g.checkList("principal", p.Name, p.Tools)
+	g.Access, g.Endpoints, g.calls = c.Access, slices.Clone(c.Endpoints), make(map[string][]string)
+	g.Access.Principals = slices.Clone(c.Access.Principals)
+	for i := range g.Access.Principals {
+		p := &g.Access.Principals[i]
+		p.Tools, p.Fields = g.bindList("principal", p.Name, p.Tools, g.resolve), g.bindList("fields of principal", p.Name, p.Fields, g.resolveField)
 	}
-	for i := range c.Endpoints {
-		g.checkList("endpoint", c.Endpoints[i].Name, c.Endpoints[i].Tools)
+	for i := range g.Endpoints {
+		e := &g.Endpoints[i]
+		e.Tools, e.Core = g.bindList("endpoint", e.Name, e.Tools, g.resolve), g.bindList("core of endpoint", e.Name, e.Core, g.resolve)
 	}
 	for i := range c.Plugins {
-		g.checkList("plugin", c.Plugins[i].Name, c.Plugins[i].Calls)
+		g.calls[c.Plugins[i].Name] = g.bindList("plugin", c.Plugins[i].Name, c.Plugins[i].Calls, g.resolve)
 	}
 }
 
-// checkList reports the names in a list that no tool has. An alias is reported with the name of its tool, because these lists
-// are compared with full names.
-func (g *Generation) checkList(kind, block string, list []string) {
-	for _, written := range list {
-		name, err := g.resolve(written)
-		if err == nil && name != written {
-			err = fmt.Errorf("%q is not the full name of a tool. Write %q", written, name)
-		}
-		if err != nil {
+// bindList returns the resolved names of a list. A nil list stays nil, because it means all tools.
+func (g *Generation) bindList(kind, block string, list []string, resolve func(string) (string, error)) []string {
+	out := slices.Clone(list)
+	for i, written := range list {
+		name, err := resolve(written)
+		if err == nil {
+			out[i] = name
+		} else if len(g.Unloaded) == 0 { // otherwise the missing plugins can have the name
 			g.misname(kind+" "+block+" "+written, g.Config.UnknownName(kind, block, err))
 		}
 	}
+	return out
+}
+
+// resolveField returns the namespace that an operator means by the name of a field. It accepts the forms for all tools of a
+// field: "field:NAMESPACE" and "NAMESPACE:*".
+func (g *Generation) resolveField(written string) (string, error) {
+	name, known := strings.TrimSuffix(strings.TrimPrefix(written, "field:"), ":*"), g.Registry.Namespaces()
+	if !slices.Contains(known, name) {
+		return "", fmt.Errorf("unknown field %q.%s", written, suggest.DidYouMean(name, known))
+	}
+	return name, nil
+}
+
+// toolBlocks returns the settings of tools by the full names of the tools. A block in the configuration can have another form
+// of the name, such as an alias.
+func (b *Builder) toolBlocks(cfg *config.Config, plugins []*Plugin) map[string]config.Tool {
+	full := make(map[string]bool)
+	var usable []*Plugin
+	for _, p := range plugins {
+		if d := p.Description(); d != nil && p.Err == nil {
+			usable = append(usable, p)
+			for i := range d.Tools {
+				full[(&registry.Entry{Definition: d.Tools[i], Namespace: p.Field}).FullName()] = true
+			}
+		}
+	}
+	out := make(map[string]config.Tool, len(cfg.Tools))
+	var other []string
+	for name, t := range cfg.Tools {
+		if out[name] = t; !full[name] {
+			other = append(other, name)
+		}
+	}
+	if len(other) == 0 {
+		return out
+	}
+	g, _ := probe(cfg, usable)
+	g.addAliases(b.Overrides.Aliases())
+	for _, name := range slices.Sorted(slices.Values(other)) {
+		meant, err := g.resolve(name)
+		if _, twice := out[meant]; err == nil && !twice && full[meant] {
+			out[meant] = cfg.Tools[name]
+		}
+	}
+	return out
+}
+
+// checkToolBlocks reports tool blocks that apply to no tool. If such a block restricts its tool, a host must not start, because
+// a misspelled name would leave the tool enabled against the operator's intent.
+func (g *Generation) checkToolBlocks() {
+	if len(g.Unloaded) > 0 { // the missing plugins can have these names
+		return
+	}
+	named := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(g.Config.Tools)) {
+		t := g.Config.Tools[name]
+		if t.Fallback != "" && g.Registry.Find(t.Fallback) == nil {
+			g.misname("fallback "+name+" "+t.Fallback, g.Config.UnknownFallback(name, g.Registry.AgentNames()))
+		}
+		meant, err := g.resolve(name)
+		if g.Registry.Find(name) != nil {
+			meant, err = name, nil
+		}
+		_, exact := g.Config.Tools[meant]
+		switch first := named[meant]; {
+		case err != nil:
+		case g.Registry.Find(meant) == nil && g.Registry.Absent(meant) == "":
+			err = errors.New("a block is about one tool. Write its full name")
+		case first != "":
+			err = fmt.Errorf("the block tool %q is about the same tool. Put both into one", first)
+		case meant != name && exact:
+			err = fmt.Errorf("the block tool %q is about the same tool. Put both into one", meant)
+		default:
+			named[meant] = name
+		}
+		if err == nil {
+			continue
+		}
+		unused := g.Config.UnusedTool(name, err)
+		if key := "tool " + name; t.Restricts() && !g.mounts([]string{name}) {
+			g.record(key, unused.Error())
+			g.lost = append(g.lost, unused)
+		} else {
+			g.misname(key, unused.Error())
+		}
+	}
+}
+
+// The method "misname" reports a name in the configuration that no tool has. The key identifies the name.
+func (g *Generation) misname(key, problem string) {
+	g.record(key, problem)
+	g.Problemf("%s", problem)
+}
+
+func (g *Generation) record(key, problem string) {
+	if g.misnames == nil {
+		g.misnames = make(map[string]string)
+	}
+	g.misnames[key] = problem
 }

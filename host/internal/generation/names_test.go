@@ -2,6 +2,7 @@ package generation_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,20 +93,24 @@ func TestToolsOfHooks(t *testing.T) {
 // TestMisnames checks which names in a configuration are reported because no tool has them.
 func TestMisnames(t *testing.T) {
 	for block, want := range map[string]string{
-		"tool \"echo\" {\n enabled = false\n}":                       "",
-		"tool \"ekho\" {\n enabled = false\n}":                       "ekho",
-		"tool \"tool:echo\" {\n enabled = false\n}":                  `Write the full name: tool "echo"`,
-		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}":      `Write the full name: tool "echo"`,
-		"tool \"echo\" {\n fallback {\n tool = \"where\"\n }\n}":     "",
-		"tool \"echo\" {\n fallback {\n tool = \"elsewhere\"\n }\n}": "elsewhere",
-		"alias \"say\" {\n tool = \"echo\"\n}":                       "",
-		"alias \"say\" {\n tool = \"shout\"\n}":                      "shout",
-		"alias \"say\" {\n tool = \"jira:search\"\n}":                "jira:search",
-		"principal \"a\" {\n tools = [\"e*\", \"where\"]\n}":         "",
-		"principal \"a\" {\n tools = [\"ekho\"]\n}":                  `Unknown tool "ekho". Did you mean "echo"?`,
-		"principal \"a\" {\n fields = [\"jira\"]\n}":                 `Unknown field "jira"`,
-		"endpoint \"x\" {\n tools = [\"ekho\"]\n}":                   `Unknown tool "ekho"`,
-		"endpoint \"x\" {\n tools = [\"tool:echo\"]\n}":              `Write "echo"`,
+		"tool \"echo\" {\n enabled = false\n}":                                         "",
+		"tool \"ekho\" {\n timeout = \"1s\"\n}":                                        `Unknown tool "ekho". Did you mean "echo"?`,
+		"tool \"e*\" {\n timeout = \"1s\"\n}":                                          "A block is about one tool",
+		"tool \"tool:echo\" {\n enabled = false\n}":                                    "",
+		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}":                        "",
+		"tool \"echo\" {}\ntool \"tool:echo\" {}":                                      `The block tool "echo" is about the same tool`,
+		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}\ntool \"tool:echo\" {}": `The block tool "say" is about the same tool`,
+		"tool \"echo\" {\n fallback {\n tool = \"where\"\n }\n}":                       "",
+		"tool \"echo\" {\n fallback {\n tool = \"elsewhere\"\n }\n}":                   "elsewhere",
+		"alias \"say\" {\n tool = \"echo\"\n}":                                         "",
+		"alias \"say\" {\n tool = \"shout\"\n}":                                        "shout",
+		"alias \"say\" {\n tool = \"jira:search\"\n}":                                  "jira:search",
+		"principal \"a\" {\n tools = [\"e*\", \"where\"]\n}":                           "",
+		"principal \"a\" {\n tools = [\"ekho\"]\n}":                                    `Unknown tool "ekho". Did you mean "echo"?`,
+		"principal \"a\" {\n fields = [\"jira\"]\n}":                                   `Unknown field "jira"`,
+		"endpoint \"x\" {\n tools = [\"ekho\"]\n}":                                     `Unknown tool "ekho"`,
+		"endpoint \"x\" {\n core = [\"ekho\"]\n}":                                      `Unknown tool "ekho"`,
+		"endpoint \"x\" {\n tools = [\"tool:echo\"]\n}":                                "",
 	} {
 		t.Run(block, func(t *testing.T) {
 			d := testbuilder.NewDir(t)
@@ -130,6 +135,68 @@ func TestMisnames(t *testing.T) {
 				t.Errorf("trial of the same configuration: %v", err)
 			}
 		})
+	}
+}
+
+// TestNamesInOtherForms checks that aliases and the forms of commands have the effect of the full name.
+func TestNamesInOtherForms(t *testing.T) {
+	for _, name := range []string{"echo", "say", "tool:echo", "Shout"} {
+		d := testbuilder.NewDir(t)
+		d.Write("p", "mayCall=yes")
+		d.Write("q", "")
+		list := fmt.Sprintf(" = [%q]\n", name)
+		d.Configure(d.Plugin("p", "calls"+list) + d.Plugin("q", `field = "q"`) + "alias \"say\" {\n tool = \"echo\"\n}\nalias \"Shout\" {\n tool = \"echo\"\n}\n" +
+			fmt.Sprintf("tool %q {\n enabled = false\n max_concurrent = 3\n}\n", name) +
+			"principal \"a\" {\n tools" + list + " fields = [\"field:q\"]\n}\nendpoint \"x\" {\n tools" + list + " core" + list + "}\n")
+		h := testbuilder.New(t, d)
+		g := h.Load(t)
+		if e := g.Registry.Find("echo"); e.Enabled || e.Limits.MaxConcurrent != 3 {
+			t.Errorf("%s: %+v", name, e)
+		}
+		a, x := g.Access.Principals[0], g.Endpoints[0]
+		want := []string{"echo"}
+		if len(g.Wrong()) > 0 || !slices.Equal(a.Tools, want) || !slices.Equal(a.Fields, []string{"q"}) || !slices.Equal(x.Tools, want) || !slices.Equal(x.Core, want) {
+			t.Errorf("%s: %+v, %+v, %q", name, a, x, g.Wrong())
+		}
+		if !g.Dispatch.MayCall("p", "echo") || g.Dispatch.MayCall("p", "where") || g.Dispatch.MayCall("q", "echo") {
+			t.Errorf("%s: plugins may call other tools", name)
+		}
+		if is := g.Config.Access.Principals[0].Tools[0]; is != name {
+			t.Errorf("the configuration changed to %q", is)
+		}
+	}
+}
+
+// TestLostRestrictions checks that a block that would restrict a tool prevents a start if no tool has its name. Blocks of
+// files that nobody trusts, and blocks about tools that can be missing, do not.
+func TestLostRestrictions(t *testing.T) {
+	for block, lost := range map[string]bool{
+		"tool \"ekho\" {\n enabled = false\n}":                                                 true,
+		"tool \"ekho\" {\n max_concurrent = 1\n}":                                              true,
+		"tool \"e*\" {\n enabled = false\n}":                                                   true,
+		"tool \"echo\" {}\ntool \"tool:echo\" {\n enabled = false\n}":                          true,
+		"tool \"ekho\" {\n enabled = true\n}":                                                  false,
+		"tool \"ekho\" {\n timeout = \"1s\"\n}":                                                false,
+		"principal \"a\" {\n tools = [\"ekho\"]\n}":                                            false,
+		"plugin \"dead\" {\n path = \"DIR/bin/dead\"\n}\ntool \"ekho\" {\n enabled = false\n}": false,
+	} {
+		d := testbuilder.NewDir(t)
+		d.Write("p", "")
+		d.Write("dead", "start=exit")
+		d.Configure(d.Plugin("p", "") + strings.ReplaceAll(block, "DIR", d.Path) + "\n")
+		h := testbuilder.New(t, d)
+		cfg, launcher := h.Open(t)
+		if _, err := h.Builder.Load(t.Context(), cfg, launcher); (err != nil) != lost || lost && !strings.Contains(err.Error(), "toolhost.hcl:") {
+			t.Errorf("%s: %v", block, err)
+		}
+		if len(cfg.Plugins) > 1 {
+			continue
+		}
+		off := config.Tool{Enabled: new(bool)}
+		cfg.Tools = map[string]config.Tool{"ekho": off} // as the host keeps the restrictions of a file that changed
+		if _, err := h.Builder.Load(t.Context(), cfg, launcher); err != nil {
+			t.Errorf("a kept restriction: %v", err)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 		}
 	}
 	out.Project = slices.DeleteFunc(out.Project, func(r policy.Rule) bool { return len(g.bind(&r)) > 0 })
-	err = errors.Join(g.Config.BadRules(bad), g.boundHooks())
+	err = errors.Join(append(g.lost, g.Config.BadRules(bad), g.boundHooks())...)
 	if err != nil && (len(g.Unloaded) > 0 || len(g.Config.LeftOut) > 0) {
 		g.Problemf("%v", err) // not fatal, because the next load can register the tools
 		err = nil

@@ -19,6 +19,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		"rejected settings":  {"plugin \"q\" {\n path = \"DIR/p\"\n field = \"q\"\n config {\n  limit = -1\n }\n}\n", "The limit is negative."},
 		"a taken name":       {"plugin \"q\" {\n path = \"DIR/p\"\n}\n", "echo"},
 		"an unknown tool":    {"permissions {\n allow \"r\" {\n  tool = \"ekho\"\n }\n}\n", `Unknown tool "ekho"`},
+		"a rule of no tool":  {"permissions {\n deny \"r\" {\n  tool = \"ekho\"\n }\n}\n", `Unknown tool "ekho"`},
+		"a lost switch":      {"tool \"ekho\" {\n enabled = false\n}\n", `Unknown tool "ekho"`},
 		"another program":    {"permissions {\n deny \"r\" {\n  path = \"Read(./.env)\"\n }\n}\n", "is a rule of another program"},
 		"a misspelled block": {"tool \"ekho\" {\n timeout = \"1s\"\n}\n", "ekho"},
 		"a hook":             {"hook \"h\" {\n on = [\"before_call\"]\n command = [\"/nonexistent/hook\"]\n}\n", "/nonexistent/hook"},

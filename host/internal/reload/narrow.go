@@ -49,8 +49,9 @@ func (a *attempt) effective(cfg *config.Config) *config.Config {
 		return &out
 	}
 	out.Tools = maps.Clone(cfg.Tools)
-	maps.DeleteFunc(out.Tools, func(name string, _ config.Tool) bool {
-		return a.old.Registry.Lookup("", name) == nil && a.old.Registry.Find(name) == nil
+	maps.DeleteFunc(out.Tools, func(name string, _ config.Tool) bool { return !a.old.Knows(name) })
+	out.Permissions.Rules = slices.DeleteFunc(out.Permissions.Rules, func(r config.PermissionRule) bool {
+		return slices.ContainsFunc(r.Tools, func(name string) bool { return !a.old.Knows(name) })
 	})
 	return &out
 }

@@ -28,6 +28,8 @@ type validation struct {
 	Plugins int    `json:"plugins"`
 	// Untrusted is the reason why the file has no effect yet. It is empty if the file is trusted.
 	Untrusted string `json:"untrusted,omitempty"`
+	// Unchecked is the reason why the names of tools and fields were not checked. It is empty if they were.
+	Unchecked string `json:"unchecked,omitempty"`
 	// Error contains all problems as one text. Problems contains each problem separately.
 	Error    *string         `json:"error"`
 	Problems []admin.Problem `json:"problems"`
@@ -43,14 +45,14 @@ func newConfigValidate(s *globals.Settings) *cobra.Command {
 		Short: "Check the configuration",
 		Long: `Check the configuration: syntax, names, values, and whether every plugin binary and every program of a hook
 exists. All problems are shown at once, with file and line. Names of tools are checked if all plugins are
-known from an earlier start. The config and mcp blocks of a plugin are checked if its binary is known.
-With --launch, the plugins are also started. Problems that they report about their configuration blocks are
-shown with the lines of these blocks. Programs of hooks get the event "trial".
+known from an earlier start; otherwise a warning is printed. The config and mcp blocks of a plugin are
+checked if its binary is known. With --launch, the plugins are also started. Problems that they report about
+their configuration blocks are shown with the lines of these blocks. Programs of hooks get the event "trial".
 Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			summary, err := admin.Validate(s.Options())
-			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: append(admin.Problems(err), summary.Warnings...)}
+			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Unchecked: summary.Unchecked, Problems: append(admin.Problems(err), summary.Warnings...)}
 			if err != nil {
 				text := err.Error()
 				v.Error = &text
@@ -101,6 +103,9 @@ func (v *validation) text(s process.Stdio) error {
 	}
 	if v.Untrusted != "" {
 		fmt.Fprintln(s.Err, "warning:", screen.Clean(v.Untrusted))
+	}
+	if v.Unchecked != "" && v.Launched == nil {
+		fmt.Fprintln(s.Err, "warning: the names of tools and fields were not checked:", screen.Clean(v.Unchecked))
 	}
 	_, err := fmt.Fprintf(s.Out, "%s is valid: %s.\n", screen.Printable(v.Config), screen.Count(v.Plugins, "plugin"))
 	return err
