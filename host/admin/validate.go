@@ -89,7 +89,7 @@ func checkNames(opts Options) (unchecked string, err error) {
 	if wrong := (*config.Error)(nil); errors.As(err, &wrong) { // rules about unknown tools
 		return "", err
 	} else if err != nil {
-		return err.Error(), nil // a missing condition for a start, such as a sandbox, is not a mistake in the file
+		return err.Error(), nil //nolint:nilerr // a missing condition for a start, such as a sandbox, is not a mistake in the file
 	}
 	var errs []error
 	g := e.Current()

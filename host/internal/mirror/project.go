@@ -68,12 +68,7 @@ func (m *Mirror) project() error {
 			return err
 		}
 	}
-	m.again = make(map[string]*pair)
-	for _, path := range p.restored {
-		m.again[path] = m.known[path]
-		delete(m.known, path)
-		m.dirty = true
-	}
+	p.forgetRestored()
 	f := &follower{m: m, copier: &copier{m: m, dirs: p.dirs}}
 	if err := f.follow(nil); err != nil {
 		return err
@@ -84,6 +79,16 @@ func (m *Mirror) project() error {
 		}
 	}
 	return nil
+}
+
+// forgetRestored makes the follower copy the paths that the copy lacks, as if it had never had them.
+func (p *projection) forgetRestored() {
+	p.m.again = make(map[string]*pair)
+	for _, path := range p.restored {
+		p.m.again[path] = p.m.known[path]
+		delete(p.m.known, path)
+		p.m.dirty = true
+	}
 }
 
 type projection struct {

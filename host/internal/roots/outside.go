@@ -56,7 +56,7 @@ func (o *Outside) add(cfg *config.Config, workspace string) {
 // it returns nil, because no call can run in such a workspace.
 func CheckPlaces(cfg *config.Config, workspace, dir, target string) error {
 	if Refused(cfg, workspace) != nil {
-		return nil
+		return nil //nolint:nilerr // see above
 	}
 	if target != "" {
 		if err := StateOutside(cfg, workspace, dir, target); err != nil {
