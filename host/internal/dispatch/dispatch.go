@@ -176,6 +176,7 @@ func (d *Dispatcher) stages() []Stage {
 	return compact(
 		d.fallback(),
 		d.record(),
+		bounds.Stage(d.Spill),
 		d.hooks(),
 		d.authorize(),
 		quotas.Stage(d.Quota, d.Quotas),
@@ -191,7 +192,6 @@ func (d *Dispatcher) stages() []Stage {
 		d.session(),
 		executed.Stage(),
 		runs.Measure(d.Tracer, d.Metrics),
-		bounds.Stage(d.Spill),
 		taped.Stage(),
 		runs.Cache(d.Adaptive, d.Metrics),
 		runs.Retry(),

@@ -94,7 +94,7 @@ func TestStagesOfFeaturesThatAreOffAreLeftOut(t *testing.T) {
 	all := names(allOn(dispatcher(t, ok)).stages())
 	least := names(dispatcher(t, ok).stages())
 	missing := slices.DeleteFunc(all, func(s string) bool { return slices.Contains(least, s) })
-	if want := []string{"hooks", "quota", "limit", "temporary", "commands", "programs", "bounds", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
+	if want := []string{"bounds", "hooks", "quota", "limit", "temporary", "commands", "programs", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
 		t.Errorf("left out are %q, want %q", missing, want)
 	}
 }

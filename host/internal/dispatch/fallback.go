@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/stage/bounds"
 	"toolhost.dev/host/router"
 )
 
@@ -36,7 +37,7 @@ func (d *Dispatcher) fallback() Stage {
 			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
 			notes.Annotate(other, "fallback_because", res.Error.Message)
 			other.Run.CallID = c.Request.ID
-			return other
+			return bounds.Apply(c, other, d.Spill) // a child call is not shortened, but this one has the caller as its reader
 		}
 	}}
 }

@@ -6,7 +6,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/stage/bounds"
 )
 
 // hooks runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
@@ -15,16 +14,12 @@ func (d *Dispatcher) hooks() Stage {
 	if d.Hooks == nil {
 		return Stage{}
 	}
-	bound := func(_ *Call, res *tool.Result) *tool.Result { return res }
-	if d.Spill != nil { // a hook can return a long text
-		bound = func(c *Call, res *tool.Result) *tool.Result { return bounds.Apply(c, res, d.Spill) }
-	}
 	return Stage{Name: "hooks", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			name := c.Identity.Tool.FullName()
 			if before := d.Hooks.For(tool.HookBefore, name); len(before) > 0 {
 				if err := c.BeforeHooks(ctx, before); err != nil {
-					return bound(c, notPermitted(ctx, c, err))
+					return notPermitted(ctx, c, err)
 				}
 			}
 			after := d.Hooks.For(tool.HookAfter, name)
@@ -36,7 +31,7 @@ func (d *Dispatcher) hooks() Stage {
 			if !c.Outcome.Ran {
 				return res
 			}
-			return bound(c, c.AfterHooks(ctx, after, res))
+			return c.AfterHooks(ctx, after, res)
 		}
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -55,27 +56,37 @@ func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	}
 }
 
-// TestResultsOfHooksAreLimited checks that what a hook returns is shortened, and that a hook receives a short result.
+// TestResultsOfHooksAreLimited checks that what a hook returns is shortened, that a hook receives the whole result, and that
+// only what passed the hooks is in a file. Otherwise the file would have what a hook removes or withholds.
 func TestResultsOfHooksAreLimited(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	for event, answer := range map[tool.HookEvent]*tool.HookAnswer{
-		tool.HookBefore: {Decision: tool.HookDeny, Reason: long}, tool.HookAfter: {Result: &tool.Result{Output: long}},
+	for name, c := range map[string]struct {
+		event  tool.HookEvent
+		answer *tool.HookAnswer
+		file   bool
+	}{
+		"refusal": {tool.HookBefore, &tool.HookAnswer{Decision: tool.HookDeny, Reason: long}, true},
+		"result":  {tool.HookAfter, &tool.HookAnswer{Result: &tool.Result{Output: long}}, true},
+		"same":    {tool.HookAfter, new(tool.HookAnswer), true},
+		"short":   {tool.HookAfter, &tool.HookAnswer{Result: &tool.Result{Output: "***"}}, false},
+		"none":    {tool.HookAfter, &tool.HookAnswer{Decision: tool.HookDeny, Reason: "secret"}, false},
 	} {
 		d, dir := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: long} }), t.TempDir()
 		d.Spill = func(string) *spill.Store { return spill.NewStore(dir) }
-		d.Hooks = hookOn(event, func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
-			if in.Result != nil && len(in.Result.Output) > 60_000 {
-				t.Errorf("the hook gets %d bytes", len(in.Result.Output))
+		d.Hooks = hookOn(c.event, func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+			if in.Result != nil && in.Result.Output != long {
+				t.Errorf("%s: the hook gets %d bytes", name, len(in.Result.Output))
 			}
-			return answer, nil
+			return c.answer, nil
 		})
 		res := run(t, d, "look")
 		text := res.Output
 		if res.Error != nil {
 			text = res.Error.Message
 		}
-		if len(text) > 60_000 || !strings.Contains(text, "the whole output is in "+dir) {
-			t.Errorf("%s: %d bytes: %.100q", event, len(text), text)
+		files, err := os.ReadDir(dir)
+		if len(text) > 60_000 || strings.Contains(text, "the whole output is in "+dir) != c.file || len(files) > 0 != c.file || err != nil {
+			t.Errorf("%s: %d bytes, files %v: %.100q", name, len(text), files, text)
 		}
 	}
 }

@@ -55,9 +55,9 @@ func (d *Dispatcher) session() Stage {
 			if changed := c.Request.Changed; changed != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
 				changed()
 			}
-			printed := res.Output
+			printed := ends(res.Output)
 			if res.Error != nil {
-				printed = res.Error.Message
+				printed = ends(res.Error.Message)
 			}
 			limited := printed
 			if res.Error != nil && res.Error.Source == tool.SourceHost { // the host reached its own limits, and not those of the plugin
@@ -75,6 +75,17 @@ func (d *Dispatcher) session() Stage {
 			return res
 		}
 	}}
+}
+
+// maxEnd limits what is searched for the messages of programs, in bytes.
+const maxEnd = 256 << 10
+
+// ends returns the beginning and the end of a long text. The result of a plugin can have many megabytes here.
+func ends(s string) string {
+	if len(s) <= 2*maxEnd {
+		return s
+	}
+	return s[:maxEnd] + "\n" + s[len(s)-maxEnd:]
 }
 
 // The method "directory" adds a note about the session's directory to a result in two cases: the command changed to a
@@ -102,7 +113,7 @@ type Ended struct {
 
 // hint adds a note to the result if the sandbox probably caused the failure of a command.
 func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
-	if d.Hint == nil {
+	if d.Hint == nil || len(res.Data) > 4*maxEnd {
 		return
 	}
 	if res.Error == nil && !bytes.Contains(res.Data, []byte(`"exit_code"`)) { // no command has ended, and the data can be large

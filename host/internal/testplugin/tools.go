@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -224,7 +225,7 @@ func poison(_ context.Context, _ *sdk.Call, in poisonArgs) (*sdk.Result, error) 
 
 type bigArgs struct {
 	MB   int    `json:"mb" jsonschema:"how many megabytes"`
-	Part string `json:"part,omitempty" jsonschema:"which part of the result is big" enum:"text,data,error,attachment,title,streamed"`
+	Part string `json:"part,omitempty" jsonschema:"which part of the result is big" enum:"text,data,error,attachment,many,title,streamed"`
 }
 
 func big(_ context.Context, call *sdk.Call, in bigArgs) (*sdk.Result, error) {
@@ -236,6 +237,8 @@ func big(_ context.Context, call *sdk.Call, in bigArgs) (*sdk.Result, error) {
 		return nil, sdk.Errorf(tool.ExecutionFailed, "%s", text)
 	case "attachment":
 		return &sdk.Result{Output: "see the attachment", Attachments: []sdk.Attachment{{Type: "file", MediaType: "application/octet-stream", Content: []byte(text + "\xff")}}}, nil
+	case "many":
+		return &sdk.Result{Output: "see the attachments", Attachments: slices.Repeat([]sdk.Attachment{{Type: "file", MediaType: "text/plain", Content: []byte("x")}}, in.MB<<16)}, nil
 	case "title":
 		return &sdk.Result{Output: "see the title", Title: text, Metadata: map[string]any{"text": text}}, nil
 	case "streamed":

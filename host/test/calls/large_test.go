@@ -2,6 +2,7 @@ package calls
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,38 @@ hook "large" {
   command = ["/usr/bin/env", "awk", "BEGIN { printf \"{\\\"result\\\":{\\\"output\\\":\\\"\"; for (i = 0; i < 8000000; i++) printf \"x\"; print \"\\\"}}\" }"]
 }
 `
+
+// withholding is a hook that withholds the results of a tool.
+const withholding = `
+hook "private" {
+  on      = ["after_call"]
+  tools   = ["test:big"]
+  command = ["/usr/bin/env", "sh", "-c", "cat > /dev/null; echo it is private >&2; exit 2"]
+}
+`
+
+// TestWithheldResults checks that a long result that a hook withholds is in no file.
+func TestWithheldResults(t *testing.T) {
+	t.Parallel()
+	for hook, files := range map[string]int{"": 1, withholding: 0} {
+		dir := hosttest.MCPDir(t)
+		f, err := os.OpenFile(filepath.Join(dir, "toolhost.hcl"), os.O_APPEND|os.O_WRONLY, 0o600)
+		hosttest.Must(t, err)
+		_, err = f.WriteString(hook)
+		hosttest.Must(t, errors.Join(err, f.Close()))
+		for _, part := range []string{"text", "data", "error", "attachment"} {
+			out, _ := hosttest.Toolhost(t, dir, "--json", "run", `test:big --json '{"mb":6,"part":"`+part+`"}'`).Output() // ignore the error: some calls fail
+			if withheld := strings.Contains(string(out), "it is private"); withheld != (files == 0) || len(out) > 400<<10 {
+				t.Errorf("%s: %.300s", part, out)
+			}
+		}
+		found, err := filepath.Glob(filepath.Join(dir+".state", "*", "_results", "output", "*"))
+		hosttest.Must(t, err)
+		if len(found) != 4*files {
+			t.Errorf("with the hook %q, there are the files %q", hook, found)
+		}
+	}
+}
 
 // inFile matches the path of a file with a long result.
 var inFile = regexp.MustCompile(`(/[^ "\\]+/output/[^ "\\]+\.(?:txt|json|bin))`)
@@ -69,6 +102,7 @@ func TestLargeResults(t *testing.T) {
 		"error":            {"test_big", `{"mb":20,"part":"error"}`, 20 << 20},
 		"attachment":       {"test_big", `{"mb":20,"part":"attachment"}`, 20<<20 + 1},
 		"title":            {"test_big", `{"mb":20,"part":"title"}`, 0},
+		"many parts":       {"test_big", `{"mb":6,"part":"many"}`, 0},
 		"streamed":         {"test_big", `{"mb":20,"part":"streamed"}`, 0},
 		"mounted text":     {"u_misbehave", `{"text":"large text"}`, 12 << 20},
 		"mounted data":     {"u_misbehave", `{"text":"large data"}`, 12<<20 + int64(len(`{"text":""}`))},

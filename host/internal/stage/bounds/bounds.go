@@ -3,6 +3,7 @@
 package bounds
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -31,15 +32,20 @@ const (
 	// maxParts limits the attachments and the other parts together. Models take images of about this size.
 	maxParts = 5 << 20
 	// maxPart is the size up to which a part stays in a result whose parts are too large.
-	maxPart  = 64 << 10
-	maxTitle = 1 << 10
+	maxPart = 64 << 10
+	// maxCount limits the number of attachments, and of all parts. maxFiles limits the number of files with attachments.
+	maxCount = 500
+	maxFiles = 100
+	maxTitle = 1 << 10 // also limits a media type
+	maxPath  = 4 << 10
 	// maxExchange limits the answer to a request of an MCP client that is not a call, such as a resource.
 	maxExchange = 16 << 20
 	// large is the size of a result after which unused memory is returned to the system.
 	large = 8 << 20
 )
 
-// Stage shortens the results of calls; see [Apply]. A nil store shortens nothing.
+// Stage shortens the results of calls; see [Apply]. It is outside of the stages that can still replace or withhold a result, so
+// that no file has what the caller does not get. A nil store shortens nothing.
 func Stage(store func(owner string) *spill.Store) stage.Stage {
 	if store == nil {
 		return stage.Stage{}
@@ -49,14 +55,14 @@ func Stage(store func(owner string) *spill.Store) stage.Stage {
 	}}
 }
 
-// Apply shortens the result of a call and returns it. The function "store" returns the store for the files of an owner. The
-// result of a child call stays complete, because its reader is a program.
+// Apply shortens the result of a call and returns it. The function "store" returns the store for the files of an owner; nil
+// shortens nothing. The result of a child call stays complete, because its reader is a program.
 func Apply(c *call.Call, res *tool.Result, store func(owner string) *spill.Store) *tool.Result {
 	if size(res) > large {
 		releaseMemory()
 	}
 	switch {
-	case c.Identity.Depth > 0:
+	case c.Identity.Depth > 0 || store == nil:
 	case c.Request.Exchange != nil:
 		boundExchange(res, c.Name())
 	default:
@@ -146,10 +152,15 @@ func (b *bounds) text(s string) string {
 	return short.Shown
 }
 
-// parts moves the large attachments and blocks to files if all of them together are too large.
+// parts moves the large attachments and all blocks to files if all parts together are too large or too many.
 func (b *bounds) parts() {
 	res, total := b.res, 0
-	for _, a := range res.Attachments {
+	res.Attachments = slices.Clone(res.Attachments)
+	for i := range res.Attachments {
+		a := &res.Attachments[i]
+		if len(a.MediaType) > maxTitle || len(a.Path) > maxPath {
+			a.MediaType, a.Path = "", ""
+		}
 		total += len(a.Content)
 	}
 	for _, p := range res.Contents {
@@ -157,40 +168,60 @@ func (b *bounds) parts() {
 			total += len(p.Block)
 		}
 	}
-	if total <= maxParts {
+	if total <= maxParts && len(res.Attachments) <= maxCount && len(res.Contents) <= maxCount {
 		return
 	}
-	left := maxParts
-	keeps := func(n int) bool {
-		if n > maxPart || n > left {
-			return false
-		}
-		left -= n
-		return true
-	}
-	var kept []string
-	for _, p := range res.Contents {
-		if p.Attachment == 0 && p.Text == 0 && len(p.Block) > 0 { // no other field of the result has this part
-			note, _ := b.save("A part of the result", "part.json", p.Block)
-			kept = append(kept, note)
+	b.blocks()
+	b.attachments()
+}
+
+// blocks moves the blocks that no other field of the result has to one file, as an array.
+func (b *bounds) blocks() {
+	var blocks [][]byte
+	for _, p := range b.res.Contents {
+		if p.Attachment == 0 && p.Text == 0 && len(p.Block) > 0 {
+			blocks = append(blocks, p.Block)
 		}
 	}
-	res.Contents, res.Attachments = nil, slices.Clone(res.Attachments)
-	for i := range res.Attachments {
-		a := &res.Attachments[i]
-		if keeps(len(a.Content)) {
+	b.res.Contents = nil
+	if blocks == nil {
+		return
+	}
+	content := slices.Concat([]byte("["), bytes.Join(blocks, []byte(",\n")), []byte("]\n"))
+	what := "A part of the result"
+	if len(blocks) > 1 {
+		what = fmt.Sprintf("An array with %d parts of the result", len(blocks))
+	}
+	note, _ := b.save(what, "parts.json", content)
+	notes.Hint(b.res, note)
+}
+
+// attachments moves the large attachments to files. Small ones stay as long as there is room for them.
+func (b *bounds) attachments() {
+	res, left, files, omitted := b.res, maxParts, 0, 0
+	var kept []tool.Attachment
+	for i, a := range res.Attachments {
+		switch n := len(a.Content); {
+		case len(kept) == maxCount, n > left && files == maxFiles, n > maxPart && files == maxFiles:
+			omitted++
 			continue
+		case n <= maxPart && n <= left:
+			left -= n
+		default:
+			name := "attachment.bin"
+			if utf8.Valid(a.Content) {
+				name = "attachment.txt"
+			}
+			note, path := b.save(fmt.Sprintf("Attachment %d (%s)", i+1, a.MediaType), name, a.Content)
+			notes.Hint(res, note)
+			a.Path, a.Content = path, nil
+			files++
 		}
-		name := "attachment.bin"
-		if utf8.Valid(a.Content) {
-			name = "attachment.txt"
-		}
-		note, path := b.save(fmt.Sprintf("Attachment %d (%s)", i+1, a.MediaType), name, a.Content)
-		kept = append(kept, note)
-		a.Path, a.Content = path, nil
+		kept = append(kept, a)
 	}
-	for _, text := range kept {
-		notes.Hint(res, text)
+	res.Attachments = kept
+	if omitted > 0 {
+		notes.Hint(res, fmt.Sprintf("%d further attachments were omitted, because a result has at most %d, and %d of them in files", omitted, maxCount, maxFiles))
 	}
 }
 

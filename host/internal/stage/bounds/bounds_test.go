@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,11 @@ func TestBounds(t *testing.T) {
 		},
 		"attachment":      {res: tool.Result{Attachments: []tool.Attachment{{Type: "file", Content: []byte(long[:maxParts-1])}, {Content: []byte("small")}, {Content: []byte("xx")}}}, whole: long[:maxParts-1], files: 1},
 		"many":            {res: tool.Result{Attachments: many}, whole: long[:40<<10], files: 200 - maxParts/(40<<10)},
-		"block":           {res: tool.Result{Contents: []tool.Content{{Block: data}, {Block: data}}}, whole: string(data), files: 2},
+		"block":           {res: tool.Result{Contents: []tool.Content{{Block: data}, {Block: data}}}, whole: "[" + string(data) + ",\n" + string(data) + "]\n", files: 1},
+		"tiny blocks":     {res: tool.Result{Contents: slices.Repeat([]tool.Content{{Block: json.RawMessage(`{}`)}}, 100_000)}, whole: "[" + strings.Repeat("{},\n", 99_999) + "{}]\n", files: 1},
+		"tiny files":      {res: tool.Result{Attachments: slices.Repeat([]tool.Attachment{{MediaType: "text/plain", Content: []byte("x")}}, 100_000)}},
+		"large files":     {res: tool.Result{Attachments: slices.Repeat([]tool.Attachment{{Content: []byte(long[:maxPart+1])}}, 1000)}, whole: long[:maxPart+1], files: maxFiles},
+		"media type":      {res: tool.Result{Attachments: []tool.Attachment{{MediaType: long, Path: long}}}},
 		"title":           {res: tool.Result{Output: "x", Title: long}},
 		"within limits":   {res: tool.Result{Output: long[:maxText], Data: data[:maxData], Attachments: []tool.Attachment{{Content: make([]byte, maxParts)}}, Contents: []tool.Content{{Text: maxText}}}},
 		"of a child call": {res: tool.Result{Output: long, Data: data}, change: func(c *call.Call) { c.Identity.Depth = 1 }},
@@ -74,8 +79,11 @@ func TestBounds(t *testing.T) {
 				t.Fatalf("files %q, error %v", files, res.Error)
 			}
 			if c.files == 0 {
-				if name != "title" && size(res) != parts {
+				if strings.HasPrefix(name, "w") && size(res) != parts {
 					t.Errorf("%d bytes of %d", size(res), parts)
+				}
+				if b, err := json.Marshal(res); !strings.HasPrefix(name, "w") && (err != nil || len(b) > 2*maxParts) && c.change == nil {
+					t.Errorf("the result has %d bytes as JSON: %v", len(b), err)
 				}
 				if len(res.Title) > maxTitle+len("…") {
 					t.Errorf("a title of %d bytes", len(res.Title))
@@ -89,7 +97,7 @@ func TestBounds(t *testing.T) {
 			if got, err := os.ReadFile(files[0]); err != nil || string(got) != c.whole || !strings.Contains(text, files[0]) {
 				t.Errorf("%s has %d bytes, %v; the text is %.300q", files[0], len(got), err, text)
 			}
-			if n := size(res); n > maxParts+shortText || len(res.Contents) > 0 {
+			if n := size(res); n > maxParts+2*shortText || len(res.Attachments) > maxCount || len(res.Contents) > 0 {
 				t.Errorf("the result has %d bytes: %+v", n, res.Contents)
 			}
 			if noted, _ := res.Metadata["files"].([]string); len(noted) != c.files {
