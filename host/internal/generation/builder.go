@@ -186,10 +186,11 @@ func (b *Builder) Environment(cfg *config.Config, launcher *confinement.Launcher
 }
 
 // NewPlugin adds a plugin to the supervisor without starting it. The function "accept" checks the plugin's first
-// description. A nil accept permits every description.
+// description. A nil accept permits every description. The plugin keeps accept, so accept must not keep an earlier version.
 func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool.Description) error) *Plugin {
 	cfg, launcher := env.Config, env.Launcher
 	p := &Plugin{Plugin: c}
+	p.peers.Store(&env.Peers)
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
 		Roots: env.Roots, StateDir: b.Home.Plugin(c.Name),
@@ -218,7 +219,7 @@ func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool
 			}
 		},
 		DependsOn: c.DependsOn,
-		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p, env.Peers) },
+		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p) },
 		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },
 		Restart:   supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
 	})
@@ -294,7 +295,8 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 }
 
 // The method "prepare" starts the plugins on which a plugin depends.
-func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
+func (b *Builder) prepare(ctx context.Context, p *Plugin) error {
+	peers := *p.peers.Load()
 	if g := b.Current(); g != nil && g.Plugin(p.Name) == p {
 		peers = g.Plugin
 	}

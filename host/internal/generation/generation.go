@@ -83,6 +83,21 @@ type Plugin struct {
 	desc   atomic.Pointer[tool.Description]
 	kept   atomic.Pointer[binaries.Kept]
 	denied atomic.Bool // whether a required permission is missing
+	peers  atomic.Pointer[Peers]
+}
+
+// Settle must be called when the generation is published. From then on, a plugin keeps only those other plugins on which it
+// depends. The function with which it was created can keep the attempt to reload and the generation before, whose plugins keep
+// earlier ones.
+func (g *Generation) Settle() {
+	for _, p := range g.Plugins {
+		on := make(map[string]*Plugin, len(p.DependsOn))
+		for _, name := range p.DependsOn {
+			on[name] = g.Plugin(name)
+		}
+		peers := Peers(func(name string) *Plugin { return on[name] })
+		p.peers.Store(&peers)
+	}
 }
 
 // Description returns the tools and settings that the plugin reports. It returns nil if they are unknown.

@@ -272,9 +272,8 @@ func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	if s.old == nil || s.old.Err != nil || a.opts.AcceptChanges {
 		return nil
 	}
-	return func(d *tool.Description) error {
-		return generation.Breaks(a.cfg, s.name, s.old.Description(), d)
-	}
+	cfg, name, known := a.cfg, s.name, s.old.Description() // the plugin keeps the function, which must not keep the old plugin
+	return func(d *tool.Description) error { return generation.Breaks(cfg, name, known, d) }
 }
 
 // The method "try" starts and checks all new versions concurrently.

@@ -313,4 +313,5 @@ func (r *Reloader) install(g *generation.Generation) {
 	r.Builder.Approvals(g.Config).Report(g.Reviews)
 	r.lives.Publish(g.Registry, g.Suspended)
 	r.current.Store(g)
+	g.Settle()
 }
