@@ -28,9 +28,6 @@ func (r *remembered) Recall(kind, tool, subject string) (policy.Remembered, bool
 
 // origin names an answer for the audit log and for the person who wants to revoke it.
 func origin(a state.Answer) string {
-	if a.ID == 0 {
-		return "an answer that only this process knows, because its subject has a secret"
-	}
 	return fmt.Sprintf("answer %d for the %s %s, %s", a.ID, a.Scope, a.Owner, a.At.Format(time.DateOnly))
 }
 

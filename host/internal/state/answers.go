@@ -1,8 +1,13 @@
 package state
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,17 +36,13 @@ type Answer struct {
 // never ends.
 const sessionAnswers = 24 * time.Hour
 
-// Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If the answers of the session and of the
-// workspace differ, a denial takes precedence.
-// An answer that is only in memory has the ID 0.
+// Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If the
+// answers of the session and of the workspace differ, a denial takes precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (a Answer, known bool, err error) {
 	a = Answer{Kind: kind, Tool: tool, Subject: subject}
-	if a.Allow, known = d.private.recall(session, workspace, kind, tool, subject); known {
-		return a, true, nil
-	}
 	var at int64
 	err = d.sql.QueryRow(`SELECT id, scope, owner, allow, at_ns FROM answers WHERE (scope = 'session' AND owner = ? AND at_ns > ? OR scope = 'workspace' AND owner = ?)
-		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, time.Now().Add(-sessionAnswers).UnixNano(), workspace, kind, tool, subject).Scan(&a.ID, &a.Scope, &a.Owner, &a.Allow, &at)
+		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, time.Now().Add(-sessionAnswers).UnixNano(), workspace, kind, tool, d.unnamed(subject)).Scan(&a.ID, &a.Scope, &a.Owner, &a.Allow, &at)
 	a.At = time.Unix(0, at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, false, nil
@@ -49,16 +50,32 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (a Answer, k
 	return a, err == nil, err
 }
 
-// Remember saves an answer. It replaces an earlier answer to the same permission request and ignores a.ID. If the
-// subject contains a secret, the answer stays in memory and is not written to the database.
+// Remember saves an answer. It replaces an earlier answer to the same permission request and ignores a.ID. If the subject
+// contains a secret, only this process recalls the answer.
 func (d *DB) Remember(a Answer) error {
-	if m := d.masking.Load(); m != nil && m.Command(a.Subject) != a.Subject {
-		d.private.remember(a)
-		return nil
-	}
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO answers (scope, owner, kind, tool, subject, allow, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		a.Scope, a.Owner, a.Kind, a.Tool, a.Subject, a.Allow, a.At.UnixNano())
+		a.Scope, a.Owner, a.Kind, a.Tool, d.unnamed(a.Subject), a.Allow, a.At.UnixNano())
 	return err
+}
+
+// answerKey is the key with which this process identifies subjects with secrets.
+var answerKey = sync.OnceValue(func() []byte { return []byte(rand.Text()) })
+
+// unnamed returns the subject of an answer without secrets, for the database. A subject with a secret is identified by a hash
+// whose key only this process has. An answer is therefore listed and revoked like any other, and no file has the secret.
+func (d *DB) unnamed(subject string) string {
+	m := d.masking.Load()
+	if m == nil {
+		return subject
+	}
+	const mark, digits = " #", 32
+	masked, at := m.Command(subject), len(subject)-len(mark)-digits
+	if masked == subject && (at < 0 || !strings.HasPrefix(subject[at:], mark)) { // a subject cannot be the stored form of another
+		return subject
+	}
+	sum := hmac.New(sha256.New, answerKey())
+	sum.Write([]byte(subject))
+	return masked + mark + hex.EncodeToString(sum.Sum(nil))[:digits]
 }
 
 // Answers lists the remembered answers that hold, the oldest first.
@@ -88,31 +105,4 @@ func (d *DB) Revoke(id int64) (int64, error) {
 		return 0, err
 	}
 	return res.RowsAffected()
-}
-
-// privateAnswers holds answers that must not be written to the database. They are lost when the process ends.
-type privateAnswers struct {
-	mu   sync.Mutex
-	list map[Answer]bool // the value is the answer
-}
-
-// maxPrivateAnswers limits the number of answers in memory.
-const maxPrivateAnswers = 10_000
-
-func (p *privateAnswers) remember(a Answer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	allow := a.Allow
-	a.ID, a.Allow, a.At = 0, false, time.Time{}
-	if len(p.list) < maxPrivateAnswers {
-		put(&p.list, a, allow)
-	}
-}
-
-func (p *privateAnswers) recall(session, workspace, kind, tool, subject string) (allow, known bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a, ok := p.list[Answer{Scope: ScopeSession, Owner: session, Kind: kind, Tool: tool, Subject: subject}]
-	b, ok2 := p.list[Answer{Scope: ScopeWorkspace, Owner: workspace, Kind: kind, Tool: tool, Subject: subject}]
-	return (a || !ok) && (b || !ok2), ok || ok2
 }

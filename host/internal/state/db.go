@@ -164,7 +164,6 @@ type DB struct {
 	forgot    bool // whether idle sessions were removed; only the flusher uses the field
 	audited   int  // number of audit entries since the last pruning; only the flusher uses the field
 	guard     guard
-	private   privateAnswers
 
 	cache cache
 	wal   wal

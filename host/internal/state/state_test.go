@@ -546,9 +546,9 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestAnswersWithSecretsAreNotSaved checks an answer whose subject contains a secret. The answer must apply in this
-// process, but must not be written to the disk.
-func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
+// TestAnswersWithSecrets checks an answer whose subject contains a secret. The secret must not be written to the disk, and the
+// answer must end like any other.
+func TestAnswersWithSecrets(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	db.Mask(state.Masking{Command: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
@@ -569,8 +569,30 @@ func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
 	if got, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); got.Allow || !known {
 		t.Error("a denial does not take precedence")
 	}
-	if all, err := db.Answers(); err != nil || len(all) != 0 {
-		t.Error(all, err)
+	if _, known, _ := db.Recall("s", "/w", "bash", "bash", "mysql -phunter2 other"); known {
+		t.Error("another subject is known")
+	}
+	all, err := db.Answers()
+	if err != nil || len(all) != 2 || strings.Contains(fmt.Sprint(all), "hunter2") || !strings.HasPrefix(all[0].Subject, "mysql -p*** #") {
+		t.Fatal(all, err)
+	}
+	for _, listed := range all { // the operator revokes answers in another process
+		if _, known, _ := db.Recall("s", "/w", "bash", "bash", listed.Subject); known {
+			t.Errorf("the listed subject %q can be used", listed.Subject)
+		}
+	}
+	if n, err := db.Revoke(0); err != nil || n != 2 {
+		t.Error(n, err)
+	}
+	if _, known, _ := db.Recall("s", "/w", "bash", "bash", "mysql -phunter2"); known {
+		t.Error("a revoked answer is known")
+	}
+	a.Scope, a.Owner, a.At = state.ScopeSession, "s", time.Now().Add(-25*time.Hour)
+	if err := db.Remember(a); err != nil {
+		t.Fatal(err)
+	}
+	if _, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); known {
+		t.Error("an answer for a session holds for more than a day")
 	}
 }
 
