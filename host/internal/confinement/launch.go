@@ -42,6 +42,9 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, err
 	}
+	if err := l.observeRepositories(p, start.Owner, roots); err != nil {
+		return nil, err
+	}
 	l.unguard(&prof, can.OwnRoot, roots)
 	if prof.WriteRoots && !prof.WriteGit && can.OwnRoot {
 		l.parts.redirects.observe(roots)

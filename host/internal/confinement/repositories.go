@@ -43,22 +43,53 @@ func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (aft
 // if the plugin is not confined or cannot write, or if the configuration permits such repositories.
 func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
-	prof := Profile(p)
-	off, settings := l.cfg.Sandbox.Repositories == "off", l.settings()
-	if guard != nil && off && len(settings) == 0 {
+	if guard != nil && l.cfg.Sandbox.Repositories == "off" && len(l.settings()) == 0 {
 		for _, r := range roots {
 			guard.Ignore(r.Path) // an earlier configuration can have monitored this root
 		}
 		return nil, nil
 	}
-	if guard == nil || !prof.WriteRoots && !prof.StartProcesses && len(prof.Write) == 0 {
+	dirs, err := l.writableDirs(p, owner, roots)
+	if err != nil || len(dirs) == 0 {
+		return nil, err
+	}
+	after, err = guard.Watch(dirs, Profile(p).WriteGit)
+	if err != nil {
+		return nil, unwatched("The call was not run", err)
+	}
+	return after, nil
+}
+
+// observeRepositories prepares for the start of a plugin that can create repositories. A mounted server runs before its first
+// call, and what it writes then must not count as what was there before.
+func (l *Launcher) observeRepositories(p *config.Plugin, owner string, roots []tool.Root) error {
+	if l.cfg.Sandbox.Repositories == "off" && len(l.settings()) == 0 {
+		return nil
+	}
+	dirs, err := l.writableDirs(p, owner, roots)
+	if err != nil || len(dirs) == 0 {
+		return err
+	}
+	if err := l.parts.Repositories.Prepare(dirs, Profile(p).WriteGit); err != nil {
+		return unwatched("Plugin "+p.Name+" was not started", err)
+	}
+	return nil
+}
+
+func unwatched(what string, err error) error {
+	return tool.Errorf(tool.Unavailable, "%s, because %w. To go on without this check, set sandbox { repositories = \"off\" } in the operator's configuration, and list all settings of editors and agents in permissions { paths { writable } }", what, err)
+}
+
+// writableDirs returns the directories that a plugin can write and that the guard searches for repositories.
+func (l *Launcher) writableDirs(p *config.Plugin, owner string, roots []tool.Root) (dirs []repository.Dir, err error) {
+	prof, off, settings := Profile(p), l.cfg.Sandbox.Repositories == "off", l.settings()
+	if l.parts.Repositories == nil || !prof.WriteRoots && !prof.StartProcesses && len(prof.Write) == 0 {
 		return nil, nil
 	}
 	backend, _, refused := l.Choose(p, roots)
 	if refused != nil || !backend.Abilities().Confines {
 		return nil, nil //nolint:nilerr // the plugin does not run
 	}
-	var dirs []repository.Dir
 	add := func(path string, guarded bool, settings []string) {
 		if target, err := filepath.EvalSymlinks(path); err == nil && isDir(target) {
 			dirs = append(dirs, repository.Dir{
@@ -77,10 +108,7 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 			add(path, false, nil)
 		}
 	}
-	if len(dirs) == 0 {
-		return nil, nil
-	}
-	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses && !off { // commands can write to this directory
+	if dir := l.parts.Home.PluginOf(owner, p.Name); len(dirs) > 0 && dir != "" && prof.StartProcesses && !off { // commands can write to this directory
 		// Create the directory, because the plugin starts only later. Files that a command then creates in the
 		// directory must not count as old.
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -88,11 +116,7 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 		}
 		add(dir, false, nil)
 	}
-	after, err = guard.Watch(dirs, prof.WriteGit)
-	if err != nil {
-		return nil, tool.Errorf(tool.Unavailable, "The call was not run, because %w. To run calls without this check, set sandbox { repositories = \"off\" } in the operator's configuration, and list all settings of editors and agents in permissions { paths { writable } }", err)
-	}
-	return after, nil
+	return dirs, nil
 }
 
 func isDir(path string) bool {

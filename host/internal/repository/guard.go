@@ -112,22 +112,31 @@ type Kept struct {
 // directory. The caller must call the function "after" at the end of the call. If allowed is false, after moves dangerous
 // additions to the quarantine and returns messages about them. Watch returns an error if a directory cannot be watched.
 func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err error) {
+	if err := g.Prepare(dirs, allowed); err != nil {
+		return nil, err
+	}
 	var paths []string
 	for _, dir := range outermost(dirs) {
 		paths = append(paths, dir.Path)
-		if err := g.watch(dir, allowed); err != nil {
-			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-				err = fmt.Errorf("%w. Free space on the disk of the state directory", err)
-			}
-			return nil, fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
-		}
-	}
-	for _, path := range paths {
-		if w := g.tree(path, false); w != nil {
+		if w := g.tree(dir.Path, false); w != nil {
 			w.begin()
 		}
 	}
 	return func() []string { return g.search(paths, allowed) }, nil
+}
+
+// Prepare begins to watch directories, as Watch does, for a plugin that is about to start. What the plugin writes before its
+// first call is searched with the next search.
+func (g *Guard) Prepare(dirs []Dir, allowed bool) error {
+	for _, dir := range outermost(dirs) {
+		if err := g.watch(dir, allowed); err != nil {
+			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+				err = fmt.Errorf("%w. Free space on the disk of the state directory", err)
+			}
+			return fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
+		}
+	}
+	return nil
 }
 
 // The method "tree" returns the tree at a path. For a path without a tree, it creates a tree if create is true.
