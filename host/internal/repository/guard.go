@@ -47,6 +47,10 @@ type Guard struct {
 	mu    sync.Mutex
 	trees map[string]*watched
 	paths []string // paths of the trees that the guard searches
+	// incomplete contains the trees that have more directories than the limit, and the relative paths of the repositories that
+	// the search found there. The number "counted" changes with it.
+	incomplete map[string]map[string]bool
+	counted    int
 	// unguarded contains directories of plugins whose sandbox does not protect the repository at the top of the
 	// directory. The value is true if the sandbox protects no file in the directory.
 	unguarded map[string]bool
@@ -67,6 +71,7 @@ type watched struct {
 	told    bool     // whether the result of a call reported that the search is incomplete
 	late    []string // messages of searches without a call; the next call reports them
 	calls   int      // number of running calls
+	counted int      // Guard.counted at the last inspection
 	// fresh contains the relative paths of new directories. These directories were created after the last moment at
 	// which no call ran.
 	fresh map[string]bool
@@ -83,7 +88,7 @@ func New(opts Options) *Guard {
 	if opts.limit == 0 {
 		opts.limit = maxDirectories
 	}
-	return &Guard{opts: opts, trees: make(map[string]*watched), unguarded: make(map[string]bool)}
+	return &Guard{opts: opts, trees: make(map[string]*watched), incomplete: make(map[string]map[string]bool), unguarded: make(map[string]bool)}
 }
 
 // Dir is a writable directory of a plugin.
@@ -305,11 +310,34 @@ func isDir(path string) bool {
 }
 
 // The method "inspector" returns an inspector of a tree. The inspector treats a pointer into any searched tree as
-// harmless.
+// harmless. If the tree is not searched completely, the search must have found the target.
 func (g *Guard) inspector(w *watched) *inspector {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
+	var repos map[string]bool
+	if w.partial {
+		repos = make(map[string]bool, len(w.repos))
+		for rel := range w.repos {
+			repos[rel] = true
+		}
+	}
+	if was := g.incomplete[w.path]; (was == nil) != (repos == nil) || !maps.Equal(was, repos) {
+		g.incomplete[w.path] = repos
+		g.counted++
+	}
+	if w.counted != g.counted { // what was harmless can lead to a place that is not searched
+		w.counted = g.counted
+		w.forgetStates()
+	}
+	out := &inspector{tree: w.tree, all: []string{w.path}, incomplete: make(map[string]map[string]bool)}
+	for _, path := range g.paths {
+		if found := g.incomplete[path]; found != nil && path != w.path {
+			out.incomplete[path] = found
+		} else {
+			out.all = append(out.all, path)
+		}
+	}
+	return out
 }
 
 // The method "check" returns the files and settings in a tree that make git run programs. The sandbox cannot write protected
@@ -341,15 +369,30 @@ func (g *Guard) Ignore(path string) {
 
 // The method "search" searches directories after a call.
 func (g *Guard) search(paths []string, allowed bool) (out []string) {
+	before := g.count()
 	for _, path := range paths {
 		if w := g.tree(path, false); w != nil {
 			out = append(out, g.searchTree(w, allowed)...)
+		}
+	}
+	if g.count() != before && len(paths) > 1 { // the first trees were inspected before the last ones were found to be too large
+		for _, path := range paths {
+			if w := g.tree(path, false); w != nil {
+				w.begin()
+				out = append(out, g.searchTree(w, allowed)...)
+			}
 		}
 	}
 	if more := len(out) - maxMessages; more > 0 {
 		out = append(out[:maxMessages], fmt.Sprintf("%d more files or settings were moved to the quarantine, or could not be moved there. For a list, run: toolhost quarantine list", more))
 	}
 	return out
+}
+
+func (g *Guard) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counted
 }
 
 // maxMessages limits the messages in the result of a call.

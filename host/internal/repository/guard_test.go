@@ -4,6 +4,7 @@ package repository
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -395,6 +396,77 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	must(t, g.Close())
+}
+
+// TestUnsearchedTargets checks what leads to directories that are not searched, because their tree has more directories than the
+// limit: in the tree itself, and from another tree. A target that the search found is harmless.
+func TestUnsearchedTargets(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit       int
+		late        bool // whether the other tree exceeds the limit only after the pointers were inspected
+		same, other bool // whether what leads to the unsearched directory stays, in the same tree and in the other one
+	}{
+		"complete": {limit: 1000, same: true, other: true}, "above the limit": {limit: 60}, "above the limit later": {limit: 60, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.limit = c.limit
+			second, err := filepath.EvalSymlinks(t.TempDir())
+			must(t, err)
+			write := func(path, text string) {
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must(t, os.WriteFile(path, []byte(text), 0o600))
+			}
+			g := f.guard()
+			watched := func(do func()) {
+				after, err := g.Watch([]Dir{{Path: f.dir}, {Path: second}}, false)
+				must(t, err)
+				do()
+				after()
+			}
+			steps := []func(){
+				func() {
+					f.git(t, "init", "-q", "--bare", filepath.Join(second, "found"))
+					write(filepath.Join(f.dir, "v/.git"), "gitdir: "+second+"/found\n")
+				},
+				func() {
+					for i := range 80 {
+						must(t, os.MkdirAll(filepath.Join(second, fmt.Sprint("d", i)), 0o700))
+					}
+				},
+				func() { write(filepath.Join(second, "g/HEAD"), "ref: refs/heads/x\n") }, // the search has no room for g
+			}
+			point := func() {
+				write(filepath.Join(f.dir, "w/.git"), "gitdir: "+second+"/g\n")
+				write(filepath.Join(second, "d0/.git"), "gitdir: ../g\n")
+				f.git(t, "init", "-q", "r")
+				write(filepath.Join(f.dir, "r/.git/objects/info/alternates"), second+"/g/objects\n")
+				f.git(t, "init", "-q", "c")
+				write(filepath.Join(f.dir, "c/.git/commondir"), second+"/g\n")
+			}
+			if c.late {
+				steps = append([]func(){point}, steps...)
+			} else {
+				steps = append(steps, point)
+			}
+			for _, do := range steps {
+				watched(do)
+			}
+			exists := func(path string) bool {
+				_, err := os.Lstat(path)
+				return err == nil
+			}
+			for path, stays := range map[string]bool{"v/.git": true, "w/.git": c.other, "r/.git/objects/info/alternates": c.other, "c/.git/commondir": c.other} {
+				if there := exists(filepath.Join(f.dir, path)); there != stays {
+					t.Errorf("%s: there %t", path, there)
+				}
+			}
+			if there := exists(filepath.Join(second, "d0/.git")); there != c.same {
+				t.Errorf("d0/.git: there %t", there)
+			}
+			must(t, g.Close())
+		})
+	}
 }
 
 // TestNoQuarantine checks that the guard deletes no content while it cannot write to the quarantine.

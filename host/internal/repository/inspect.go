@@ -31,6 +31,8 @@ type found struct {
 type inspector struct {
 	*tree
 	all []string // pointers into these trees are harmless
+	// incomplete contains the other trees that are not searched completely, with the repositories that were found there.
+	incomplete map[string]map[string]bool
 }
 
 // The method "check" returns the files and settings that make git run programs. It inspects the changed repositories and
@@ -210,7 +212,7 @@ func (i *inspector) common(d directory, rel string) []found {
 	if err != nil && !errors.Is(err, errLarge) {
 		return nil
 	}
-	if err == nil && leads(i.all, filepath.Join(i.path, rel), strings.TrimRight(string(text), "\r\n")) {
+	if err == nil && i.leads(filepath.Join(i.path, rel), strings.TrimRight(string(text), "\r\n")) {
 		return nil
 	}
 	at := join(rel, "commondir")
@@ -239,7 +241,7 @@ func (i *inspector) alternates(d directory, rel string, r *repo) []found {
 	objects := filepath.Join(i.path, rel, "objects")
 	for line := range strings.Lines(string(text)) {
 		path := filepath.Clean(resolve(objects, strings.TrimRight(line, "\r\n")))
-		if err != nil || i.partial || !leads(i.all, "/", filepath.Dir(path)) || !noLinks(path) { // the guard finds no repository among objects, so not its alternates either
+		if err != nil || i.partial || !i.leads("/", filepath.Dir(path)) || !noLinks(path) { // the guard finds no repository among objects, so not its alternates either
 			at := join(dir, name)
 			return []found{{rel: at, kind: quarantine.File, why: "git reads the objects of another directory", keys: []string{i.key(at, hash(text))}}}
 		}
@@ -270,10 +272,31 @@ func (i *inspector) pointer(rel string) ([]found, error) {
 		return nil, nil // git cannot read it either
 	}
 	to, is := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
-	if err == nil && (!is || leads(i.all, filepath.Join(i.path, dir), to)) {
+	if err == nil && (!is || i.leads(filepath.Join(i.path, dir), to)) {
 		return nil, nil
 	}
 	return []found{{rel: rel, kind: quarantine.File, why: "git uses a repository in another directory", keys: []string{i.key(rel, hash(text))}}}, nil
+}
+
+// The method "leads" reports whether a path in a file of a directory leads to a searched directory. In a tree that is not
+// searched completely, the search must have found the directory.
+func (i *inspector) leads(from, to string) bool {
+	within := func(tree string) string {
+		if rel, err := filepath.Rel(tree, filepath.Clean(resolve(from, to))); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+		return ""
+	}
+	if leads(i.all, from, to) {
+		rel := within(i.path)
+		return !i.partial || rel == "" || i.dirs[rel] != nil
+	}
+	for tree, repos := range i.incomplete {
+		if repos[within(tree)] && leads([]string{tree}, from, to) {
+			return true
+		}
+	}
+	return false
 }
 
 // The method "link" returns a symbolic link that replaces a file or directory of a repository.
