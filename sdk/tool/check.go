@@ -283,7 +283,7 @@ func isPlain(root *jsonschema.Schema, order []string) bool {
 
 func isEmpty(s *jsonschema.Schema) bool {
 	b, err := json.Marshal(s)
-	return err == nil && (string(b) == "true" || string(b) == "{}")
+	return err == nil && s.Enum == nil && (string(b) == "true" || string(b) == "{}") // an empty enum is not in the text
 }
 
 func (p *Param) check(v any) *Violation {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,14 +16,15 @@ import (
 // with a cycle, which is as deep as the value that a caller compares with it.
 type references struct {
 	root    *jsonschema.Schema
+	text    string
 	doc     any // the root as decoded JSON
 	targets map[string]*jsonschema.Schema
 	done    map[*jsonschema.Schema]bool
 }
 
 func newReferences(raw json.RawMessage, root *jsonschema.Schema) *references {
-	r := &references{root: root, targets: make(map[string]*jsonschema.Schema), done: make(map[*jsonschema.Schema]bool)}
-	if strings.Contains(string(raw), `"$ref"`) {
+	r := &references{root: root, text: string(raw), targets: make(map[string]*jsonschema.Schema), done: make(map[*jsonschema.Schema]bool)}
+	if strings.Contains(r.text, `"$ref"`) {
 		_ = json.Unmarshal(raw, &r.doc) // the error cannot occur, because raw was already parsed
 	}
 	return r
@@ -112,11 +115,17 @@ func at(doc any, pointer string) any {
 }
 
 // The method "alone" returns a parameter's schema with the definitions of the whole schema, so that it can be checked without
-// the other parameters.
+// the other parameters. It returns nil if a reference leads to another part of the whole schema.
 func (r *references) alone(s *jsonschema.Schema) *jsonschema.Schema {
 	out := s.CloneSchemas()
+	out.Schema = r.root.Schema
 	if r.doc == nil {
 		return out
+	}
+	for _, ref := range strings.Split(r.text, `"$ref"`)[1:] {
+		if target := strings.TrimLeft(ref, ": \t\r\n\""); !strings.HasPrefix(target, "#/$defs/") && !strings.HasPrefix(target, "#/definitions/") {
+			return nil
+		}
 	}
 	root := r.root.CloneSchemas()
 	if out.Defs == nil {
@@ -130,3 +139,124 @@ func (r *references) alone(s *jsonschema.Schema) *jsonschema.Schema {
 	}
 	return out
 }
+
+// maxCost limits how many schemas apply to one value.
+const maxCost = 20_000
+
+// circle counts the schemas that apply to one value. The count has no end if a reference leads back to itself, and it can
+// double with each reference.
+type circle struct {
+	bases map[uintptr]*url.URL      // the base of references, by the address of the schema with the reference
+	named map[string]map[string]any // schemas by their absolute names
+	costs map[uintptr]int           // maxCost+1 for a schema that is being counted
+}
+
+// The method "endless" returns a reference whose check would not end in useful time, or an empty string.
+func (r *references) endless() string {
+	if r.doc == nil {
+		return ""
+	}
+	c := &circle{bases: make(map[uintptr]*url.URL), named: make(map[string]map[string]any), costs: make(map[uintptr]int)}
+	root, _ := r.doc.(map[string]any) // a root of another type has no references
+	c.named[""] = root
+	var schemas []map[string]any
+	c.collect(root, new(url.URL), &schemas)
+	for _, s := range schemas {
+		if ref, ok := s["$ref"].(string); ok && c.cost(s) > maxCost {
+			return ref
+		}
+	}
+	return ""
+}
+
+// collect records the bases and the names of v and of all objects in it.
+func (c *circle) collect(v any, base *url.URL, all *[]map[string]any) {
+	if list, ok := v.([]any); ok {
+		for _, item := range list {
+			c.collect(item, base, all)
+		}
+	}
+	s, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, key := range []string{"$id", "$anchor", "$dynamicAnchor"} {
+		name, ok := s[key].(string)
+		if key != "$id" {
+			name = "#" + name
+		}
+		u, err := base.Parse(name)
+		if !ok || err != nil {
+			continue
+		}
+		c.named[strings.TrimSuffix(u.String(), "#")] = s
+		if u.Fragment == "" {
+			base = u
+		}
+	}
+	c.bases[address(s)] = base
+	*all = append(*all, s)
+	for key, part := range s {
+		if key != "const" && key != "enum" && key != "default" && key != "examples" {
+			c.collect(part, base, all)
+		}
+	}
+}
+
+// cost returns the number of schemas that apply to a value of s, at most maxCost+1.
+func (c *circle) cost(s map[string]any) int {
+	if known, ok := c.costs[address(s)]; ok {
+		return known
+	}
+	c.costs[address(s)] = maxCost + 1
+	sum := 1
+	if ref, ok := s["$ref"].(string); ok {
+		if target := c.target(ref, c.bases[address(s)]); target != nil {
+			sum += c.cost(target)
+		}
+	}
+	for _, key := range []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"} {
+		for _, part := range parts(s[key], key) {
+			sum = min(sum+c.cost(part), maxCost+1)
+		}
+	}
+	c.costs[address(s)] = min(sum, maxCost+1)
+	return c.costs[address(s)]
+}
+
+// The method "target" returns the schema to which a reference leads, or nil.
+func (c *circle) target(ref string, base *url.URL) map[string]any {
+	u, err := base.Parse(ref)
+	if err != nil {
+		return nil
+	}
+	if s := c.named[strings.TrimSuffix(u.String(), "#")]; s != nil {
+		return s
+	}
+	pointer := u.EscapedFragment()
+	u.Fragment, u.RawFragment = "", ""
+	s, _ := at(c.named[u.String()], pointer).(map[string]any)
+	return s
+}
+
+// The function "parts" returns the schemas in the value of a keyword.
+func parts(v any, key string) (out []map[string]any) {
+	var all []any
+	switch v := v.(type) {
+	case []any:
+		all = v
+	case map[string]any:
+		all = []any{v}
+		if strings.HasPrefix(key, "depend") { // the keys are names of properties
+			all = slices.Collect(maps.Values(v))
+		}
+	}
+	for _, part := range all {
+		if s, ok := part.(map[string]any); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func address(s map[string]any) uintptr { return reflect.ValueOf(s).Pointer() }

@@ -120,6 +120,13 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if err := knownTypes(&root); err != nil {
 		return nil, err
 	}
+	if root.Schema = knownDraft(root.Schema); !strings.Contains(root.Schema, "draft-07") && !bytes.Contains(raw, []byte("/items/")) { // a reference can lead to a listed item
+		tuples(&root)
+	}
+	refs := newReferences(raw, &root)
+	if ref := refs.endless(); ref != "" {
+		return nil, fmt.Errorf("the reference %q in the schema leads back to itself or to too many schemas; let it lead to a schema without that reference", ref)
+	}
 	resolved, err := root.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		return nil, fmt.Errorf("a reference in the schema does not resolve: %w", err)
@@ -129,10 +136,8 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 		return nil, err
 	}
 	s := &Schema{resolved: resolved, byName: make(map[string]*Param)}
-	s.open = len(root.Properties) == 0 && root.AdditionalProperties == nil || len(root.PatternProperties) > 0 ||
-		root.AdditionalProperties != nil && !isFalse(root.AdditionalProperties)
+	s.open = isOpen(&root)
 	s.plain = isPlain(&root, order)
-	refs := newReferences(raw, &root)
 	for _, name := range slices.Concat(root.Required, order) {
 		if s.byName[name] != nil {
 			continue
@@ -143,6 +148,65 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 		s.byName[name] = p
 	}
 	return s, nil
+}
+
+// knownDraft returns the name of a draft that the library can check, for the value of $schema. Older drafts than 7 are read
+// as draft 7, and all other values as draft 2020-12.
+func knownDraft(name string) string {
+	for _, draft := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
+		if strings.Contains(name, "json-schema.org/"+draft) {
+			return "http://json-schema.org/draft-07/schema#"
+		}
+	}
+	if strings.HasSuffix(name, "json-schema.org/draft/2020-12/schema") {
+		return name
+	}
+	return ""
+}
+
+// tuples converts lists of items, as the drafts before 2020-12 write them, to the form of draft 2020-12.
+func tuples(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.ItemsArray != nil && s.PrefixItems == nil {
+		s.PrefixItems, s.Items, s.ItemsArray, s.AdditionalItems = s.ItemsArray, s.AdditionalItems, nil, nil
+	}
+	for _, part := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Items, s.Contains, s.UnevaluatedItems, s.PropertyNames,
+		s.AdditionalProperties, s.UnevaluatedProperties, s.Not, s.If, s.Then, s.Else}) {
+		tuples(part)
+	}
+	for _, parts := range []map[string]*jsonschema.Schema{s.Properties, s.PatternProperties, s.Defs, s.Definitions, s.DependentSchemas, s.DependencySchemas} {
+		for _, part := range parts {
+			tuples(part)
+		}
+	}
+}
+
+// isOpen reports whether an object can have properties that its schema does not declare at the top. A schema that declares
+// some properties is closed, although JSON Schema calls it open, because most unknown names are misspelled.
+func isOpen(s *jsonschema.Schema) bool {
+	if s.AdditionalProperties != nil {
+		return !isFalse(s.AdditionalProperties) || len(s.PatternProperties) > 0
+	}
+	return len(s.Properties) == 0 || len(s.PatternProperties) > 0 || s.UnevaluatedProperties != nil && !isFalse(s.UnevaluatedProperties) || declaresMore(s, s.Properties)
+}
+
+// declaresMore reports whether a schema, or a part of it for the same object, declares a property that is not in the map.
+func declaresMore(s *jsonschema.Schema, declared map[string]*jsonschema.Schema) bool {
+	if s == nil {
+		return false
+	}
+	for name := range s.Properties {
+		if declared[name] == nil {
+			return true
+		}
+	}
+	parts := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.If, s.Then, s.Else},
+		slices.Collect(maps.Values(s.DependentSchemas)), slices.Collect(maps.Values(s.DependencySchemas)))
+	others := cmp.Or(s.AdditionalProperties, s.UnevaluatedProperties)
+	return s.Ref != "" || len(s.PatternProperties) > 0 || others != nil && !isFalse(others) ||
+		slices.ContainsFunc(parts, func(part *jsonschema.Schema) bool { return declaresMore(part, declared) })
 }
 
 // typeNames lists the type names of JSON Schema.
@@ -183,11 +247,7 @@ func newParam(name string, declared *jsonschema.Schema, refs *references) *Param
 		Name: name, Description: cmp.Or(declared.Description, sub.Description), Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, Deprecated: declared.Deprecated || sub.Deprecated,
 		schema: sub, min: sub.Minimum, max: sub.Maximum, nested: hasParts(sub), defaults: hasDefaults(sub, make(map[*jsonschema.Schema]bool)),
 	}
-	for _, s := range slices.Concat([]*jsonschema.Schema{sub}, sub.AnyOf, sub.OneOf, sub.AllOf) {
-		if s.Items != nil && p.ItemTypes == nil {
-			p.ItemTypes = typesOf(s.Items)
-		}
-	}
+	p.ItemTypes = itemTypesOf(sub)
 	var n float64
 	if p.Only("integer") && json.Unmarshal(p.Default, &n) == nil {
 		p.Default = plainInteger(p.Default, n)
@@ -195,8 +255,8 @@ func newParam(name string, declared *jsonschema.Schema, refs *references) *Param
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}
-	if r, err := refs.alone(declared).Resolve(nil); err == nil { // a reference to another property of the root does not resolve
-		p.alone = r
+	if alone := refs.alone(declared); alone != nil {
+		p.alone, _ = alone.Resolve(nil) // without the parameter's own schema, a violation names no parameter
 	}
 	return p
 }
@@ -247,6 +307,34 @@ func typesOf(s *jsonschema.Schema) []string {
 	}
 	if s.Const != nil {
 		types = append(types, jsonType(*s.Const))
+	}
+	return unique(types)
+}
+
+// itemTypesOf returns the types that the items of an array can have. If the types are unknown, or differ with the position of
+// the item, it returns nil.
+func itemTypesOf(s *jsonschema.Schema) []string {
+	switch {
+	case len(s.PrefixItems) > 0 || len(s.ItemsArray) > 0:
+		return nil
+	case s.Items != nil:
+		return typesOf(s.Items)
+	}
+	for _, part := range s.AllOf {
+		if t := itemTypesOf(part); t != nil {
+			return t
+		}
+	}
+	var types []string
+	for _, alternative := range slices.Concat(s.AnyOf, s.OneOf) {
+		if t := typesOf(alternative); t != nil && !slices.Contains(t, "array") {
+			continue
+		}
+		t := itemTypesOf(alternative)
+		if t == nil {
+			return nil
+		}
+		types = append(types, t...)
 	}
 	return unique(types)
 }

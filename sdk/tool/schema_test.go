@@ -3,6 +3,7 @@ package tool_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,11 +48,27 @@ func TestParseSchemaRefuses(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"pattern":"("}}}`, "does not resolve"},
 		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`, "does not resolve"},
 		{`{"type":"object","properties":{"a":{"type":1}}}`, "not a JSON Schema"},
+		{`{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`, "back to itself"},
+		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/a","default":1}},"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "back to itself"},
+		{`{"type":"object","allOf":[{"$ref":"#"}]}`, "back to itself"},
+		{doubling(40), "too many schemas"},
+		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"if":{"anyOf":[{},{"$ref":"#/$defs/a"}]}}}}`, "back to itself"},
+		{`{"type":"object","properties":{"a":{"$ref":"#x"}},"$defs":{"a":{"$anchor":"x","not":{"$ref":"#x"}}}}`, "back to itself"},
+		{`{"type":"object","$id":"http://h/s","dependentSchemas":{"x":{"$ref":"s"}}}`, "back to itself"},
 	} {
 		if _, err := tool.ParseSchema(json.RawMessage(tc.schema)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, wanted %q", tc.schema, err, tc.want)
 		}
 	}
+}
+
+// doubling returns a schema in which each of n definitions applies the next one twice.
+func doubling(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%d"}]},`, i, i+1, i+1)
+	}
+	return fmt.Sprintf(`{"type":"object","properties":{"a":{"$ref":"#/$defs/0"}},"$defs":{%s"%d":{"type":"string"}}}`, b.String(), n)
 }
 
 func TestParamsAreInPositionalOrder(t *testing.T) {
@@ -70,13 +87,13 @@ func TestTypes(t *testing.T) {
 		"plain":{"type":"string"},"union":{"type":["null","integer"]},"any":{},"list":{"type":"array","items":{"type":["integer","string"]}},
 		"optional":{"anyOf":[{"type":"string"},{"type":"null"}]},"optionalList":{"anyOf":[{"type":"array","items":{"type":"integer"}},{"type":"null"}]},
 		"half":{"anyOf":[{"type":"string"},{"minLength":3}]},"values":{"enum":["1","2"]},"mixed":{"enum":["a",1,null]},"const":{"const":"x"},
-		"ref":{"$ref":"#/$defs/d"},"chain":{"$ref":"#/$defs/c"},"loop":{"$ref":"#/$defs/l"},"all":{"allOf":[{"$ref":"#/$defs/d"}]},"optionalRef":{"anyOf":[{"$ref":"#/$defs/d"},{"type":"null"}]},
+		"ref":{"$ref":"#/$defs/d"},"chain":{"$ref":"#/$defs/c"},"all":{"allOf":[{"$ref":"#/$defs/d"}]},"optionalRef":{"anyOf":[{"$ref":"#/$defs/d"},{"type":"null"}]},
 		"other":{"$ref":"#/properties/plain"},"refs":{"type":"array","items":{"$ref":"#/$defs/d"}},"escaped":{"$ref":"#/$defs/a~1b%20c"},"whole":{"$ref":"#"}},
-		"$defs":{"d":{"type":"integer"},"c":{"$ref":"#/$defs/d"},"l":{"$ref":"#/$defs/l"},"a/b c":{"type":"boolean"}}}`)
+		"$defs":{"d":{"type":"integer"},"c":{"$ref":"#/$defs/d"},"a/b c":{"type":"boolean"}}}`)
 	for name, want := range map[string]string{
 		"plain": "string", "union": "integer", "any": "any", "list": "array of integer or string", "optional": "string", "optionalList": "array of integer",
 		"half": "any", "values": "string", "mixed": "string or integer", "const": "string", "ref": "integer",
-		"chain": "integer", "loop": "any", "all": "integer", "optionalRef": "integer", "other": "string", "refs": "array of integer", "escaped": "boolean", "whole": "object",
+		"chain": "integer", "all": "integer", "optionalRef": "integer", "other": "string", "refs": "array of integer", "escaped": "boolean", "whole": "object",
 	} {
 		if got := s.Param(name).TypeName(); got != want {
 			t.Errorf("%s is %q, wanted %q", name, got, want)
@@ -206,13 +223,21 @@ func TestCheckComplexSchemas(t *testing.T) {
 
 func TestOpenSchemas(t *testing.T) {
 	for schema, open := range map[string]bool{
-		`{"type":"object"}`:                                                     true,
-		`{"type":"object","properties":{}}`:                                     true,
-		`{"type":"object","properties":{"a":{}}}`:                               false,
-		`{"type":"object","additionalProperties":false}`:                        false,
-		`{"type":"object","additionalProperties":true}`:                         true,
-		`{"type":"object","additionalProperties":{"type":"string"}}`:            true,
-		`{"type":"object","properties":{"a":{}},"patternProperties":{"^x":{}}}`: true,
+		`{"type":"object"}`:                                                                                                               true,
+		`{"type":"object","properties":{}}`:                                                                                               true,
+		`{"type":"object","properties":{"a":{}}}`:                                                                                         false,
+		`{"type":"object","additionalProperties":false}`:                                                                                  false,
+		`{"type":"object","additionalProperties":true}`:                                                                                   true,
+		`{"type":"object","additionalProperties":{"type":"string"}}`:                                                                      true,
+		`{"type":"object","properties":{"a":{}},"patternProperties":{"^x":{}}}`:                                                           true,
+		`{"type":"object","properties":{"a":{}},"unevaluatedProperties":true}`:                                                            true,
+		`{"type":"object","properties":{"a":{}},"unevaluatedProperties":false}`:                                                           false,
+		`{"type":"object","properties":{"a":{}},"anyOf":[{"required":["a"]},{"properties":{"a":{"type":"string"}}}]}`:                     false,
+		`{"type":"object","properties":{"a":{}},"anyOf":[{"required":["a"]},{"properties":{"xtra":{"type":"string"}}}]}`:                  true,
+		`{"type":"object","properties":{"a":{}},"if":{"required":["a"]},"else":{"allOf":[{"properties":{"xtra":{}}}]}}`:                   true,
+		`{"type":"object","properties":{"a":{}},"dependentSchemas":{"a":{"properties":{"xtra":{}}}}}`:                                     true,
+		`{"type":"object","properties":{"a":{}},"allOf":[{"$ref":"#/$defs/o"}],"$defs":{"o":{"type":"object","properties":{"xtra":{}}}}}`: true,
+		`{"type":"object","properties":{"a":{}},"allOf":[{"properties":{"xtra":{}}}],"additionalProperties":false}`:                       false,
 	} {
 		s := parse(t, schema)
 		if s.Open() != open {
@@ -225,6 +250,36 @@ func TestOpenSchemas(t *testing.T) {
 	}
 	if _, bad := parse(t, `{"type":"object","additionalProperties":{"type":"string"}}`).Check(object(t, `{"x":1}`)); len(bad) != 1 {
 		t.Errorf("the schema of further properties is not looked at: %v", bad)
+	}
+}
+
+// TestItems checks arrays whose items have different schemas, in the words of several drafts.
+func TestItems(t *testing.T) {
+	const pair = `[{"type":"string"},{"type":"integer"}]`
+	for schema, wrong := range map[string]string{
+		`"type":"object","properties":{"v":{"type":"array","prefixItems":` + pair + `,"items":{"type":"boolean"}}}`:                                                  `["a",1,2]`,
+		`"type":"object","properties":{"v":{"type":"array","items":` + pair + `,"additionalItems":{"type":"boolean"}}}`:                                              `["a",1,2]`,
+		`"$schema":"https://json-schema.org/draft/2019-09/schema#","type":"object","properties":{"v":{"type":"array","items":` + pair + `}}`:                         `["a","b"]`,
+		`"$schema":"http://json-schema.org/draft-07/schema","type":"object","properties":{"v":{"type":"array","items":` + pair + `}}`:                                `["a","b"]`,
+		`"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"v":{"type":"array","items":` + pair + `}}`:                               `["a","b"]`,
+		`"$schema":"https://example.org/own","type":"object","properties":{"v":{"type":"array","prefixItems":` + pair + `}}`:                                         `["a","b"]`,
+		`"type":"object","properties":{"v":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"array","items":{"type":["string","integer","boolean"]}}]}}`: `["a",1.5]`,
+		`"type":"object","properties":{"v":{"type":"array","items":{"enum":[]}}}`:                                                                                    `[1]`,
+	} {
+		s := parse(t, "{"+schema+"}").Verbatim()
+		for args, valid := range map[string]bool{`{"v":["a",1,true]}`: !strings.Contains(schema, `"enum"`), `{"v":` + wrong + `}`: false} {
+			if _, bad := s.Check(object(t, args)); (len(bad) == 0) != valid || !valid && bad[0].Param != "v" {
+				t.Errorf("%s: %s: %v", schema, args, bad)
+			}
+		}
+	}
+}
+
+// TestReferenceToTheWhole checks that the violation of a parameter which refers to the whole schema is reported.
+func TestReferenceToTheWhole(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{"n":{"type":"integer"},"in":{"$ref":"#"},"list":{"type":"array","items":{"$ref":"#"}}}}`)
+	if _, bad := s.Check(object(t, `{"in":{"in":{"n":1}},"list":[{"n":"x"}]}`)); len(bad) != 1 {
+		t.Errorf("the violations are %v", bad)
 	}
 }
 
