@@ -27,22 +27,40 @@ func repair(raw json.RawMessage) (json.RawMessage, []string) {
 	if typ := string(root.get("type")); typ == "" || strings.HasPrefix(typ, "[") && strings.Contains(typ, `"object"`) {
 		root.set("type", json.RawMessage(`"object"`))
 	}
+	declareRequired(&root)
 	r := &repairer{left: maxProbes}
-	r.defs = object{{"type", json.RawMessage(`"object"`)}}
-	for _, key := range []string{"$defs", "definitions"} {
-		if defs := root.get(key); len(defs) > 0 {
-			root.set(key, r.children(defs, key, true))
-			r.defs.set(key, root.get(key))
-		}
+	r.definitions(&root)
+	if _, err := tool.ParseSchema(r.defs.json()); err != nil { // the references to definitions are dropped, and the rest stays
+		root.remove("$defs")
+		root.remove("definitions")
+		r.defs, r.dropped = object{{"type", json.RawMessage(`"object"`)}}, append(r.dropped, "definitions")
 	}
 	out := r.schema(root.json(), "", true)
+	if r.weaker {
+		r.strict, r.left = true, maxProbes
+		root, _ = parseObject(out)
+		r.definitions(&root)
+		out = r.schema(root.json(), "", true)
+	}
 	if _, err := tool.ParseSchema(out); err == nil {
 		return out, r.dropped
 	}
-	if loose, ok := widen(out); ok {
+	if loose, ok := widen(root.json()); ok {
 		return loose, append(r.dropped, "all constraints")
 	}
 	return raw, nil
+}
+
+// The method "definitions" repairs the definitions of the root.
+func (r *repairer) definitions(root *object) {
+	defs := object{{"type", json.RawMessage(`"object"`)}}
+	for _, key := range []string{"$defs", "definitions"} {
+		if given := root.get(key); len(given) > 0 {
+			root.set(key, r.children(given, key, true))
+			defs.set(key, root.get(key))
+		}
+	}
+	r.defs = defs
 }
 
 // repairer repairs one schema.
@@ -50,7 +68,12 @@ type repairer struct {
 	defs    object // a schema for testing keywords; it contains the definitions of the root
 	dropped []string
 	left    int
+	weaker  bool // true if a part of the schema now accepts more
+	strict  bool // true if the keywords are dropped that refuse a value because a part of the schema accepts it
 }
+
+// opposite maps the keywords that can refuse a value because a part of the schema accepts it to what replaces them.
+var opposite = map[string]string{"not": "", "if": "", "oneOf": "anyOf", "unevaluatedItems": "", "unevaluatedProperties": ""}
 
 // schema repairs a schema and the schemas in it. If top is true, the schema is the root.
 func (r *repairer) schema(raw json.RawMessage, at string, top bool) json.RawMessage {
@@ -67,12 +90,21 @@ func (r *repairer) schema(raw json.RawMessage, at string, top bool) json.RawMess
 		within := strings.TrimPrefix(at+"."+m.key, ".")
 		value := r.children(m.value, m.key, false)
 		value = r.olderDraft(in, m.key, value)
+		if instead, ok := opposite[m.key]; ok && r.strict {
+			r.dropped = append(r.dropped, within)
+			if instead != "" && in.get(instead) == nil {
+				out = append(out, member{instead, value})
+			}
+			continue
+		}
 		switch {
+		case top && m.key == "$schema": // any draft is read
 		case top && m.key == "required":
 			value = definedOnly(value, in.get("properties"))
 		case m.key == "default": // tested below, together with the other keywords
 		case value == nil || !r.fits(object{{m.key, value}}):
 			r.dropped = append(r.dropped, within)
+			r.weaker = r.weaker || string(m.value) != "false" // exclusiveMinimum false has no effect
 			continue
 		}
 		out = append(out, member{m.key, value})
@@ -100,7 +132,7 @@ func (r *repairer) children(raw json.RawMessage, key string, defs bool) json.Raw
 				m.value = json.RawMessage("{}")
 			}
 			if defs {
-				all[i].value = (&repairer{left: r.left}).definition(m.value)
+				all[i].value = r.definition(m.value)
 				continue
 			}
 			all[i].value = r.schema(m.value, m.key, false)
@@ -125,8 +157,10 @@ func (r *repairer) children(raw json.RawMessage, key string, defs bool) json.Raw
 // definition repairs a definition of the root. Its references stay unchanged, because the definitions are not complete
 // yet.
 func (r *repairer) definition(raw json.RawMessage) json.RawMessage {
-	r.defs = nil
-	return r.schema(raw, "", false)
+	d := &repairer{left: r.left, strict: r.strict}
+	out := d.schema(raw, "", false)
+	r.weaker = r.weaker || d.weaker
+	return out
 }
 
 // olderDraft converts the value of a keyword from draft 4 of JSON Schema to the current draft. It returns nil if the
@@ -162,6 +196,23 @@ func (r *repairer) fits(keywords object) bool {
 	}
 	_, err := tool.ParseSchema(probe.json())
 	return err == nil
+}
+
+// declareRequired adds the required properties that a schema does not define. Without them, a call could not have them.
+func declareRequired(root *object) {
+	var names []string
+	properties, err := parseObject(root.get("properties"))
+	if json.Unmarshal(root.get("required"), &names) != nil || err != nil && root.get("properties") != nil || string(root.get("additionalProperties")) == "false" {
+		return
+	}
+	for _, name := range names {
+		if properties.get(name) == nil {
+			properties.set(name, json.RawMessage("{}"))
+		}
+	}
+	if len(properties) > 0 {
+		root.set("properties", properties.json())
+	}
 }
 
 // definedOnly removes from a list of required properties the names that the schema does not define. It returns an empty
