@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/router"
@@ -205,6 +206,9 @@ func (b *batch) begin(ctx context.Context, n int, line []byte, tooLong bool) fun
 	}
 	if tooLong {
 		return fail("the request is longer than %d bytes. Write long content to a file and pass the path of the file.", b.MaxLine)
+	}
+	if !utf8.Valid(line) { // the decoder would replace bytes of a command, and keep those of arguments
+		return fail("the request is not UTF-8. Send text, or write the bytes with printf.")
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return fail("the request is invalid: %v. Send one JSON object per line: {\"id\":1,\"command\":\"…\"}.", err)

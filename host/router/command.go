@@ -89,6 +89,8 @@ type Tools interface {
 	// corresponding agent tool, or "" if the name is unknown. The result "params" contains additional parameter names. The
 	// result "convert" converts the arguments. A nil convert means that the arguments need no conversion.
 	Habit(name string) (target string, params map[string]string, convert Converter)
+	// FullName returns the full name of the tool whose definition has the given function name, or "" for other names.
+	FullName(function string) string
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
 	// Namespaces lists the field namespaces.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
@@ -163,6 +164,9 @@ func objectOf(name string, arguments json.RawMessage) (map[string]json.RawMessag
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return given, nil
 	}
+	if !utf8.Valid(arguments) {
+		return nil, tool.Errorf(tool.InvalidArguments, "The arguments of %s are not UTF-8. Send text, or write the bytes with printf.", name)
+	}
 	if err := json.Unmarshal(arguments, &given); err != nil {
 		var text string
 		if json.Unmarshal(arguments, &text) != nil || json.Unmarshal([]byte(text), &given) != nil {
@@ -207,6 +211,9 @@ func functionTarget(name string, tools Tools) target {
 	if _, ok := tools.Agent(name); !ok {
 		if t, known := resolve(name, nil, tools); known && t.name != "help" {
 			return t
+		}
+		if full := tools.FullName(name); full != "" && full != name {
+			return functionTarget("tool:"+full, tools)
 		}
 		if to, params, convert := tools.Habit(name); to != "" {
 			return target{layer: Agent, name: to, alias: name, params: params, convert: convert}

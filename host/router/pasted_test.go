@@ -18,6 +18,10 @@ func TestPastedCalls(t *testing.T) {
 		`{"tool":"read","parameters":{"file_path":"f"}}`:                                                 "read",
 		`{"tool_calls":[{"name":"read","arguments":{"file_path":"f"}}]}`:                                 "read",
 		`[{"type":"tool_use","name":"read","input":{"file_path":"f"}}]`:                                  "read",
+		`{"type":"function_call","name":"jira_search","arguments":"{\"q\":\"x\"}"}`:                      "search",
+		`{"type":"function_call","name":"jira_missing","arguments":"{}"}`:                                "error: Unknown tool",
+		`{"type":"function_call","name":"read","arguments":"{\"file_path\":"}`:                           "error: not a JSON object",
+		"{\"name\":\"read\",\"input\":{\"file_path\":\"\xff\"}}":                                         "error: not valid UTF-8",
 		`{"name":"nothing","input":{}}`:                                                                  "error: Unknown tool",
 		`{"name":"read","input":{}}`:                                                                     "error: missing required parameter",
 		`[{"name":"read","input":{}},{"name":"read","input":{}}]`:                                        "error: 2 tool calls",
@@ -42,5 +46,12 @@ func TestPastedCalls(t *testing.T) {
 		if got != want && (!strings.HasPrefix(want, "error: ") || !strings.Contains(got, want[len("error: "):]) || !strings.HasPrefix(got, "error")) {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
+	}
+}
+
+// TestArgumentsAreText checks arguments that are JSON for a decoder, but not UTF-8: a plugin would get the bytes.
+func TestArgumentsAreText(t *testing.T) {
+	if err := router.Function("read", []byte("{\"file_path\":\"\xff\"}"), tools).Error; err == nil || !strings.Contains(err.Message, "not UTF-8") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -29,6 +29,13 @@ func (r registry) Alias(name string) (string, string, map[string]string, bool) {
 	return a.namespace, a.target, a.params, ok
 }
 
+func (r registry) FullName(function string) string {
+	if namespace, name, found := strings.Cut(function, "_"); found && slices.Contains(r.FieldNames(namespace), name) {
+		return namespace + ":" + name
+	}
+	return ""
+}
+
 func (r registry) Habit(name string) (string, map[string]string, router.Converter) {
 	a := r.aliases[name]
 	return a.target, a.params, a.convert

@@ -170,23 +170,8 @@ func (e *Engine) Explain(req Request) *router.Command {
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	return call.Request{
-		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
+		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
 	}
-}
-
-// toolName converts the function "name" of a tool to the tool's full name. It returns other names unchanged.
-func (e *Engine) toolName(name string) string {
-	r := e.Current().Registry
-	if name == "" || r.Lookup("", name) != nil {
-		return name
-	}
-	if _, _, _, alias := r.Alias(name); alias {
-		return name
-	}
-	if full := r.FullName(name); full != "" {
-		return full
-	}
-	return name
 }
 
 // The method "session" returns the session of a request as it is now. It creates a missing session. It does not mount the

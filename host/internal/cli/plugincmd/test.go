@@ -175,6 +175,7 @@ func (o oneTool) AgentNames() []string                     { return []string{o.n
 func (oneTool) Alias(string) (namespace, target string, _ map[string]string, ok bool) {
 	return "", "", nil, false
 }
+func (oneTool) FullName(string) string                                     { return "" }
 func (oneTool) Habit(string) (string, map[string]string, router.Converter) { return "", nil, nil }
 func (oneTool) Field(string, string) (tool.Signature, bool)                { return tool.Signature{}, false }
 func (oneTool) Namespaces() []string                                       { return nil }
