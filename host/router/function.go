@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,11 +168,16 @@ func objectOf(name string, arguments json.RawMessage) (map[string]json.RawMessag
 	if !utf8.Valid(arguments) {
 		return nil, tool.Errorf(tool.InvalidArguments, "The arguments of %s are not UTF-8. Send text, or write the bytes with printf.", name)
 	}
-	if err := json.Unmarshal(arguments, &given); err != nil {
-		var text string
-		if json.Unmarshal(arguments, &text) != nil || json.Unmarshal([]byte(text), &given) != nil {
-			return nil, tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err)
-		}
+	err := json.Unmarshal(arguments, &given)
+	var text string
+	if err != nil && json.Unmarshal(arguments, &text) == nil {
+		err = json.Unmarshal([]byte(text), &given)
+	}
+	if other := new(json.UnmarshalTypeError); errors.As(err, &other) {
+		err = fmt.Errorf("they are of the type %s", other.Value)
+	}
+	if err != nil {
+		return nil, tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err)
 	}
 	return given, nil
 }

@@ -49,9 +49,18 @@ func TestPastedCalls(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreText checks arguments that are JSON for a decoder, but not UTF-8: a plugin would get the bytes.
-func TestArgumentsAreText(t *testing.T) {
-	if err := router.Function("read", []byte("{\"file_path\":\"\xff\"}"), tools).Error; err == nil || !strings.Contains(err.Message, "not UTF-8") {
-		t.Errorf("the error is %v", err)
+// TestWrongArguments checks arguments that are no JSON object, or not UTF-8: a plugin would get the bytes.
+func TestWrongArguments(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"{\"file_path\":\"\xff\"}": "not UTF-8",
+		`"{\"file_path\":[1,}"`:    "not a JSON object: invalid character '}'",
+		`"{\"file_path\":"`:        "not a JSON object: unexpected end",
+		`"no JSON"`:                "not a JSON object: invalid character 'o'",
+		`[1]`:                      "not a JSON object: they are of the type array",
+		`"[1]"`:                    "not a JSON object: they are of the type array",
+	} {
+		if err := router.Function("read", []byte(arguments), tools).Error; err == nil || !strings.Contains(err.Message, want) {
+			t.Errorf("%s: the error is %v, want %q", arguments, err, want)
+		}
 	}
 }
