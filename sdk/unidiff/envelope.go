@@ -1,6 +1,9 @@
 package unidiff
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The marker lines of a patch in the format of Codex's apply_patch. The format has no line numbers. Each hunk begins
 // with "@@". The text after "@@" can be a line that precedes the hunk in the file.
@@ -18,7 +21,7 @@ const (
 // sometimes omit it.
 func isEnvelope(lines []string) bool {
 	for _, line := range lines {
-		line = strings.TrimRight(line, " \t")
+		line = strings.Trim(line, " \t")
 		if line == beginPatch || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile) {
 			return true
 		}
@@ -37,8 +40,16 @@ type envelope struct {
 }
 
 func (p *envelope) parse() ([]File, error) {
+	for i, line := range slices.Backward(p.lines) { // blanks around the last marker; elsewhere, such a line can be context
+		if line = strings.Trim(line, " \t"); line == endPatch {
+			p.lines = append(slices.Clone(p.lines[:i]), line)
+		}
+		if line != "" {
+			break
+		}
+	}
 	for p.at < len(p.lines) {
-		line, n := strings.TrimRight(p.lines[p.at], " \t"), p.at+1
+		line, n := strings.Trim(p.lines[p.at], " \t"), p.at+1
 		path := func(prefix string) (string, bool) {
 			v, ok := strings.CutPrefix(line+" ", prefix)
 			return pathOf(strings.TrimSpace(v)), ok
@@ -78,7 +89,8 @@ func (p *envelope) add(f File) {
 	p.files = append(p.files, f)
 }
 
-// section reports whether a line ends the current section of the patch. A section contains the changes of one file.
+// section reports whether a line ends the current section of the patch. A section contains the changes of one file. In a
+// section without context lines, the caller removes blanks at the begin of the line.
 func section(line string) bool {
 	line = strings.TrimRight(line, " \t")
 	return line == endPatch || line == "```" || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile)
@@ -89,7 +101,7 @@ func (p *envelope) created() error {
 	f := &p.files[len(p.files)-1]
 	h := Hunk{Line: p.at + 1}
 	var text strings.Builder
-	for ; p.at < len(p.lines) && !section(p.lines[p.at]); p.at++ {
+	for ; p.at < len(p.lines) && !section(strings.TrimLeft(p.lines[p.at], " \t")); p.at++ {
 		line := p.lines[p.at]
 		switch {
 		case strings.HasPrefix(line, "+"):
@@ -109,7 +121,7 @@ func (p *envelope) created() error {
 // restIsBlank reports whether the current section contains no further lines except blank lines.
 func (p *envelope) restIsBlank() bool {
 	for _, line := range p.lines[p.at:] {
-		if section(line) {
+		if section(strings.TrimLeft(line, " \t")) {
 			return true
 		}
 		if line != "" {
@@ -123,7 +135,7 @@ func (p *envelope) restIsBlank() bool {
 func (p *envelope) updated() error {
 	f := &p.files[len(p.files)-1]
 	if p.at < len(p.lines) {
-		if to, ok := strings.CutPrefix(p.lines[p.at], moveTo); ok {
+		if to, ok := strings.CutPrefix(strings.TrimLeft(p.lines[p.at], " \t"), moveTo); ok {
 			f.New = pathOf(strings.TrimSpace(to))
 			p.at++
 		}

@@ -14,6 +14,9 @@ func TestPatchEnvelope(t *testing.T) {
 		name, before, patch, want, fails string // the field "want" is the final content of a.txt
 	}{
 		{"update", "one\ntwo\n", "*** Update File: a.txt\n@@\n one\n-two\n+2\n", "one\n2\n", ""},
+		{"blanks around headers", "one\ntwo\n", "  *** Update File: a.txt \n@@\n-two\n+2\n", "one\n2\n", ""},
+		{"blanks around a target", "one\n", "*** Add File: b.txt\n+b\n *** Update File: a.txt\n *** Move to: c.txt\n@@\n-one\n+1\n", "-", ""},
+		{"markers as context", "*** End Patch\n*** Update File: x\ntwo\n", "*** Update File: a.txt\n@@\n *** End Patch\n *** Update File: x\n-two\n+2\n", "*** End Patch\n*** Update File: x\n2\n", ""},
 		{"other blanks", "one  \n\ttwo\n", "*** Update File: a.txt\n@@\n one\n-  two\n+  2\n", "one  \n\t2\n", ""},
 		{"line endings stay", "one\r\ntwo\r\n", "*** Update File: a.txt\n@@ one\n-two\n+2\n", "one\r\n2\r\n", ""},
 		{"a line above", classes, "*** Update File: a.txt\n@@ class B:\n-        x = 1\n+        x = 2\n", strings.Replace(classes, "class B:\n    def f():\n        x = 1", "class B:\n    def f():\n        x = 2", 1), ""},
@@ -34,7 +37,7 @@ func TestPatchEnvelope(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, dir := session(t, map[string]string{"a.txt": c.before})
-			res := h.Call("edit", args{"diff": "*** Begin Patch\n" + c.patch + "*** End Patch\n"})
+			res := h.Call("edit", args{"diff": " *** Begin Patch \n" + c.patch + "\t*** End Patch \n\n"})
 			if res.Success() != (c.fails == "") || res.Error != nil && !strings.Contains(res.Error.Message, c.fails) {
 				t.Errorf("got %v, want %q", res.Error, c.fails)
 			}
