@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 
 	"toolhost.dev/host/internal/policy"
@@ -37,5 +38,52 @@ func TestSubset(t *testing.T) {
 				t.Errorf("%s: %s: %s (%s)", construct, s, d.Effect, d.Reason)
 			}
 		}
+	}
+}
+
+// TestOptionsThatRun checks listed programs: an option, a wrapper or a variable with which they run another program is
+// refused, and the program without it runs.
+func TestOptionsThatRun(t *testing.T) {
+	for refused, accepted := range map[string]string{
+		`aria2c --on-download-complete=/bin/sh http://h/x`: `aria2c http://h/x`, `borg extract @:/::: --rsh "sh -c x"`: `borg list r`, `bpftrace --unsafe -e x`: `bpftrace -l`,
+		`busctl --address=unixexec:path=/bin/sh`: `busctl list`, `certbot certonly --pre-hook x`: `certbot certificates`, `curl --engine ./x.so h`: `curl -fsSL h`, `dhclient -sf ./x`: `dhclient -v`,
+		`dmsetup ls --exec x`: `dmsetup ls`, `dnsmasq --conf-script=x`: `dnsmasq --test`, `enscript f -I x`: `enscript f`, `fzf --bind 'enter:execute(x)'`: `fzf -q x`, `gem open -e x debug`: `gem list`,
+		`pdflatex --shell-escape f`: `pdflatex f`, `latexmk -pdflatex='x #' f`: `latexmk f`, `lftp -c '!x'`: `lftp h`, `logrotate -m x -f c`: `logrotate -d c`, `mysql --default-auth ../x`: `mysql db`, `nc -l -p 1 -e x`: `nc -z h 1`,
+		`openvpn --dev null --up x`: `openvpn --version`, `pip config --editor x edit`: `pip list`, `restic --password-command=x backup`: `restic snapshots`, `rpm --eval '%(x)'`: `rpm -qa`, `rpmquery --pipe x`: `rpmquery -a`,
+		`scrot -e x`: `scrot f.png`, `sshfs -o ssh_command=x h: d`: `sshfs h: d`, `ssh-keygen -D ./x.so`: `ssh-keygen -lf k`, `yt-dlp h --exec 'x #'`: `yt-dlp h`, `zic -d . -y x f`: `zic -d . f`,
+		`cpulimit -l 9 -- ls`: `ls`, `sshpass -p x ls`: `ls`, `ssh-agent ls`: `ls`, `torify ls`: `ls`, `msgfilter ls`: `ls`, `tcsh -c ls`: `ls`, `sash`: `ls`, `RESTIC_PASSWORD_COMMAND=x restic snapshots`: `X=1 restic snapshots`, `SYSTEMD_EDITOR=x systemctl edit u`: `systemctl status u`,
+		`CRASHPAGER=x crash`: `crash -s`, `BUNDLE_GEMFILE=x bundle list`: `bundle list`,
+	} {
+		var listed []string
+		for _, word := range strings.Fields(accepted + " " + refused) {
+			if !strings.ContainsAny(word, "=%'\"/") {
+				listed = append(listed, word+" *")
+			}
+		}
+		p := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, listed...)}})
+		if d := p.Judge(command(t, "/work/space", refused)); d.Effect != policy.Deny {
+			t.Errorf("%s: %s", refused, d.Effect)
+		}
+		if d := p.Judge(command(t, "/work/space", accepted)); d.Effect != policy.Allow {
+			t.Errorf("%s: %s (%s)", accepted, d.Effect, d.Reason)
+		}
+	}
+}
+
+// TestWrappersAreSeenThrough checks that the rules judge the command that a wrapper runs, and the wrapper itself.
+func TestWrappersAreSeenThrough(t *testing.T) {
+	p := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Deny, "touch *", "torify *")}})
+	for _, wrapper := range []string{
+		"aa-exec -p x", "aoss", "choom -n 9 --", "cpulimit -l 9 -f --", "distcc", "dumb-init", "eatmydata", "envdir d", "faketime -f x", "firejail --quiet", "gosu u", "grc -c f", "i386", "logsave f", "multitime -n 3",
+		"openvt -c 8 --", "prlimit --nofile=9", "setlock f", "setuidgid u", "ssh-agent -t 9", "sshpass -p x", "su-exec u", "systemd-inhibit --what x", "tini --", "torsocks -p 1", "tsocks", "valgrind -q",
+	} {
+		for inner, want := range map[string]policy.Effect{"touch x": policy.Deny, "ls x": policy.Allow} {
+			if d := p.Judge(command(t, "/work/space", wrapper+" "+inner)); d.Effect != want {
+				t.Errorf("%s %s: %s, wanted %s", wrapper, inner, d.Effect, want)
+			}
+		}
+	}
+	if d := p.Judge(command(t, "/work/space", "torify ls")); d.Effect != policy.Deny {
+		t.Errorf("torify ls: %s", d.Effect)
 	}
 }

@@ -162,14 +162,16 @@ var meaning = []string{
 	"FIGNORE", "FUNCNEST", "HISTFILE", "INPUTRC", "OPTIND", "POSIXLY_CORRECT", "EXECIGNORE", "COMP_WORDBREAKS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "FD_CONFIG_PATH", "MAKEFLAGS", "MFLAGS",
 	"MAKEFILES", "MAKESHELL", "RSYNC_RSH", "CVS_RSH", "GCONV_PATH", "LOCPATH", "NLSPATH", "TEXTDOMAIN", "TEXTDOMAINDIR", "LANG", "LANGUAGE", "TERMINFO", "TERMCAP", "AWKPATH", "AWKLIBPATH",
 	"ZIPOPT", "UNZIP", "GZIP", "XZ_OPT", "MANPAGER", "MANOPT", "SUDO_ASKPASS", "SSH_ASKPASS", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "CC", "CXX", "LESSOPEN", "LESSCLOSE",
-	"RUSTC", "RUSTC_WRAPPER", "CLASSPATH",
+	"RUSTC", "RUSTC_WRAPPER", "CLASSPATH", "AUTOM4TE",
 }
 
 // changesMeaning reports whether a variable with this name can change which program a command runs.
 func changesMeaning(name string) bool {
-	return slices.Contains(meaning, name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH", "LC_", "LESS", "NODE_", "NPM_", "npm_", "PYTHON", "PERL", "RUBY", "GEM_", "JAVA_", "JDK_", "_JAVA", "GO", "CGO_", "CARGO_", "MALLOC_", "GLIBC_", "TOOLHOST", "XDG_", "SSL_", "COMP_", "READLINE_"}, func(prefix string) bool {
+	return slices.Contains(meaning, name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH", "LC_", "LESS", "NODE_", "NPM_", "npm_", "PYTHON", "PERL", "RUBY", "GEM_", "JAVA_", "JDK_", "_JAVA", "GO", "CGO_", "CARGO_", "MALLOC_", "GLIBC_", "TOOLHOST", "XDG_", "SSL_", "COMP_", "READLINE_", "BORG_", "BUNDLE_", "GROFF_", "RESTIC_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
-	}) && name != "CGO_ENABLED"
+	}) && name != "CGO_ENABLED" || slices.ContainsFunc([]string{"EDITOR", "PAGER", "BROWSER", "ASKPASS", "_COMMAND", "_RSH", "_SHELL"}, func(suffix string) bool {
+		return strings.HasSuffix(name, suffix)
+	})
 }
 
 func (c *subset) assign(a *syntax.Assign) {

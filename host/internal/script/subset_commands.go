@@ -31,26 +31,45 @@ var runners = []string{
 	"gdb", "watch", "flock", "busybox", "toybox", "sudo", "doas", "su", "sg", "newgrp", "runuser", "pkexec", "ssh", "rsh", "entr", "systemd-run", "systemd-inhibit", "dbus-run-session", "dbus-launch", "faketime", "choom", "runcon", "capsh",
 	"unbuffer", "xvfb-run", "rlwrap", "start-stop-daemon", "run-parts", "tmux", "screen", "at", "batch", "crontab", "socat", "daemonize", "softlimit", "fakeroot", "proxychains", "proxychains4",
 	"caffeinate", "catchsegv", "setuidgid", "chpst", "cgexec", "firejail", "bwrap", "perf", "valgrind", "torsocks", "tsocks", "expect", "time", "pidexec", "lt", "logsave", "stdbuf", "sandbox-exec", "arch",
+	"aa-exec", "aoss", "byobu", "cpulimit", "distcc", "dtach", "dumb-init", "eatmydata", "envdir", "envuidgid", "fakechroot", "genie", "gosu", "grc", "hyperfine", "ksu", "msgexec", "msgfilter", "multitime", "nocache", "openvt", "pexec", "setlock",
+	"ssh-agent", "sshpass", "su-exec", "tini", "tmate", "torify",
 }
+
+// The following options are those of several programs.
+var (
+	texOptions        = []string{"-shell-escape*", "--shell-escape*", "-enable-write18*", "--enable-write18*"}
+	rpmOptions        = []string{"--eval", "-E", "--pipe", "--define", "-D", "--macros", "--rcfile", "--load"}
+	downloaderOptions = []string{"--exec*", "--downloader*", "--external-downloader*", "--config-location*", "--ffmpeg-location*"}
+)
 
 // execOptions lists options with which a program runs another program. "--long" also matches abbreviations and values.
 // "-x" also matches joined options. "-name*" matches every word that begins with "-name".
 var execOptions = map[string][]string{
+	"agetty": {"-l", "--login-program"}, "aria2c": {"--on-*", "--conf-path"},
 	"apt": {"-o", "--option", "-c", "--config-file"}, "apt-get": {"-o", "--option", "-c", "--config-file"},
 	"ar": {"--plugin"}, "nm": {"--plugin"}, "ranlib": {"--plugin"},
-	"bsdtar": {"--use-compress-program"},
-	"cc":     {"-wrapper*", "-B*", "-fplugin*", "-specs*"}, "gcc": {"-wrapper*", "-B*", "-fplugin*", "-specs*"}, "g++": {"-wrapper*", "-B*", "-fplugin*", "-specs*"}, "clang": {"-fplugin*", "-B*", "-Xclang*"},
-	"cpio": {"--rsh-command"},
-	"fd":   {"-x", "-X", "--exec", "--exec-batch"}, "fdfind": {"-x", "-X", "--exec", "--exec-batch"},
+	"borg": {"--rsh", "--remote-path"}, "bpftrace": {"--unsafe", "-c"}, "bsdtar": {"--use-compress-program"}, "busctl": {"--address*"},
+	"cc": {"-wrapper*", "-B*", "-fplugin*", "-specs*"}, "gcc": {"-wrapper*", "-B*", "-fplugin*", "-specs*"}, "g++": {"-wrapper*", "-B*", "-fplugin*", "-specs*"}, "clang": {"-fplugin*", "-B*", "-Xclang*"},
+	"certbot": {"--pre-hook", "--post-hook", "--deploy-hook", "--renew-hook", "--manual-auth-hook", "--manual-cleanup-hook"}, "cpio": {"--rsh-command"}, "curl": {"--engine", "-K", "--config"},
+	"dhclient": {"-sf", "-cf"}, "dmsetup": {"--exec"}, "dnsmasq": {"--conf-script*", "--dhcp-script*", "-C", "--conf-file*"}, "dvips": {"-R0"}, "enscript": {"-I", "--filter"},
+	"fd": {"-x", "-X", "--exec", "--exec-batch"}, "fdfind": {"-x", "-X", "--exec", "--exec-batch"},
 	"find": {"-exec*", "-ok*", "-fprint*", "-fls*"},
+	"fzf":  {"--bind", "--preview", "--listen*", "--with-shell"}, "gem": {"-e", "--editor"},
 	"git": {
 		"-c", "--exec-path", "--config-env", "--config", "--upload-pack", "--receive-pack", "--exec", "--extcmd", "--ext-diff", "--textconv", "--tool", "--open-files-in-pager", "-O", "--paginate", "--template",
 		"--server-option", "--filters", "--run", "--git-dir", "--work-tree",
 	},
-	"go": {"-exec*", "--exec*", "-toolexec*", "--toolexec*", "-vettool*", "--vettool*", "-ldflags*", "--ldflags*", "-overlay*", "--overlay*", "-gccgoflags*", "--gccgoflags*"},
-	"hg": {"--config"}, "install": {"--strip-program"},
-	"make": {"-f", "--file", "--makefile", "--eval", "-I", "--include-dir", "-E", "-C", "--directory"}, "gmake": {"-f", "--file", "--makefile", "--eval", "-I", "--include-dir", "-E", "-C", "--directory"},
-	"man": {"-P", "-H", "--pager", "--html", "-T", "-X", "--gxditview", "--preprocessor", "-p", "-C", "--config-file"},
+	"go":    {"-exec*", "--exec*", "-toolexec*", "--toolexec*", "-vettool*", "--vettool*", "-ldflags*", "--ldflags*", "-overlay*", "--overlay*", "-gccgoflags*", "--gccgoflags*"},
+	"hg":    {"--config"},
+	"latex": texOptions, "pdflatex": texOptions, "tex": texOptions, "pdftex": texOptions, "xelatex": texOptions, "xetex": texOptions, "lualatex": texOptions, "luatex": texOptions,
+	"latexmk": {"-e", "-r", "-latex*", "-pdflatex*", "-xelatex*", "-lualatex*", "-dvips*", "-shell-escape"}, "lftp": {"-c", "-e", "-f"}, "logrotate": {"-m", "--mail"}, "mail": {"--exec*"},
+	"install": {"--strip-program"},
+	"make":    {"-f", "--file", "--makefile", "--eval", "-I", "--include-dir", "-E", "-C", "--directory"}, "gmake": {"-f", "--file", "--makefile", "--eval", "-I", "--include-dir", "-E", "-C", "--directory"},
+	"man":   {"-P", "-H", "--pager", "--html", "-T", "-X", "--gxditview", "--preprocessor", "-p", "-C", "--config-file"},
+	"mysql": {"--default-auth*", "--plugin-dir*", "--pager*"}, "nc": {"-e", "-c"}, "netcat": {"-e", "-c"}, "ncat": {"-e", "-c", "--exec", "--sh-exec", "--lua-exec"}, "socket": {"-p"},
+	"openvpn": {"--up*", "--down*", "--script-security", "--config", "--plugin", "--tls-verify", "--client-connect", "--client-disconnect", "--learn-address", "--auth-user-pass-verify", "--route-up", "--ipchange"}, "pidstat": {"-e"}, "pip": {"--editor"}, "pip3": {"--editor"}, "plymouth": {"--command*"},
+	"restic": {"--password-command", "-o", "--option"}, "rpm": rpmOptions, "rpmbuild": rpmOptions, "rpmdb": rpmOptions, "rpmkeys": rpmOptions, "rpmquery": rpmOptions, "rpmspec": rpmOptions, "rpmverify": rpmOptions,
+	"scrot": {"-e", "--exec"}, "sshfs": {"-o", "-F"}, "ssh-add": {"-s"}, "ssh-keygen": {"-D", "-w"}, "yt-dlp": downloaderOptions, "youtube-dl": downloaderOptions, "zic": {"-y"},
 	"npm": {"--script-shell", "--shell", "--prefix", "--node-options"}, "openssl": {"-engine*", "-provider*"}, "patch": {"-e", "--ed"},
 	"rg": {"--pre", "--hostname-bin", "-z", "--search-zip"}, "rsync": {"-e", "--rsh", "--rsync-path"}, "scp": {"-S", "-o", "-F", "-J"}, "sftp": {"-S", "-o", "-F", "-J", "-D", "-b"},
 	"sdiff": {"--diff-program"}, "diff3": {"--diff-program"}, "sort": {"--compress-program"}, "split": {"--filter"}, "svn": {"--config-option", "--editor-cmd", "--diff-cmd", "--diff3-cmd", "--config-dir"},
