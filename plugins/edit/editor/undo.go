@@ -70,6 +70,7 @@ func (e *editor) undoTool() sdk.Tool {
 		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It is refused if a file has changed since. redo reverts it.",
 		Keywords:    []string{"revert", "rollback", "restore", "previous", "earlier", "version", "back"},
 		Category:    tool.CategoryBuiltin,
+		Traits:      sdk.Traits{Dangerous: true},
 		Examples:    []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
 }
@@ -80,6 +81,7 @@ func (e *editor) redoTool() sdk.Tool {
 		Description: "Redo changes that undo reverted, if their files were not changed since.",
 		Keywords:    []string{"reapply", "repeat", "again", "undone"},
 		Category:    tool.CategoryBuiltin,
+		Traits:      sdk.Traits{Dangerous: true},
 		Examples:    []string{"redo", "redo main.go", "redo --action preview"},
 	}, e.redo)
 }
