@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"toolhost.dev/host/internal/adaptive"
@@ -37,6 +38,30 @@ func TestCachedResults(t *testing.T) {
 	}
 	if a := d.Adapted("stat"); a == nil || a.Limit == 0 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestFastResultsAreNotKept checks which results are worth a place in the cache: those of slow calls of a tool that is called often.
+func TestFastResultsAreNotKept(t *testing.T) {
+	for took, kept := range map[time.Duration]bool{0: false, runs.Slow - 1: false, runs.Slow: true} {
+		d := dispatcher(t, ok)
+		d.Metrics, d.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
+		c := prepared(t, d, "stat --text x")
+		synctest.Test(t, func(*testing.T) {
+			n := 0
+			stage := runs.Cache(d.Adaptive, d.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
+				n++
+				time.Sleep(took)
+				return &tool.Result{Output: "ok"}
+			})
+			for range runs.Often + 2 {
+				stage(context.Background(), c)
+				d.Metrics.Tool("stat").Ended(metrics.Call{Execution: took, Attempts: 1})
+			}
+			if want := runs.Often + 2; !kept && n != want || kept && n != runs.Often {
+				t.Errorf("calls of %s ran %d times", took, n)
+			}
+		})
 	}
 }
 
