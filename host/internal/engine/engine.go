@@ -318,8 +318,14 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace is like checkPlaces, but also closes the database if it returns an error.
+// checkPlace is like checkPlaces for the start of a host. If only the directory of recordings is wrong, the host starts, and records
+// nothing. If checkPlace returns an error, it also closes the database.
 func (e *Engine) checkPlace(cfg *config.Config) error {
+	if err := roots.RecordingsOutside(cfg, e.opts.Workspace); err != nil {
+		e.problemf("Sessions are not recorded, because %v.", err)
+		unrecorded := *cfg
+		unrecorded.Record.Dir, cfg = "", &unrecorded
+	}
 	if err := e.checkPlaces(cfg); err != nil {
 		return errors.Join(err, e.state.Close())
 	}

@@ -63,11 +63,19 @@ func CheckPlaces(cfg *config.Config, workspace, dir, target string) error {
 			return err
 		}
 	}
-	if tapes := cfg.Record.Dir; tapes != "" {
-		for _, r := range Configured(cfg, workspace) {
-			if r.Writable && slices.ContainsFunc(watch.Places(tapes), r.Contains) {
-				return fmt.Errorf("the directory of recordings %s is in %s, where tools can write. In record { dir }, name a directory outside of it, such as /var/lib/toolhost/tapes", tapes, r.Path)
-			}
+	return RecordingsOutside(cfg, workspace)
+}
+
+// RecordingsOutside returns an error if tools in a workspace can write to the directory of recordings. If the workspace is too
+// broad, it returns nil.
+func RecordingsOutside(cfg *config.Config, workspace string) error {
+	tapes := cfg.Record.Dir
+	if tapes == "" || Refused(cfg, workspace) != nil {
+		return nil
+	}
+	for _, r := range Configured(cfg, workspace) {
+		if r.Writable && slices.ContainsFunc(watch.Places(tapes), r.Contains) {
+			return fmt.Errorf("the directory of recordings %s is in %s, where tools can write. In record { dir }, name a directory outside of it, such as /var/lib/toolhost/tapes", tapes, r.Path)
 		}
 	}
 	return nil

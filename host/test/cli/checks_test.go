@@ -22,7 +22,7 @@ func sameChecks(dir string) []check {
 		{permissions(`deny "x" { tool = "raed" }`), `Unknown tool "raed". Did you mean "read"?`, false},
 		{permissions(`deny "x" { tool = "Bash(rm *)" }`), `write "bash"`, false},
 		{"hook \"x\" {\n  on      = [\"before_call\"]\n  tools   = [\"raed\"]\n  command = [\"/bin/true\"]\n  trial   = false\n}\n", `Unknown tool "raed"`, false},
-		{"record {\n  dir = \"tapes\"\n}\n", "the directory of recordings " + dir + "/tapes is in " + dir + ", where tools can write. In record { dir }, name a directory outside of it", false},
+		{"record {\n  dir = \"tapes\"\n}\n", "the directory of recordings " + dir + "/tapes is in " + dir + ", where tools can write. In record { dir }, name a directory outside of it", true},
 		{fmt.Sprintf("sandbox {\n  root %q { writable = true }\n}\n", dir+".state"), "the state directory " + dir + ".state is in " + dir + ".state, where tools can write", false},
 		{"tool \"raed\" { enabled = false }\n", `The block tool "raed" has no effect. Unknown tool "raed". Did you mean "read"?`, false},
 		{"tool \"raed\" { max_concurrent = 1 }\n", `Unknown tool "raed"`, false},

@@ -90,6 +90,9 @@ func Holds(script string) chromedp.Action {
 			}
 			_ = chromedp.Evaluate(`location.href + "\n" + document.body.innerText.slice(0, 2000)`, &shown).Do(ctx) // the page may be between two documents
 		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the browser ended (%w) before this was true: %s; the page showed %s", context.Cause(ctx), script, shown)
+		}
 		return fmt.Errorf("not in %v: %s; the page shows %s", pageTime, script, shown)
 	})
 }
