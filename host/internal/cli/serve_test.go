@@ -22,14 +22,14 @@ func TestBrokenConnectionsAreLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go server.Serve(l)   //nolint:errcheck // Close ends it
-	defer server.Close() //nolint:errcheck // there is nothing to lose
-	defer read.Close()   //nolint:errcheck // ends what still writes
+	go server.Serve(l)
+	defer server.Close()
+	defer read.Close()
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // there is nothing to lose
+	defer c.Close()
 	_, _ = fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	line, err := bufio.NewReader(read).ReadBytes('\n')
 	var entry struct{ Level, Msg string }

@@ -30,7 +30,7 @@ func TestRepositoriesOfStarts(t *testing.T) {
 				t.Parallel()
 				dir := hosttest.MCPDir(t)
 				programs := t.TempDir()
-				hosttest.Must(t, os.WriteFile(filepath.Join(programs, "server"), []byte(earlyServer), 0o755)) //nolint:gosec // a program
+				hosttest.Must(t, os.WriteFile(filepath.Join(programs, "server"), []byte(earlyServer), 0o755))
 				config := fmt.Sprintf("sandbox {\n  backend = %q\n  repositories = %q\n}\nplugin \"bash\" {}\nfield \"early\" {\n  sandbox { read = [%q, %q] }\n  mcp { command = [%q, %q, \"unruly\"] }\n}\n",
 					backend, mode, programs, hosttest.Bin, filepath.Join(programs, "server"), filepath.Join(hosttest.Bin, "testserver"))
 				hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
