@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -278,9 +279,14 @@ func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 
 // The method "try" starts and checks all new versions concurrently.
 func (a *attempt) try(ctx context.Context) {
+	for _, s := range a.steps { // before the starts, because a plugin looks at those on which it depends
+		if s.tried() {
+			s.err = found(s.next)
+		}
+	}
 	var wg sync.WaitGroup
 	for _, s := range a.steps {
-		if s.tried() {
+		if s.tried() && s.err == nil {
 			wg.Go(func() { s.err = a.tryOne(ctx, s) })
 		}
 	}
@@ -292,15 +298,18 @@ func (a *attempt) try(ctx context.Context) {
 	}
 }
 
+// found returns an error if the file of a new version does not exist.
+func found(p *generation.Plugin) error {
+	if p.Binary.File != "" {
+		p.Missing = ""
+		return nil
+	}
+	p.Missing = cmp.Or(p.Missing, fmt.Sprintf("the file %s does not exist; build or install the plugin, or correct its path", p.Path))
+	return errors.New(p.Missing)
+}
+
 func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	p := s.next
-	if p.Missing == "" && p.Binary.File == "" {
-		p.Missing = fmt.Sprintf("the file %s does not exist; build or install the plugin, or correct its path", p.Path)
-	}
-	if p.Missing != "" && p.Binary.File == "" {
-		return errors.New(p.Missing)
-	}
-	p.Missing = ""
 	if err := a.builder.CheckBinary(a.cfg, a.launcher, p); err != nil {
 		return err
 	}
