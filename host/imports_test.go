@@ -4,27 +4,28 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // modules returns the modules to which the rules apply: the SDK, the host and the bundled plugins. A directory with a
 // manifest is a bundled plugin.
-func modules(t *testing.T) []string {
-	t.Helper()
+func modules() ([]string, error) {
 	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) == 0 {
-		t.Fatalf("%d manifests of plugins, %v", len(manifests), err)
+		return nil, errors.Join(err, fmt.Errorf("%d manifests of plugins", len(manifests)))
 	}
 	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", "toolhost.dev/host", "toolhost.dev/bench"}
 	for _, m := range manifests {
 		out = append(out, "toolhost.dev/plugins/"+filepath.Base(filepath.Dir(m)))
 	}
-	return out
+	return out, nil
 }
 
 // rule restricts the imports of certain packages.
@@ -154,18 +155,26 @@ var rules = []rule{
 // TestCallsDoNotReachRegistries checks that a program that embeds a host does not link the code that connects to
 // registries. Only package admin/registries links this code.
 func TestCallsDoNotReachRegistries(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "toolhost.dev/host", "toolhost.dev/host/mcp", "toolhost.dev/host/api", "toolhost.dev/host/batch", "toolhost.dev/host/admin").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dep := range strings.FieldsSeq(string(out)) {
+	deps := linked(t, module, module+"/mcp", module+"/api", module+"/batch", module+"/admin")
+	for _, dep := range deps {
 		if under(dep, "oras.land", internal+"fetch", internal+"npm", internal+"distribution") {
 			t.Errorf("a call can reach %s", dep)
 		}
 	}
-	if !strings.Contains(string(out), internal+"store\n") {
+	if !slices.Contains(deps, internal+"store") {
 		t.Error("the store is not among the dependencies, so the list is not what it should be")
 	}
+}
+
+// linked returns the packages that programs with the given packages link.
+func linked(t *testing.T, roots ...string) (deps []string) {
+	t.Helper()
+	for _, p := range listed(t) {
+		if slices.Contains(roots, p.ImportPath) {
+			deps = append(deps, p.Deps...)
+		}
+	}
+	return deps
 }
 
 // pkg is the output of go list for one package.
@@ -174,39 +183,55 @@ type pkg struct {
 	Imports      []string
 	TestImports  []string
 	XTestImports []string
+	Deps         []string
 }
 
-// listPackages returns the packages that match the patterns.
-func listPackages(t *testing.T, patterns ...string) []pkg {
+// listed returns the packages of all modules.
+func listed(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,TestImports,XTestImports"}, patterns...)...).Output()
+	all, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// list calls go list once for all tests, because each call loads all packages again.
+var list = sync.OnceValues(func() (all []pkg, err error) {
+	modules, err := modules()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps"}
+	for _, m := range modules {
+		args = append(args, m+"/...")
+	}
+	out, err := exec.Command("go", args...).Output()
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+			err = fmt.Errorf("go list: %w\n%s", err, exit.Stderr)
 		}
-		t.Fatal(err)
+		return nil, err
 	}
-	var all []pkg
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return all
+			return all, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all = append(all, p)
 	}
-}
+})
 
 func TestImportRules(t *testing.T) {
-	modules := modules(t)
-	var patterns []string
-	for _, m := range modules {
-		patterns = append(patterns, m+"/...")
+	modules, err := modules()
+	if err != nil {
+		t.Fatal(err)
 	}
 	seen := make(map[string]int)
-	for _, p := range listPackages(t, patterns...) {
+	for _, p := range listed(t) {
 		for _, m := range modules {
 			if under(p.ImportPath, m) {
 				seen[m]++
@@ -237,11 +262,7 @@ func TestImportRules(t *testing.T) {
 func TestStartIsCheap(t *testing.T) {
 	slow := map[string]string{"github.com/mattn/go-runewidth": "computes tables of the widths of characters for 20 ms"}
 	seen := false
-	out, err := exec.Command("go", "list", "-deps", "./cmd/toolhost").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dep := range strings.FieldsSeq(string(out)) {
+	for _, dep := range linked(t, module+"/cmd/toolhost") {
 		seen = seen || dep == "toolhost.dev/host/console"
 		if why := slow[dep]; why != "" {
 			t.Errorf("toolhost links %s, which %s", dep, why)
