@@ -28,14 +28,6 @@ func (n *fleetNode) states() map[string]string {
 	return out
 }
 
-// refused runs a command that must fail, and checks that its output contains a text.
-func (n *fleetNode) refused(want string, args ...string) {
-	n.fleet.t.Helper()
-	if out, err := n.command(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
-		n.fleet.t.Errorf("toolhost %s: %v: %q is missing in %s", strings.Join(args, " "), err, want, out)
-	}
-}
-
 // ownSession creates sessions until the node owns one of them, and returns the id of this session.
 func (n *fleetNode) ownSession(prefix string) string {
 	n.fleet.t.Helper()

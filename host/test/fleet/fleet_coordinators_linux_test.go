@@ -137,10 +137,7 @@ func (c *councilTest) change(node string, args ...string) {
 // refuses checks that a change is refused with a message.
 func (c *councilTest) refuses(node, want string, args ...string) {
 	c.t.Helper()
-	out, err := c.f.nodes[node].command(append([]string{"fleet", "coordinators"}, args...)...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), want) {
-		c.t.Errorf("toolhost fleet coordinators %s: %v, %q lacks %q", strings.Join(args, " "), err, out, want)
-	}
+	c.f.nodes[node].refused(want, append([]string{"fleet", "coordinators"}, args...)...)
 }
 
 // has checks which nodes have coordinators, and that all of these are current.
@@ -159,8 +156,8 @@ func (c *councilTest) has(names ...string) {
 		var now struct{ Members []struct{ Node string } }
 		hosttest.Wait(c.t, fmt.Sprintf("%s sees the coordinators %v", n.name, names), func() bool {
 			st.Problems = nil
-			out, err := n.command("fleet", "status", "--json").Output()
-			return err == nil && json.Unmarshal(out, &st) == nil && st.Coordinators == len(names) && st.Current == len(names) && len(st.Problems) == 0
+			out, err := n.try("fleet", "status", "--json")
+			return err == nil && json.Unmarshal([]byte(out), &st) == nil && st.Coordinators == len(names) && st.Current == len(names) && len(st.Problems) == 0
 		})
 		hosttest.Must(c.t, json.Unmarshal([]byte(n.do("fleet", "coordinators", "--json")), &now))
 		var got []string
@@ -260,8 +257,8 @@ func (c *councilTest) sees(node, other string) {
 		var st struct {
 			Nodes []struct{ Node, State string }
 		}
-		out, err := c.f.nodes[node].command("fleet", "status", "--json").Output()
-		return err == nil && json.Unmarshal(out, &st) == nil && slices.ContainsFunc(st.Nodes, func(n struct{ Node, State string }) bool {
+		out, err := c.f.nodes[node].try("fleet", "status", "--json")
+		return err == nil && json.Unmarshal([]byte(out), &st) == nil && slices.ContainsFunc(st.Nodes, func(n struct{ Node, State string }) bool {
 			return n.Node == other && n.State == "ready"
 		})
 	})
@@ -323,10 +320,10 @@ func TestFleetCoordinatorReplaceGivenUp(t *testing.T) {
 	c.goesOn()
 	c.change("b", "add", "b", "c")
 	k := &stepTest{fleetStep: fleetStep{step: "change of coordinators recorded"}, f: c.f}
-	k.kill(func() { _ = c.f.nodes["b"].command("fleet", "coordinators", "replace", "c", "d").Run() })
-	k.kill(func() { _ = c.f.nodes["b"].command("fleet", "coordinators", "resume").Run() }) // now the copies are to change
+	k.killDuring(c.f.nodes["b"], "fleet", "coordinators", "replace", "c", "d")
+	k.killDuring(c.f.nodes["b"], "fleet", "coordinators", "resume") // now the copies are to change
 	k.step = "nodes told of coordinators"
-	k.kill(func() { _ = c.f.nodes["b"].command("fleet", "coordinators", "resume").Run() }) // now the old one has stopped
+	k.killDuring(c.f.nodes["b"], "fleet", "coordinators", "resume") // now the old one has stopped
 	dead := c.f.nodes["d"]
 	c.down = "d"
 	dead.kill()
@@ -378,13 +375,12 @@ func TestFleetCoordinatorSteps(t *testing.T) {
 	c.goesOn()
 	for _, s := range councilSteps {
 		k := &stepTest{fleetStep: fleetStep{step: s.step}, f: c.f}
-		// Ignore the error, because node b can die.
-		k.kill(func() { _ = c.f.nodes["b"].command(append([]string{"fleet", "coordinators"}, s.change...)...).Run() })
-		out, err := c.f.nodes["c"].command("fleet", "coordinators", s.finish).CombinedOutput()
-		if err != nil && s.finish == "resume" && strings.Contains(string(out), "no change of the coordinators") { // it was given up, because a node had died
+		k.killDuring(c.f.nodes["b"], append([]string{"fleet", "coordinators"}, s.change...)...)
+		_, err := c.f.nodes["c"].try("fleet", "coordinators", s.finish)
+		if err != nil && s.finish == "resume" && strings.Contains(err.Error(), "no change of the coordinators") { // it was given up, because a node had died
 			c.change("c", s.change...)
 		} else if err != nil {
-			t.Errorf("after a kill at %q: %s", s.step, out)
+			t.Errorf("after a kill at %q: %v", s.step, err)
 		}
 		c.goesOn()
 		c.has(s.has...)

@@ -30,6 +30,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"toolhost.dev/host/fleet/fleetpb"
+	"toolhost.dev/host/internal/cli"
 	"toolhost.dev/host/test/hosttest"
 )
 
@@ -255,27 +256,53 @@ func (n *fleetNode) tryRun(join ...string) error {
 	}
 }
 
-// command returns a toolhost command that uses the state directory of the node.
+// arguments returns the arguments of a toolhost command that uses the state directory of the node.
+func (n *fleetNode) arguments(args ...string) []string {
+	return append([]string{"--config", cmp.Or(n.config, n.fleet.config), "--state", n.state, "--workspace", filepath.Join(n.fleet.dir, n.name, "work")}, args...)
+}
+
+// command returns a toolhost command that uses the state directory of the node, and runs in a process of its own.
 func (n *fleetNode) command(args ...string) *exec.Cmd {
-	config := cmp.Or(n.config, n.fleet.config)
-	line := append(slices.Clone(n.within), cmp.Or(n.program, n.fleet.program, filepath.Join(hosttest.Bin, "toolhost")), "--config", config, "--state", n.state, "--workspace", filepath.Join(n.fleet.dir, n.name, "work"))
-	line = append(line, args...)
+	line := slices.Concat(n.within, []string{cmp.Or(n.program, n.fleet.program, filepath.Join(hosttest.Bin, "toolhost"))}, n.arguments(args...))
 	c := exec.Command(line[0], line[1:]...)
 	c.Dir, c.Env = filepath.Join(n.fleet.dir, n.name), append(os.Environ(), n.env...)
 	return c
 }
 
-// do runs a toolhost command as the operator of the node, and returns its output.
+// try runs a toolhost command as the operator of the node, and returns its output. The error has all that the command printed.
+// The command runs in the process of the test, unless it needs the environment of the node.
+func (n *fleetNode) try(args ...string) (string, error) {
+	var out, errs bytes.Buffer
+	var err error
+	if len(n.env) > 0 {
+		c := n.command(args...)
+		c.Stdout, c.Stderr = &out, &errs
+		err = c.Run()
+	} else if status := cli.Run(n.fleet.t.Context(), n.arguments(args...), cli.Stdio{Out: &out, Err: &errs, Dir: filepath.Join(n.fleet.dir, n.name)}); status != 0 {
+		err = fmt.Errorf("exit status %d", status)
+	}
+	if err != nil {
+		err = fmt.Errorf("toolhost %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String(), err
+}
+
+// do runs a toolhost command that must succeed, and returns its output.
 func (n *fleetNode) do(args ...string) string {
 	n.fleet.t.Helper()
-	c := n.command(args...)
-	var errs bytes.Buffer
-	c.Stderr = &errs
-	out, err := c.Output()
+	out, err := n.try(args...)
 	if err != nil {
-		n.fleet.t.Errorf("toolhost %s: %v\n%s%s", strings.Join(args, " "), err, out, errs.String())
+		n.fleet.t.Error(err)
 	}
-	return string(out)
+	return out
+}
+
+// refused runs a toolhost command that must fail and print a text.
+func (n *fleetNode) refused(want string, args ...string) {
+	n.fleet.t.Helper()
+	if out, err := n.try(args...); err == nil || !strings.Contains(err.Error(), want) {
+		n.fleet.t.Errorf("toolhost %s: %q is missing in %s%v", strings.Join(args, " "), want, out, err)
+	}
 }
 
 func (n *fleetNode) said() string {
@@ -553,9 +580,7 @@ func (f *testFleet) badRequests(n *fleetNode) {
 		}
 	}
 	for _, args := range [][]string{{"fleet", "move", "nothing"}, {"fleet", "takeover", "two"}, {"fleet", "forget", "two"}, {"fleet", "drain", "three"}} {
-		if out, err := n.command(args...).CombinedOutput(); err == nil {
-			t.Errorf("%v: %s", args, out)
-		}
+		n.refused("", args...)
 	}
 }
 
@@ -613,7 +638,8 @@ func (f *testFleet) drain() {
 	}
 	owner.do("fleet", "undrain", owner.name)
 	hosttest.Wait(t, "the session can move back", func() bool {
-		return other.command("fleet", "move", "s", "--to", owner.name).Run() == nil
+		_, err := other.try("fleet", "move", "s", "--to", owner.name)
+		return err == nil
 	})
 	if now, _ := f.owner("s"); now != owner {
 		t.Errorf("the session is on %s", now.name)
@@ -774,9 +800,7 @@ permissions {
 	if res, err := one.call(t.Context(), fleetCall{Command: "echo more >> here.txt", Workspace: "local", Session: "l", CallID: "c"}); err != nil || !res.Success {
 		t.Errorf("a change in a workspace that does not move: %v %v", res, err)
 	}
-	if out, err := one.command("fleet", "drain", "two", "--wait", "1s").CombinedOutput(); err == nil || !strings.Contains(string(out), "--abandon-local") {
-		t.Errorf("a drain of a node with sessions that cannot move: %s", out)
-	}
+	one.refused("--abandon-local", "fleet", "drain", "two", "--wait", "1s") // it has sessions that cannot move
 	two.do("fleet", "undrain")
 	f.principals(one, two)
 

@@ -252,6 +252,13 @@ func (s *stepTest) kill(operation func()) {
 	<-done
 }
 
+// killDuring runs a toolhost command on a node, waits until a node dies at the step, and restarts this node. The command can fail,
+// because the node that carries it out can be the one that dies.
+func (s *stepTest) killDuring(n *fleetNode, args ...string) {
+	s.f.t.Helper()
+	s.kill(func() { _, _ = n.try(args...) })
+}
+
 // leave ends the owner of the session with SIGTERM, so that another node can take the session at once.
 func (s *stepTest) leave() (owner *fleetNode) {
 	owner, _ = s.f.owner(s.session)
@@ -326,15 +333,13 @@ func (s *stepTest) work() {
 
 func (s *stepTest) move() {
 	s.prepare()
-	// Ignore the error, because the node that moves the session is killed.
-	s.kill(func() { _ = s.gate().command("fleet", "move", s.session).Run() })
+	s.killDuring(s.gate(), "fleet", "move", s.session)
 }
 
 func (s *stepTest) drain() {
 	s.prepare()
 	owner, _ := s.f.owner(s.session)
-	// Ignore the error, because the node is killed.
-	s.kill(func() { _ = s.gate().command("fleet", "drain", owner.name).Run() })
+	s.killDuring(s.gate(), "fleet", "drain", owner.name)
 	s.gate().do("fleet", "undrain", owner.name)
 }
 
@@ -349,11 +354,10 @@ func (s *stepTest) remove() {
 	t := s.f.t
 	t.Helper()
 	s.prepare()
-	// Ignore the error, because the node that removes the session is killed.
-	s.kill(func() { _ = s.gate().command("fleet", "session", "remove", s.session).Run() })
+	s.killDuring(s.gate(), "fleet", "session", "remove", s.session)
 	hosttest.Wait(t, "the session can be removed", func() bool {
-		out, err := s.gate().command("fleet", "session", "remove", s.session).CombinedOutput()
-		return err == nil || strings.Contains(string(out), "no session")
+		_, err := s.gate().try("fleet", "session", "remove", s.session)
+		return err == nil || strings.Contains(err.Error(), "no session")
 	})
 	s.removed = true
 }
