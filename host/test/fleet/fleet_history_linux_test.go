@@ -106,6 +106,7 @@ func newFleetHistory(t *testing.T, env []string, program string) *fleetHistory {
 	t.Helper()
 	f := newFleet(t, `coordinators = ["10.77.0.1:4222"]`)
 	f.program, f.env = program, env
+	hosttest.Must(t, syscall.Mkfifo(filepath.Join(f.workspace, "pause"), 0o600))
 	h := &fleetHistory{
 		fleet: f, rare: 80, ops: make(map[string][]porcupine.Operation), confirmed: make(map[string]float64), owners: make(map[string]map[any]bool), counts: make(map[string]int),
 		faults: make(map[string]int), lastOK: make(map[string]time.Time),
@@ -266,7 +267,8 @@ func (h *fleetHistory) step(ctx context.Context, client, i int) {
 		case rand.IntN(20) == 0:
 			pause = 400 + rand.IntN(1200) // long enough for a fault during the call
 		}
-		call.Command = fmt.Sprintf("sleep %d.%03d; echo %s >> %s.txt", pause/1000, pause%1000, id, session)
+		// Nothing writes into the pipe, so the read waits as "sleep" does, without another process.
+		call.Command = fmt.Sprintf("read -rt %d.%03d <> pause; echo %s >> %s.txt", pause/1000, pause%1000, id, session)
 		if pause >= 400 { // a line with a mark records when the call began
 			call.Command = fmt.Sprintf("echo '<%s' >> %s.txt; ", id, session) + call.Command
 		}
