@@ -205,6 +205,20 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// TestNumbers checks that the words one and two are searched.
+func TestNumbers(t *testing.T) {
+	r := registry.New()
+	for name, text := range map[string]string{"get-sum": "Returns the sum of two numbers", "add_observations": "Add new observations to existing entities", "read": "Reads a number of lines", "page": "Shows the page with a number"} {
+		d := tool.Definition{Name: name, Description: text, Input: json.RawMessage(`{"type":"object"}`)}
+		if err := r.Add("p"+name, "", &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings { return registry.Settings{} }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(search(t, new(find.Index), r, find.Query{Words: "add two numbers"})); len(got) == 0 || got[0] != "get-sum" {
+		t.Error(got)
+	}
+}
+
 // TestExplain checks that an explanation contains the parts of a definition that match the words of the query, also in
 // another word form.
 func TestExplain(t *testing.T) {

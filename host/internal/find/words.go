@@ -80,7 +80,7 @@ do does did done doing can could may might must shall should will would have has
 please help want need like let just some any each every all both few more most other such only own same too very also
 here there about over under again once now using use used uses via tool tools function functions api given based following
 eg ie etc optional required parameter parameters returns return value values provide provides provided allow allows
-able currently current specific specified thing things one two sure`) {
+able currently current specific specified thing things sure`) {
 		out[w] = true
 	}
 	return out

@@ -41,6 +41,10 @@ func TestMountedServers(t *testing.T) {
 	if strings.Contains(string(b), "is not registered") {
 		t.Errorf("tools are refused:\n%s", b)
 	}
+	c = hosttest.Toolhost(t, dir, "tools", "search", "add two numbers")
+	if b, err := c.Output(); err != nil || !strings.HasPrefix(string(b), "field:everything get-sum ") {
+		t.Errorf("another tool than get-sum adds two numbers: %v\n%s", err, b)
+	}
 	type result struct {
 		Output      string
 		Error       *struct{ Kind, Message string }
