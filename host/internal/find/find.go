@@ -82,7 +82,7 @@ func (x *Index) Search(r *registry.Registry, allowed func(*registry.Entry) bool,
 	if x.Usage != nil {
 		learned = Stems(x.Usage.State.MaskCommand(q.Words))
 	}
-	hits := t.search(stems(ws), allowed, q, x.Usage.weigh(q.Caller, learned))
+	hits := t.search(allowed, q, x.Usage.weigh(q.Caller, learned))
 	x.Usage.searched(q.Caller, learned, hits)
 	if q.Explain {
 		for i := range hits {
@@ -125,13 +125,13 @@ func fingerprint(e *registry.Entry) [sha256.Size]byte {
 
 // The method "search" returns the best tools. The table ranks by words alone, and usage adds at most the same score
 // again. So the search ends when no further tool can be among the best.
-func (t *table) search(stems []string, allowed func(*registry.Entry) bool, q Query, usage map[string]*learned) (hits []Hit) {
+func (t *table) search(allowed func(*registry.Entry) bool, q Query, usage map[string]*learned) (hits []Hit) {
 	limit := min(q.Limit, MaxLimit)
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
 	used := 0
-	for _, r := range t.rank(stems) {
+	for _, r := range t.rank(q.Words) {
 		if len(hits) >= limit && (used == len(usage) || 2*r.score < hits[limit-1].Score) {
 			break
 		}

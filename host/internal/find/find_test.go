@@ -205,6 +205,27 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// TestSentences checks that a query of several sentences finds the tool for each of them first.
+func TestSentences(t *testing.T) {
+	r := register(t, load(t))
+	x := new(find.Index)
+	for query, want := range map[string][]string{
+		"Bill a customer. Capture the page as an image.":                                {"browser:screenshot", "stripe:create_invoice"},
+		"Cancel the event!\nPlease. Create issue":                                       {"calendar:delete_event", "github:create_issue"},
+		"Answer in a thread?   Open web page":                                           {"browser:navigate", "slack:post_message"},
+		"archive\nsend a message to the team channel":                                   {"files:compress", "slack:post_message"},
+		"Bill a customer. " + strings.Repeat("Of the. ", 30) + "Screenshot of the page": {"browser:screenshot", "stripe:create_invoice"},
+	} {
+		got := names(search(t, x, r, find.Query{Words: query, Limit: 2}))
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%.50s: %v, wanted %v", query, got, want)
+		}
+	}
+	if a := search(t, x, registry.New(), find.Query{Words: "One tool. Another tool. No tool."}); a.Hits != nil {
+		t.Errorf("without tools: %v", names(a))
+	}
+}
+
 // TestNumbers checks that the words one and two are searched.
 func TestNumbers(t *testing.T) {
 	r := registry.New()

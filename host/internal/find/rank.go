@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"math"
+	"regexp"
 	"slices"
 
 	"toolhost.dev/host/internal/registry"
@@ -120,14 +121,24 @@ type ranked struct {
 	score float64
 }
 
-// rank returns the tools that contain a word, the best first.
-func (t *table) rank(stems []string) []ranked {
-	scores, n := make([]float64, len(t.documents)), float64(len(t.documents))
-	for _, s := range stems {
-		found := t.words[s]
-		rarity := math.Log(1 + (n-float64(len(found))+0.5)/(float64(len(found))+0.5))
-		for _, p := range found {
-			scores[p.document] += rarity * p.frequency / (saturation + p.frequency)
+// sentenceWeight is the share of the best sentence in the rank. It was tuned on the same sets as the columns.
+const sentenceWeight = 0.75
+
+// rank returns the tools that contain a word of a query, the best first. A query of several sentences often asks for several
+// tools. So a tool also gains from the sentence that it fits best, and a short sentence counts almost as much as a long one.
+func (t *table) rank(query string) []ranked {
+	scores, sentences := t.scores(t.asked(query)), t.sentences(query)
+	if len(sentences) > 1 && len(scores) > 0 {
+		best, gains := slices.Max(scores), make([]float64, len(scores))
+		for _, ws := range sentences {
+			these := t.scores(ws)
+			factor := sentenceWeight * math.Sqrt(best/max(slices.Max(these), 1e-9))
+			for id, score := range these {
+				gains[id] = max(gains[id], factor*score)
+			}
+		}
+		for id, gain := range gains {
+			scores[id] += gain
 		}
 	}
 	var out []ranked
@@ -137,5 +148,38 @@ func (t *table) rank(stems []string) []ranked {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
+	return out
+}
+
+// scores returns the score of each tool for words.
+func (t *table) scores(ws []string) []float64 {
+	out, n := make([]float64, len(t.documents)), float64(len(t.documents))
+	for _, s := range stems(ws) {
+		found := t.words[s]
+		rarity := math.Log(1 + (n-float64(len(found))+0.5)/(float64(len(found))+0.5))
+		for _, p := range found {
+			out[p.document] += rarity * p.frequency / (saturation + p.frequency)
+		}
+	}
+	return out
+}
+
+// maxSentences limits the sentences of a query that are ranked one by one. The last one contains the rest.
+const maxSentences = 20
+
+var sentenceEnd = regexp.MustCompile(`[.!?]+\s+|\n+`)
+
+// sentences returns the words of each sentence of a query, without sentences that have none. A nil result means that
+// there is only one.
+func (t *table) sentences(query string) (out [][]string) {
+	all := sentenceEnd.Split(firstCharacters(query, MaxQuery), maxSentences)
+	if len(all) == 1 {
+		return nil
+	}
+	for _, s := range all {
+		if ws := t.asked(s); len(ws) > 0 {
+			out = append(out, ws)
+		}
+	}
 	return out
 }
