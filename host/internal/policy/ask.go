@@ -251,6 +251,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 	case declined != "":
 		return tool.Answer{Outcome: tool.Declined, Message: declined}, nil
 	case len(open) == 0:
+		d.runs = nil // the earlier answer is about the command, whatever its files contain
 		return tool.Answer{Outcome: tool.Accepted}, nil
 	}
 	a, err := asker.Ask(ctx, tool.Ask{Permission: d.about(name, ask, open)})
@@ -316,8 +317,9 @@ func shorten(s string) string {
 }
 
 // Recheck decides again on an allowed call after a wait, for example for a person's answer. During the wait, other
-// calls can change the targets of the call's paths. Recheck does not ask a person. If a part of the call now requires a
-// confirmation and the earlier decision did not ask about this part, Recheck denies the call.
+// calls can change the targets of the call's paths and the scripts that it runs. Recheck does not ask a person. If a part
+// of the call now requires a confirmation and the earlier decision did not ask about this part, or if the person was asked
+// about a call whose scripts have changed since, Recheck denies the call.
 func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 	d := p.Judge(req)
 	switch {
@@ -330,6 +332,12 @@ func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 		if earlier == nil || !slices.ContainsFunc(earlier.asks, func(e Judgement) bool { return e.Kind == j.Kind && e.Subject == j.Subject }) {
 			d.Effect = Deny
 			return d, tool.Errorf(tool.Security, "A path in the call of %s changed after the call was permitted, and now leads to %s. Repeat the call.", req.Name, shorten(j.Subject))
+		}
+	}
+	if earlier != nil {
+		if err := earlier.runs.changed(); err != nil {
+			d.Effect = Deny
+			return d, err
 		}
 	}
 	return d, nil

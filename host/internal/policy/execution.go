@@ -122,6 +122,9 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 		}
 		out = stricter(out, p.judgePart(req, &pt))
 	}
+	if out.Effect == Ask {
+		out.runs = runsOf(req, x.Dir, commands, nil)
+	}
 	return out
 }
 
@@ -172,7 +175,11 @@ func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision
 		j.Effect = Allow
 		return j, nil
 	}
+	e.runs = j.runs
 	err := e.resolve(ctx, name, asker, answers)
+	if err == nil {
+		err = e.runs.changed()
+	}
 	if j.Effect, j.Answered = Allow, e.Answered; err != nil {
 		j.Effect = Deny
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"toolhost.dev/host/internal/fingerprint"
 	"toolhost.dev/host/internal/scratch"
+	"toolhost.dev/host/internal/script"
 	"toolhost.dev/host/internal/stamp"
 )
 
@@ -281,4 +283,127 @@ func (req *Request) host() hostFiles {
 		return hostFiles{}
 	}
 	return hostFiles{req.Call.Roots}
+}
+
+// runs contains the files whose content a command runs, such as s.sh in "sh s.sh", with their states when a person was asked.
+// A path without a regular file has a zero stamp.
+type runs struct {
+	host  hostFiles
+	dir   string // for relative paths of commands whose directory is unknown
+	files map[string]stamp.Stamp
+}
+
+// maxRuns limits the paths in [runs].
+const maxRuns = 4000
+
+// implied lists the files that an interpreter runs if it is given their directory or none.
+var implied = []string{"GNUmakefile", "makefile", "Makefile", "__main__.py"}
+
+// filters lists interpreters whose operands and input are data. Only the option -f names their programs.
+var filters = []string{"awk", "gawk", "mawk", "nawk", "sed"}
+
+// runsOf returns the files that the commands of a script run. An interpreter without a file reads its program from standard
+// input, so that every file that the script names can be the program.
+func runsOf(req *Request, dir string, commands []script.Command, reads []script.File) *runs {
+	r := &runs{host: req.host(), dir: dir, files: make(map[string]stamp.Stamp)}
+	all := false
+	for i := range commands {
+		c := &commands[i]
+		name := c.Name()
+		if c.Remote || !c.Words[0].Known() {
+			continue
+		}
+		if strings.Contains(c.Words[0].Text, "/") {
+			r.add(c.Dir, c.Words[0])
+		}
+		if name != "." && name != "source" && !script.Interprets(name) {
+			continue
+		}
+		found := r.add(c.Dir, operands(c)...)
+		if name == "make" || name == "gmake" {
+			found = r.add(c.Dir, script.Word{Text: "."}) || found
+		}
+		all = all || !found && !slices.Contains(filters, name) && name != "env"
+	}
+	if all {
+		for i := range commands {
+			r.add(commands[i].Dir, operands(&commands[i])...)
+		}
+		for _, f := range reads {
+			r.add(f.Dir, f.Path)
+		}
+	}
+	return r
+}
+
+// operands returns the words of a command that can name a file to run, and the values of its options.
+func operands(c *script.Command) (out []script.Word) {
+	only := slices.Contains(filters, c.Name())
+	for i, w := range c.Words[1:] {
+		_, value, assigned := strings.Cut(w.Text, "=")
+		switch before := c.Words[i].Text; {
+		case assigned && strings.HasPrefix(w.Text, "-"):
+			out = append(out, script.Word{Text: value})
+		case strings.HasPrefix(w.Text, "-") && len(w.Text) > 2:
+			out = append(out, script.Word{Text: w.Text[2:]})
+		case !only || before == "-f" || before == "--file":
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// add adds paths that are relative to a directory, and reports whether one of them is a regular file.
+func (r *runs) add(dir string, paths ...script.Word) (found bool) {
+	if dir == "" {
+		dir = r.dir
+	}
+	for _, w := range paths {
+		if !w.Known() || w.Text == "" || len(r.files) >= maxRuns {
+			continue
+		}
+		path := w.Text
+		if !filepath.IsAbs(path) {
+			path = dir + "/" + path
+		}
+		for _, path := range append([]string{path}, inside(path)...) {
+			r.files[path] = r.host.stamp(path)
+			found = found || r.files[path] != stamp.Stamp{}
+		}
+	}
+	return found
+}
+
+// inside returns the paths of [implied] files in a directory.
+func inside(dir string) (out []string) {
+	for _, name := range implied {
+		out = append(out, dir+"/"+name)
+	}
+	return out
+}
+
+// changed returns an error if a file is not in the state that it had when the person was asked.
+func (r *runs) changed() error {
+	if r == nil {
+		return nil
+	}
+	for path, before := range r.files {
+		if r.host.stamp(path) != before {
+			return tool.Errorf(tool.Security, "%s changed after the call was permitted, so it was not run. Read it, and run the call again.", filepath.Clean(path))
+		}
+	}
+	return nil
+}
+
+// stamp returns the state of a regular file. It follows links. The result is zero for other files, and comparable.
+func (h hostFiles) stamp(path string) (out stamp.Stamp) {
+	target, err := h.Follow(path)
+	var st unix.Stat_t
+	if err != nil || unix.Lstat(scratch.OnHost(h.roots, target), &st) != nil {
+		return out
+	}
+	if s := stamp.Of(&st, out.Taken); s.IsFile() {
+		return s
+	}
+	return out
 }

@@ -108,6 +108,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	a := script.Analyze(textIn(req.Args["command"]), script.Options{
 		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
+	d.analysis = a
 	var out []part
 	if dir != req.Call.Cwd && !p.idle { // judge the working directory of the call as a cd command, because path rules apply to it
 		c := &script.Command{Words: []script.Word{{Text: "cd"}, {Text: dir}}, Dir: req.Call.Cwd}

@@ -182,6 +182,8 @@ type Decision struct {
 	err       *tool.Error // reason for a denial that no rule caused
 	asks      []Judgement
 	unopened  *tool.Error // error for a path outside of the roots, if nobody answers
+	analysis  *script.Analysis
+	runs      *runs // files that the call runs, if a person must be asked
 }
 
 // Judgement is the decision on one part of a call, such as a command or a path.
@@ -199,6 +201,8 @@ type Judgement struct {
 	// held means that a built-in rule about lost files decides, and that the command can only lose files of the workspace. A
 	// branch and a preview hold back such a loss.
 	held bool
+
+	runs *runs // files that the execution of a program runs, if a person must be asked
 
 	// Answered is [Decision.Answered] of the execution of a program.
 	Answered string `json:"-"`
@@ -260,6 +264,9 @@ func (p *Policy) Judge(req *Request) *Decision {
 	}
 	if len(further) > 0 {
 		req.Call.Roots = slices.Concat(req.Call.Roots, further)
+	}
+	if d.Effect == Ask && d.analysis != nil {
+		d.runs = runsOf(req, req.Call.Cwd, d.analysis.Commands, d.analysis.Reads)
 	}
 	return d
 }
