@@ -44,5 +44,11 @@ func (h *Host) Within(p *Principal, endpoint string) (*Principal, error) {
 	return h.engine.Within(p, endpoint)
 }
 
+// Only returns a principal that may call only the tools with the given full names, also inside of commands. The name
+// describes for messages what restricts it. A nil principal is the local user.
+func (h *Host) Only(p *Principal, name string, tools []string) *Principal {
+	return h.engine.Only(p, name, tools)
+}
+
 // Uses returns the number of recent calls of each tool, by its full name.
 func (h *Host) Uses() map[string]int { return h.engine.Uses() }

@@ -189,11 +189,15 @@ func (o *offer) lazyFunctions(uses map[string]int) ([]function, []*mcp.Tool, err
 	return functions, tools, err
 }
 
-// caller returns the principal of a request with the restrictions of the endpoint. It returns nil for the local user without
-// an endpoint.
+// caller returns the principal of a request with the restrictions of the endpoint or of the options. It returns nil for the
+// local user without restrictions.
 func (s *Server) caller(extra *mcp.RequestExtra) *host.Principal {
 	p := principalOf(extra)
-	if s.opts.Endpoint == "" {
+	switch {
+	case s.opts.Endpoint != "":
+	case s.opts.Tools != nil:
+		return s.host.Only(p, "server, which was started with --tools,", s.opts.Tools)
+	default:
 		return p
 	}
 	within, err := s.host.Within(p, s.opts.Endpoint)

@@ -129,7 +129,11 @@ func (in *incoming) can(request mcp.InputRequest) bool {
 
 // base returns the part of a host request that does not depend on the method.
 func (s *Server) base(in *incoming) host.Request {
-	call := host.Request{Principal: principalOf(in.extra), Endpoint: s.opts.Endpoint, Trace: in.header("traceparent"), Client: in.client()}
+	who := principalOf(in.extra)
+	if s.opts.Tools != nil {
+		who = s.caller(in.extra)
+	}
+	call := host.Request{Principal: who, Endpoint: s.opts.Endpoint, Trace: in.header("traceparent"), Client: in.client()}
 	call.Session, call.From = s.sessionOf(in)
 	if call.Branch = in.branch(); call.Branch == "" {
 		call.Branch = s.opts.Branch

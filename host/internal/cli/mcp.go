@@ -109,7 +109,7 @@ func mcpOptions(s *globals.Settings, opts mcp.Options) mcp.Options {
 
 func mcpFlags(c *cobra.Command, opts *mcp.Options) {
 	c.Flags().BoolVar(&opts.Single, "single", false, "offer only one tool, bash, which can call all tools")
-	c.Flags().StringSliceVar(&opts.Tools, "tools", nil, "offer only these tools, by their full `names` (default: all that are enabled)")
+	c.Flags().StringSliceVar(&opts.Tools, "tools", nil, "offer only these tools, by their full `names`, also inside of commands (default: all that are enabled)")
 	c.Flags().DurationVar(&opts.AskTimeout, "ask-timeout", 0, "how long a call waits for an answer of the user (default: 10m)")
 }
 

@@ -237,7 +237,7 @@ func refuse(c *Call) *tool.Result {
 	case p == nil || !p.Has(principal.Call):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "The caller has no permission to call tools. Ask the operator for a token with this permission: toolhost token create NAME --role caller."))
 	case e != nil && p.Endpoint(e.Namespace, e.Definition.Name) != "":
-		return call.Refused(tool.Errorf(tool.PermissionDenied, "The endpoint %s does not offer %s. Use another tool, or ask the operator to add the tool to the endpoint.", p.Endpoint(e.Namespace, e.Definition.Name), e.FullName()))
+		return call.Refused(tool.Errorf(tool.PermissionDenied, "The %s does not offer %s. Use another tool, or ask the operator to add the tool there.", p.Endpoint(e.Namespace, e.Definition.Name), e.FullName()))
 	case e != nil && !p.ToolAllowed(e.Namespace, e.Definition.Name):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "Principal %q may not call %s. Ask the operator to add the tool to the principal.", p.Name, e.FullName()))
 	}

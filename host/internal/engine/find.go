@@ -47,6 +47,15 @@ func (e *Engine) Within(who *Principal, endpoint string) (*Principal, error) {
 	return e.within(who, endpoint)
 }
 
+// Only returns a principal that may call only the tools with the given full names. The name describes for messages what
+// restricts it. A nil principal is the local user.
+func (e *Engine) Only(who *Principal, name string, tools []string) *Principal {
+	if who == nil {
+		who = e.local
+	}
+	return who.Within(name, tools)
+}
+
 // The method "within" restricts a principal to an endpoint.
 func (e *Engine) within(who *Principal, endpoint string) (*Principal, error) {
 	if endpoint == "" {
@@ -56,7 +65,7 @@ func (e *Engine) within(who *Principal, endpoint string) (*Principal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return who.Within(p.Name, p.Tools), nil
+	return who.Within("endpoint "+p.Name, p.Tools), nil
 }
 
 // SearchQuery selects tools. See [find.Query].

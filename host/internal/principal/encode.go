@@ -19,15 +19,25 @@ type encoded struct {
 	MaxOutput   int64    `json:"max_output,omitempty"`
 	Local       bool     `json:"local,omitempty"`
 	Interactive bool     `json:"interactive,omitempty"`
+	Within      *within  `json:"within,omitempty"`
 }
 
-// Encode returns the principal as JSON, for another host that trusts this host. The JSON does not contain the
-// restriction to an endpoint.
+// within is the JSON form of a restriction; see [Principal.Within].
+type within struct {
+	Name  string   `json:"name"`
+	Tools []string `json:"tools"`
+}
+
+// Encode returns the principal as JSON, for another host that trusts this host.
 func (p *Principal) Encode() ([]byte, error) {
-	return json.Marshal(encoded{
+	e := encoded{
 		Name: p.Name, Rights: p.Rights.Names(), Workspaces: p.Workspaces, Tools: p.Tools, Fields: p.Fields, AnswersFor: p.AnswersFor,
 		MaxCalls: p.MaxCalls, MaxSessions: p.MaxSessions, MaxOutput: p.MaxOutput, Local: p.Local, Interactive: p.Interactive,
-	})
+	}
+	if p.within != nil {
+		e.Within = &within{p.within.name, p.within.tools}
+	}
+	return json.Marshal(e)
 }
 
 // Decode returns the principal that [Principal.Encode] encoded. The caller must first check that the text comes from a
@@ -41,13 +51,17 @@ func Decode(text []byte) (*Principal, error) {
 	if unknown != "" || e.Name == "" {
 		return nil, fmt.Errorf("the principal %q has an unknown right %q, or no name", e.Name, unknown)
 	}
-	return &Principal{
+	out := &Principal{
 		Name: e.Name, Local: e.Local, Interactive: e.Interactive,
 		Grant: Grant{
 			Rights: rights, Workspaces: e.Workspaces, Tools: e.Tools, Fields: e.Fields, AnswersFor: e.AnswersFor,
 			MaxCalls: e.MaxCalls, MaxSessions: e.MaxSessions, MaxOutput: e.MaxOutput,
 		},
-	}, nil
+	}
+	if e.Within != nil {
+		out = out.Within(e.Within.Name, e.Within.Tools)
+	}
+	return out, nil
 }
 
 // Admitting returns the principal with the additional right to work in a directory that an operator named.

@@ -103,21 +103,21 @@ type Principal struct {
 	within *endpoint // nil without an endpoint
 }
 
-// endpoint restricts a principal to the tools of an endpoint. A nil list of globs permits all tools.
+// endpoint restricts a principal to the tools that a server offers. A nil list of globs permits all tools.
 type endpoint struct {
 	name  string
 	tools []string
 }
 
-// Within returns the principal with the additional restriction that it may only call the tools of an endpoint. The globs
-// match full names of tools. A nil list adds no restriction.
+// Within returns the principal with the additional restriction that it may only call certain tools. The name describes what
+// restricts it, such as "endpoint x". The globs match full names of tools. A nil list adds no restriction.
 func (p *Principal) Within(name string, tools []string) *Principal {
 	out := *p
 	out.within = &endpoint{name: name, tools: tools}
 	return &out
 }
 
-// Endpoint returns the name of the endpoint that excludes a tool. It is empty if no endpoint excludes the tool.
+// Endpoint returns the name of the restriction that excludes a tool; see [Principal.Within]. It is empty if none excludes the tool.
 func (p *Principal) Endpoint(namespace, name string) string {
 	if p.within == nil || p.within.tools == nil || matchesAny(p.within.tools, namespace, name) {
 		return ""

@@ -197,7 +197,14 @@ func TestWithin(t *testing.T) {
 		{[]string{"edit", "erp:*"}, map[string]bool{"read": false, "edit": false, "erp:get_a": true, "erp:put_a": false}},
 		{[]string{}, map[string]bool{"read": false, "edit": false, "erp:get_a": false}},
 	} {
-		p := bob.Within("x", tc.tools)
+		text, err := bob.Within("x", tc.tools).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Decode(text) // as another host gets it
+		if err != nil {
+			t.Fatal(err)
+		}
 		for name, want := range tc.calls {
 			namespace, short, ok := strings.Cut(name, ":")
 			if !ok {

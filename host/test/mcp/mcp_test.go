@@ -320,6 +320,21 @@ func TestMCPSingle(t *testing.T) {
 	if list, err = few.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 2 {
 		t.Errorf("%+v %v", list, err)
 	}
+	for _, args := range [][]string{{"--tools", "read,bash,test:echo"}, {"--tools", "read,bash,test:echo", "--single"}, nil} {
+		s := hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: hosttest.Toolhost(t, dir, append([]string{"mcp"}, args...)...)}, nil, nil)
+		for command, offered := range map[string]bool{
+			"read notes.txt": true, "tool:read notes.txt | cat": true, "field:test echo hi": true, "echo $(field:test echo hi)": true, "cat notes.txt": true,
+			"glob '*'": false, "tool:glob '*' | cat": false, "write made --content x": false, "echo $(tool:write made --content x)": false, "field:test where": false, "x=1; field:test where": false,
+		} {
+			got := hosttest.Text(t, hosttest.CallTool(t, s, "bash", map[string]any{"command": command}))
+			if refused := strings.Contains(got, "The server, which was started with --tools, does not offer "); refused == (offered || args == nil) {
+				t.Errorf("%v: %s: %s", args, command, got)
+			}
+		}
+		if made := os.Remove(filepath.Join(dir, "made")) == nil; made != (args == nil) {
+			t.Errorf("%v: a file was made: %v", args, made)
+		}
+	}
 	if out, err := hosttest.Toolhost(t, dir, "mcp", "--tools", "reed").Output(); err == nil || len(out) > 0 {
 		t.Errorf("an unknown tool: %s %v", out, err)
 	}
