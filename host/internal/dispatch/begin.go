@@ -154,7 +154,12 @@ func (p *Pending) parse() *router.Command {
 		return exchange(req)
 	}
 	if req.Name != "" {
-		return router.Function(req.Name, req.Arguments, p.d.Registry).Line(p.d.Registry)
+		named := router.Function(req.Name, req.Arguments, p.d.Registry)
+		cmd := named.Line(p.d.Registry)
+		if cmd != named { // the state of a continuation is bound to the named tool
+			req.Continuable, req.Continuation = false, nil
+		}
+		return cmd
 	}
 	opts := p.d.options(req.Session.Cwd)
 	exists := opts.Exists

@@ -137,6 +137,19 @@ endpoint "found" { mode = "lazy" }
 			t.Errorf("an answer that does not fit the form: %s", got)
 		}
 	})
+	t.Run("lines of bash", func(t *testing.T) { // the state would be bound to bash, and not to the field
+		line := map[string]any{"command": "field:test " + confirm}
+		first := a.send(t, "tools/call", "bash", line, "", nil)
+		if first.Result.InputRequests["confirm"] == nil {
+			t.Fatalf("%s", first)
+		}
+		if got := b.send(t, "tools/call", "bash", line, first.Result.RequestState, accept("confirm", "ok", true)).String(); got != refusedState {
+			t.Errorf("another host continues it: %s", got)
+		}
+		if got := a.send(t, "tools/call", "bash", line, first.Result.RequestState, accept("confirm", "ok", true)).String(); !strings.HasPrefix(got, "state-ok") {
+			t.Error(got)
+		}
+	})
 	t.Run("found tools", func(t *testing.T) { // the endpoint does not list these tools
 		a, b := a, b
 		a.endpoint, b.endpoint = "/found", "/found"
