@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/engine"
 )
 
@@ -115,8 +117,19 @@ func (h *Host) NewProblems() []string { return h.engine.NewProblems() }
 // tool, also as a function. WhyUnloaded returns "" for any other name.
 func (h *Host) WhyUnloaded(name string) string { return h.engine.Current().WhyUnloaded(name) }
 
-// CodeShutdown is the code of the error for calls that arrive while the host shuts down.
-const CodeShutdown = engine.CodeShutdown
+// CodeShutdown was the code of the error for calls that arrive while the host shuts down.
+//
+// Deprecated: Errors have the code of their kind. Use [Reason].
+const CodeShutdown = 503
+
+// These are the results of [Reason].
+const (
+	ReasonWorkspace = engine.ReasonWorkspace // the principal is not allowed to use the workspace
+	ReasonShutdown  = engine.ReasonShutdown  // the host shuts down
+)
+
+// Reason returns the reason for which a host refused a request before it looked for the tool, or "".
+func Reason(e *tool.Error) string { return engine.Reason(e) }
 
 // Listening describes the socket of a server for [Host.OfferListener].
 type Listening = engine.Listening

@@ -27,8 +27,10 @@ const (
 	RightAdminister = engine.RightAdminister // give answers that apply to later calls
 )
 
-// CodeWorkspace is the code of the error for a workspace that the principal may not use.
-const CodeWorkspace = engine.CodeWorkspace
+// CodeWorkspace was the code of the error for a workspace that the principal may not use.
+//
+// Deprecated: Errors have the code of their kind. Use [Reason].
+const CodeWorkspace = 403
 
 // Directory returns a directory with the principals and issuers of the configuration, and with the tokens that "toolhost
 // token create" made. Later changes of the configuration and of the tokens apply to it. The caller can set Secrets and

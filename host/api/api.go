@@ -278,11 +278,11 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	var res struct{ Error *tool.Error }
 	if !json.Valid(body) {
 		code = http.StatusBadRequest
-	} else if json.Unmarshal(line, &res) == nil && res.Error != nil && res.Error.Source == tool.SourceHost {
-		switch {
-		case res.Error.Kind == tool.PermissionDenied && res.Error.Code == host.CodeWorkspace:
+	} else if json.Unmarshal(line, &res) == nil {
+		switch host.Reason(res.Error) {
+		case host.ReasonWorkspace:
 			code = http.StatusForbidden
-		case res.Error.Kind == tool.Unavailable && res.Error.Code == host.CodeShutdown:
+		case host.ReasonShutdown:
 			w.Header().Set("Retry-After", "1")
 			code = http.StatusServiceUnavailable
 		}

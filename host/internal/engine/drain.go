@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,8 +12,26 @@ import (
 	"toolhost.dev/host/internal/dispatch"
 )
 
-// CodeShutdown is the code of the error for calls that arrive while the host shuts down.
-const CodeShutdown = 503
+// These are the reasons for which a host refuses requests. Servers answer them with a status of their own.
+const (
+	ReasonWorkspace = "workspace" // the principal is not allowed to use the workspace
+	ReasonShutdown  = "shutdown"  // the host shuts down
+)
+
+// because adds a reason to the data of an error.
+func because(reason string, e *tool.Error) *tool.Error {
+	e.Data = fmt.Appendf(nil, `{"reason":%q}`, reason)
+	return e
+}
+
+// Reason returns the reason for which a host refused a request, or "".
+func Reason(e *tool.Error) string {
+	var data struct{ Reason string }
+	if e == nil || e.Source != tool.SourceHost || json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	return data.Reason
+}
 
 // ErrStopped is the cause of contexts that end because the host is stopped. See host.ErrStopped.
 var ErrStopped = dispatch.ErrStopped
@@ -33,7 +53,7 @@ func (r *running) enter() (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refusing {
-		return nil, tool.Errorf(tool.Unavailable, "The host is shutting down and takes no more calls. Try again in a second.").WithCode(CodeShutdown).WithRetryAfter(retryShutdown)
+		return nil, because(ReasonShutdown, tool.Errorf(tool.Unavailable, "The host is shutting down and takes no more calls. Try again in a second.").WithRetryAfter(retryShutdown))
 	}
 	r.calls++
 	r.last = time.Now()

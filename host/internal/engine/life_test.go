@@ -86,7 +86,7 @@ func TestDrain(t *testing.T) {
 				synctest.Wait()
 				res := f.call("b", "where", "{}")
 				failsWith(t, res, tool.Unavailable, "shutting down")
-				if res.Error == nil || res.Error.Code != CodeShutdown || res.Error.RetryAfter != time.Second || f.Ready() == nil || f.Usable(t.Context()) == nil {
+				if res.Error == nil || Reason(res.Error) != ReasonShutdown || res.Error.Code != 0 || res.Error.RetryAfter != time.Second || f.Ready() == nil || f.Usable(t.Context()) == nil {
 					t.Errorf("%+v", res.Error)
 				}
 				time.Sleep(7 * time.Second)

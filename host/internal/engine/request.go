@@ -327,16 +327,10 @@ func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	case who.AnyWorkspace() && err != nil:
 		return "", tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
 	case err != nil || !who.WorkspaceAllowed(path, e.opts.Workspace):
-		return "", &tool.Error{
-			Kind: tool.PermissionDenied, Code: CodeWorkspace,
-			Message: fmt.Sprintf("Principal %q is not allowed to work in %s. Ask the operator to allow the directory: in \"workspaces\" of the principal, or with toolhost serve --allow-workspace if you use the token of the server.", who.Name, dir),
-		}
+		return "", because(ReasonWorkspace, tool.Errorf(tool.PermissionDenied, "Principal %q is not allowed to work in %s. Ask the operator to allow the directory: in \"workspaces\" of the principal, or with toolhost serve --allow-workspace if you use the token of the server.", who.Name, dir))
 	}
 	return path, nil
 }
-
-// CodeWorkspace is the code of the error for a workspace that the principal is not allowed to use.
-const CodeWorkspace = 403
 
 // The method "open" loads the stored session of a request, or creates the session. A session belongs to one workspace.
 func (e *Engine) open(out *call.Session, req Request, key, workspace string) error {

@@ -42,7 +42,7 @@ func TestTerminate(t *testing.T) {
 		return code == 503
 	})
 	c.Want(200, "ok", "GET", "/healthz", "")
-	body := c.Want(503, `"kind":"unavailable"`, "POST", "/v1/run", `{"command":"touch refused"}`)
+	body := c.Want(503, `"kind":"unavailable","code":1007,`, "POST", "/v1/run", `{"command":"touch refused"}`)
 	if !strings.Contains(body, `"retry_after":1`) {
 		t.Error(body)
 	}

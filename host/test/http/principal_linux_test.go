@@ -93,8 +93,8 @@ func TestRights(t *testing.T) {
 		t.Errorf("the only workspace is not the default: %s", got)
 	}
 	for _, dir := range []string{"/etc", "/nonexistent", p.More, y, p.Dir, filepath.Join(x, ".."), "relative"} {
-		body := elsewhere.Want(403, "permission_denied", "POST", "/v1/run", in(dir))
-		if !strings.Contains(body, "not allowed to work in "+dir+". Ask") {
+		body := elsewhere.Want(403, `"kind":"permission_denied","code":1003,`, "POST", "/v1/run", in(dir))
+		if !strings.Contains(body, "not allowed to work in "+dir+". Ask") || !strings.Contains(body, `"data":{"reason":"workspace"}`) {
 			t.Error(body)
 		}
 	}
