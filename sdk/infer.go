@@ -23,6 +23,8 @@ import (
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
 //	rare:"true"          a parameter that few calls need; help shows it, but the definitions for models omit it
+//	hidden:"true"        a parameter that callers guess and the tool does not have: it is accepted and shown
+//	                     nowhere, so that the tool can name the way to do it
 //	deprecated:"text"    a parameter that will be removed; the text names the replacement
 //
 // A field of a nested struct can also have a default. If a call omits the whole nested struct, this default applies only if
@@ -125,11 +127,14 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 		p.Deprecated = true
 		p.Description = strings.TrimSpace(p.Description + " Deprecated: " + text)
 	}
-	if tag.Get("rare") == "true" {
+	for key, keyword := range map[string]string{"rare": tool.RareKeyword, "hidden": tool.HiddenKeyword} {
+		if tag.Get(key) != "true" {
+			continue
+		}
 		if p.Extra == nil {
 			p.Extra = make(map[string]any)
 		}
-		p.Extra[tool.RareKeyword] = true
+		p.Extra[keyword] = true
 	}
 	return nil
 }

@@ -64,6 +64,9 @@ func parameters(b *strings.Builder, title string, raw json.RawMessage) {
 	}
 	fmt.Fprintf(b, "\n| %s | Type | Default | Meaning |\n|---|---|---|---|\n", title)
 	for _, p := range s.Params() {
+		if p.Hidden {
+			continue
+		}
 		value := "`" + string(p.Default) + "`"
 		switch {
 		case p.Required:

@@ -22,6 +22,10 @@ const PathKeyword = "x-toolhost-path"
 // and shows it in help. For bundled tools, the definitions that models receive omit the parameter.
 const RareKeyword = "x-toolhost-rare"
 
+// HiddenKeyword is a schema keyword. The value true marks an optional parameter that the host accepts and shows nowhere. It
+// is for what callers guess and the tool does not have: the tool then names the way to do it.
+const HiddenKeyword = "x-toolhost-hidden"
+
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
 type Schema struct {
 	params   []*Param
@@ -57,6 +61,8 @@ type Param struct {
 	Path string
 	// Deprecated means that the parameter will be removed. The description names the replacement.
 	Deprecated bool
+	// Hidden means that the parameter is accepted and not shown.
+	Hidden bool
 
 	schema   *jsonschema.Schema // with references replaced by their targets
 	nested   bool               // true for an object or an array, which can contain nulls
@@ -255,6 +261,7 @@ func newParam(name string, declared *jsonschema.Schema, refs *references) *Param
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}
+	p.Hidden = sub.Extra[HiddenKeyword] == true || declared.Extra[HiddenKeyword] == true
 	if alone := refs.alone(declared); alone != nil {
 		p.alone, _ = alone.Resolve(nil) // without the parameter's own schema, a violation names no parameter
 	}

@@ -171,12 +171,12 @@ func summary(e *registry.Entry) string {
 
 func (v *view) usage() string {
 	out := "Usage: " + v.name()
-	for _, p := range v.Schema().Params() {
+	for _, p := range v.Shown() {
 		if p.Required {
 			out += " <" + v.param(p) + ">"
 		}
 	}
-	if slices.ContainsFunc(v.Schema().Params(), func(p *tool.Param) bool { return !p.Required }) {
+	if slices.ContainsFunc(v.Shown(), func(p *tool.Param) bool { return !p.Required }) {
 		out += " [--parameter value …]"
 	}
 	return out
@@ -188,10 +188,10 @@ func (v *view) detail() string {
 	if v.alias != nil {
 		fmt.Fprintf(&out, "\n%s stands for %s, whose own parameter names work too.\n", v.alias.Name, name(v.Entry))
 	}
-	if len(v.Schema().Params()) > 0 {
+	if len(v.Shown()) > 0 {
 		out.WriteString("\nParameters:\n")
 	}
-	for _, p := range v.Schema().Params() {
+	for _, p := range v.Shown() {
 		notes := []string{p.TypeName()}
 		if p.Required {
 			notes = append(notes, "required")

@@ -122,7 +122,7 @@ const maxOptional = 6
 func Command(e *registry.Entry) string {
 	v := view{Entry: e}
 	var required, optional []string
-	for _, p := range v.Schema().Params() {
+	for _, p := range v.Shown() {
 		text := "--" + p.Name + " " + placeholder(p)
 		if p.Required {
 			required = append(required, text)

@@ -389,6 +389,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 		}
 		return schema, err
 	})
+	e.Definition.Input = shown(def.Input)
 	if s.Enabled != nil {
 		e.Enabled, e.Overridden = *s.Enabled, s.Overridden
 	}

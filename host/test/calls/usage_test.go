@@ -62,8 +62,17 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: %s: %s", name, what, out)
 		}
 	}
+	prompt, ok := "", false
+	if _, prompt, ok = strings.Cut(run("tools", "--format", "json-prompt"), "{\"tool_calls\""); !ok {
+		t.Error("the prompt for models without function calls shows no call")
+	}
+	prompt, _, _ = strings.Cut("{\"tool_calls\""+prompt, "\n")
+	check("read", prompt, run("--json", "run", strings.NewReplacer("TOOL", "read", "PARAMETER", "file_path", "value", "a.txt").Replace(prompt)))
 	for _, d := range tools {
 		help := run("run", "help "+d.Name)
+		if strings.Contains(help, "Not available") {
+			t.Errorf("the help shows a parameter that the tool does not have: %s", help)
+		}
 		usage, arguments := filled(t, help)
 		check(d.Name, usage, run("--json", "run", usage))
 		for _, example := range d.Examples {

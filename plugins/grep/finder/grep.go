@@ -56,7 +56,7 @@ type rareArgs struct {
 	Text              bool     `json:"text,omitempty" default:"false" rare:"true" jsonschema:"Search binary files as if they were text."`
 	MaxColumns        *int     `json:"max_columns,omitempty" min:"0" max:"100000" rare:"true" jsonschema:"The number of characters of a line to show, around its match; 0 shows all."`
 	Follow            bool     `json:"follow,omitempty" default:"false" rare:"true" jsonschema:"Follow symbolic links that stay in the allowed directories."`
-	PCRE2             bool     `json:"pcre2,omitempty" default:"false" rare:"true" jsonschema:"Not available: for lookaround and backreferences, run grep -P with bash."`
+	PCRE2             bool     `json:"pcre2,omitempty" default:"false" hidden:"true" jsonschema:"Not available: for lookaround and backreferences, run grep -P with bash."`
 }
 
 // check returns an error if the call combines options that exclude each other.

@@ -48,7 +48,7 @@ type readArgs struct {
 type rareArgs struct {
 	Tail      int      `json:"tail,omitempty" default:"0" min:"0" rare:"true" jsonschema:"The number of lines to read from the end, as a negative offset does."`
 	MoreFiles []string `json:"more_files,omitempty" path:"read" rare:"true" jsonschema:"Further files to read, each after a line with its name."`
-	Pages     string   `json:"pages,omitempty" rare:"true" jsonschema:"Not available: documents are attached whole. For some pages, run pdftotext with bash."`
+	Pages     string   `json:"pages,omitempty" hidden:"true" jsonschema:"Not available: documents are attached whole. For some pages, run pdftotext with bash."`
 }
 
 // readData is the structured result of the tool read.
