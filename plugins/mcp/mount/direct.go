@@ -198,6 +198,27 @@ func readable(raw json.RawMessage) *mcp.CallToolResult {
 	return out
 }
 
+// decodable returns the result of a call in a form that the SDK can decode. Only the blocks that [readable] replaces differ.
+func decodable(raw json.RawMessage) json.RawMessage {
+	if plainResult(raw) != nil || json.Unmarshal(raw, new(mcp.CallToolResult)) == nil {
+		return raw
+	}
+	out := readable(raw)
+	if out == nil {
+		return raw
+	}
+	content, err := json.Marshal(out.Content)
+	if err != nil {
+		return raw
+	}
+	parts, err := parseObject(raw)
+	if err != nil {
+		return raw
+	}
+	parts.set("content", content)
+	return parts.json()
+}
+
 // plainResult decodes a result that contains only texts and structured data. For any other result, it returns nil.
 func plainResult(raw json.RawMessage) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{Content: []mcp.Content{}}

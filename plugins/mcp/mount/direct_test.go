@@ -221,6 +221,17 @@ func TestToolResult(t *testing.T) {
 		if r, err := result(got); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || string(r.Data) != `{"id":12345678901234567891}` {
 			t.Errorf("%s: %+v, %v", bad, r, err)
 		}
+		raw := `{"resultType":"complete","content":[{"type":"text","text":"before"},` + bad + `,{"type":"text","text":"after"}],"structuredContent":{"id":1}}`
+		decoded := new(mcp.CallToolResult)
+		if json.Unmarshal([]byte(raw), decoded) == nil {
+			t.Errorf("the SDK decodes %s itself", bad)
+		}
+		fixed := decodable(json.RawMessage(raw)) // for calls through the SDK, as those of servers of the newer protocol
+		if err := json.Unmarshal(fixed, decoded); err != nil || !strings.Contains(string(fixed), `"resultType":"complete"`) {
+			t.Errorf("%s: %s: %v", bad, fixed, err)
+		} else if r, err := result(decoded); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || string(r.Data) != `{"id":1}` {
+			t.Errorf("%s: %+v, %v", bad, r, err)
+		}
 	}
 	if _, err := toolResult(json.RawMessage(`{"content":"no list"}`)); err == nil {
 		t.Error("a result without a list is taken")

@@ -295,6 +295,7 @@ func (w *wire) hearOne(raw []byte) {
 	}
 	w.mu.Lock()
 	w.spoke = true
+	called := isResponse && r.Error == nil && w.pending[r.ID] == methodCallTool
 	if isResponse {
 		if w.pending[r.ID] == methodListTools {
 			w.schemas.keep(r.Result)
@@ -305,6 +306,9 @@ func (w *wire) hearOne(raw []byte) {
 		delete(w.pending, r.ID)
 	}
 	w.mu.Unlock()
+	if called {
+		r.Result = decodable(r.Result)
+	}
 	if r, ok := m.(*jsonrpc.Request); ok && !r.ID.IsValid() && w.heard != nil && w.heard(r) {
 		return
 	}
