@@ -72,7 +72,7 @@ const orphanAge = 24 * time.Hour
 // age is not zero, it also removes branches that are older than age and whose changes are all applied. Clean never
 // removes unapplied changes or a branch that a process uses.
 func (s *Store) Clean(age time.Duration) error {
-	errs := []error{filetree.RemoveAll(filepath.Join(s.Dir, dustbinDir))}
+	errs := []error{s.empty()}
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -98,8 +98,19 @@ func (s *Store) Clean(age time.Duration) error {
 		}
 		errs = append(errs, o.Problem)
 	}
-	errs = append(errs, filetree.RemoveAll(filepath.Join(s.Dir, dustbinDir)), err, listed, orphansErr)
+	errs = append(errs, s.empty(), err, listed, orphansErr)
 	return errors.Join(errs...)
+}
+
+// empty removes the discarded branches.
+func (s *Store) empty() (err error) {
+	all, _ := os.ReadDir(s.Dir) // the caller reports the error
+	for _, e := range all {
+		if strings.HasPrefix(e.Name(), dustbinDir) {
+			err = errors.Join(err, filetree.RemoveAll(filepath.Join(s.Dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // unlessUsed returns err. But if err means that a process uses the branch, unlessUsed returns nil.

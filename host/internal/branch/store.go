@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/mirror"
 
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -42,7 +43,7 @@ const (
 	upperDir   = "upper"
 	workDir    = "work"
 	appliedDir = "applied"
-	dustbinDir = ".discarded"
+	dustbinDir = ".discarded" // a prefix: each discarded branch has a directory of its own, which nothing else removes meanwhile
 )
 
 // Store is the directory with the branches of a state directory.
@@ -452,15 +453,7 @@ func (s *Store) DiscardEmpty(b *Branch) error {
 
 // drop removes a branch, which must be locked.
 func (s *Store) drop(b *Branch) error {
-	dustbin := filepath.Join(s.Dir, dustbinDir)
-	if err := os.MkdirAll(dustbin, 0o700); err != nil {
-		return err
-	}
-	to, err := os.MkdirTemp(dustbin, "")
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(b.dir, filepath.Join(to, "branch")); err != nil {
+	if err := os.Rename(b.dir, filepath.Join(s.Dir, dustbinDir+"-"+rand.Text())); err != nil {
 		return fmt.Errorf("the branch %s cannot be discarded: %w", b.Name, err)
 	}
 	return nil // do not sync: if the machine stops now, the branch can reappear

@@ -2,6 +2,7 @@ package change
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -181,14 +182,9 @@ func (c *comparison) entry(path string) error {
 	if before == after && there == here {
 		return nil
 	}
-	err := error(nil)
-	if there {
-		err = unix.Lstat(before, &old)
-	}
-	if here {
-		err = errors.Join(err, unix.Lstat(after, &now))
-	}
-	if err != nil || !there && !here {
+	there, err := exists(before, there, &old)
+	here, hereErr := exists(after, here, &now)
+	if err = errors.Join(err, hereErr); err != nil || !there && !here {
 		return err
 	}
 	out := Change{Path: path}
@@ -226,6 +222,21 @@ func (c *comparison) entry(path string) error {
 	}
 	c.out = append(c.out, out)
 	return nil
+}
+
+// exists reads the state of a path that a tree contained. The path can have been removed since then.
+func exists(at string, found bool, st *unix.Stat_t) (bool, error) {
+	if !found {
+		return false, nil
+	}
+	err := unix.Lstat(at, st)
+	if filetree.IsMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", at, err)
+	}
+	return err == nil, err
 }
 
 // count returns the number of entries below a directory.
