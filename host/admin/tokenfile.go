@@ -79,7 +79,7 @@ func checkPrivate(path string, owner, me int, mode fs.FileMode) error {
 	case 0:
 		others = 0o037
 	default:
-		return fmt.Errorf("%s belongs to user %d, who knows the token; use a file of your own", path, owner)
+		return fmt.Errorf("%s belongs to user %d, who can read the token; name a file of your own", path, owner)
 	}
 	if mode.IsRegular() && mode&others != 0 {
 		return fmt.Errorf("other users can access the token in %s (mode %#o); remove the file, and the next start makes a token, or run chmod 600 on it if nobody has read it", path, mode.Perm())

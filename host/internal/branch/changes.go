@@ -27,14 +27,14 @@ func (b *Branch) layer() *change.Layer {
 	return l
 }
 
-// The type "derivation" describes from which states of the base a layer is derived.
+// derivation records when a layer last saw each path of the base. Later changes of the base can conflict with the layer.
 type derivation struct {
 	// Since is the time of the base's file system at which the branch began, in nanoseconds. A path of the base that
 	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below them.
 	Since   int64            `json:"since"`
 	Renewed map[string]int64 `json:"renewed,omitempty"`
-	// Clock is the state of the clock by which Since is measured, and SetBack means that the clock was set back afterwards.
-	// Both are empty for a copy, which compares complete states and no times.
+	// Clock is the state of the clock that measured Since. SetBack means that the clock was set back afterwards. Both are empty for
+	// a copy, because a copy compares states and not times.
 	Clock   *clock `json:"clock,omitempty"`
 	SetBack bool   `json:"set_back,omitempty"`
 }
@@ -135,12 +135,12 @@ func (b *Branch) survey() (*change.Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := b.over(of)
+	changes, err := b.changesTo(of)
 	return &change.Survey{Changes: changes}, err
 }
 
-// The method "over" lists the changes of a preview to the branch to which it belongs.
-func (b *Branch) over(of *Branch) ([]change.Change, error) {
+// changesTo lists what a preview changes in the branch to which it belongs.
+func (b *Branch) changesTo(of *Branch) ([]change.Change, error) {
 	return change.Compare(of.after(), b.after())
 }
 

@@ -47,8 +47,11 @@ func TestOldLayerKeepsLaterChanges(t *testing.T) {
 					edit(t, b.Base, "eight", "of the workspace")
 					_, err := s.Apply(b, sel)
 					mustBranch(t, err)
+					mustBranch(t, errors.Join(b.gather(), b.layer().Record([]string{"shared"}))) // as the next session does
 					way.after(t, s, b)
-					keepsLine(t, s, b, "of the workspace")
+					if err := keepsLine(t, s, b, "of the workspace"); err != nil {
+						t.Errorf("the old layer cannot be merged: %v", err)
+					}
 				})
 			}
 		}
@@ -72,7 +75,7 @@ func TestOldPreviewKeepsLaterChanges(t *testing.T) {
 			}
 			b, err = s.Find("", b.Base, b.Name)
 			mustBranch(t, err)
-			keepsLine(t, s, b, "of the workspace")
+			_ = keepsLine(t, s, b, "of the workspace") // a conflict is right, too
 		})
 	}
 }
@@ -101,8 +104,8 @@ func edit(t *testing.T, tree, line, add string) {
 	mustBranch(t, errors.Join(os.WriteFile(path+".new", []byte(fresh), 0o600), os.Rename(path+".new", path)))
 }
 
-// keepsLine applies the branch and checks that the workspace still has a text.
-func keepsLine(t *testing.T, s *Store, b *Branch, text string) {
+// keepsLine applies the branch and checks that the workspace still has a text. It returns the conflict, if there is one.
+func keepsLine(t *testing.T, s *Store, b *Branch, text string) error {
 	t.Helper()
 	_, err := s.Apply(b, Selection{})
 	now, readErr := os.ReadFile(filepath.Join(b.Base, "shared"))
@@ -110,5 +113,26 @@ func keepsLine(t *testing.T, s *Store, b *Branch, text string) {
 	if !strings.Contains(string(now), text) {
 		t.Errorf("the apply returned %v, and the workspace lost %q:\n%s", err, text, now)
 	}
-	t.Logf("the apply returned %v", err)
+	if conflict := (*ConflictError)(nil); err != nil && !errors.As(err, &conflict) {
+		t.Error(err)
+	}
+	return err
+}
+
+// TestRevertRemembersTheClock checks that the layer of a revert counts as older than a change of the clock, as before its apply.
+func TestRevertRemembersTheClock(t *testing.T) {
+	s, b := ofLines(t, Backend{})
+	edit(t, b.saved(), "two", "of the branch")
+	b.SetBack = true
+	mustBranch(t, b.save())
+	_, err := s.Apply(b, Selection{Ours: []string{"."}})
+	mustBranch(t, err)
+	if b.clockSetBack() {
+		t.Error("a branch without changes still has the mark")
+	}
+	_, err = s.Revert(b)
+	mustBranch(t, err)
+	if !b.clockSetBack() {
+		t.Error("the mark is lost")
+	}
 }

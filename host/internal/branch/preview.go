@@ -145,7 +145,7 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	if err := errors.Join(p.check(), p.gather()); err != nil {
 		return nil, err
 	}
-	changes, err := p.over(of)
+	changes, err := p.changesTo(of)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (b *Branch) beginRestore(number int, undo bool, rules CheckpointRules) (*re
 	return r, &Restored{To: &all[i], Saved: saved, Stay: t.stay, Lost: t.lost}, nil
 }
 
-// derived describes from which states of the base the layer of a checkpoint is derived.
+// derived is the derivation of the layer of a checkpoint.
 type derived struct {
 	derivation
 	// Round belongs to a branch that is a copy; see [mirror.Mirror.Doubt].

@@ -135,7 +135,7 @@ func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]str
 	return g.misnames
 }
 
-// The function "probe" returns a generation with only the tools of plugins with a known description. It is used to resolve names.
+// probe returns a generation with only the tools of plugins with a known description. It is used to resolve names.
 func probe(cfg *config.Config, plugins []*Plugin) (*Generation, error) {
 	g := &Generation{Config: cfg, Registry: registry.New(), Unloaded: make(map[string]string), Plugins: plugins}
 	var additions []registry.Addition

@@ -220,7 +220,7 @@ func (g *Generation) checkToolBlocks() {
 	}
 }
 
-// The method "misname" reports a name in the configuration that no tool has. The key identifies the name.
+// misname reports a name in the configuration that no tool has. The key identifies the name.
 func (g *Generation) misname(key, problem string) {
 	g.record(key, problem)
 	g.Problemf("%s", problem)

@@ -278,7 +278,7 @@ func (i *inspector) pointer(rel string) ([]found, error) {
 	return []found{{rel: rel, kind: quarantine.File, why: "git uses a repository in another directory", keys: []string{i.key(rel, hash(text))}}}, nil
 }
 
-// The method "leads" reports whether a path in a file of a directory leads to a searched directory. In a tree that is not
+// leads reports whether a path in a file of a directory leads to a searched directory. In a tree that is not
 // searched completely, the search must have found the directory.
 func (i *inspector) leads(from, to string) bool {
 	within := func(tree string) string {

@@ -44,8 +44,8 @@ func TestTokenFiles(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotPrinted checks that no output of a server, of a tool or of another command contains a token of a file, and no
-// file of the state directory.
+// TestTokensAreNotPrinted checks that the tokens of token files are nowhere else: not in the output of the server, of tools and of
+// other commands, and not in the state directory.
 func TestTokensAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {

@@ -29,7 +29,7 @@ func repair(raw json.RawMessage) (json.RawMessage, []string) {
 	}
 	declareRequired(&root)
 	r := &repairer{left: maxProbes}
-	r.definitions(&root)
+	r.repairDefinitions(&root)
 	if _, err := tool.ParseSchema(r.defs.json()); err != nil { // the references to definitions are dropped, and the rest stays
 		root.remove("$defs")
 		root.remove("definitions")
@@ -39,7 +39,7 @@ func repair(raw json.RawMessage) (json.RawMessage, []string) {
 	if r.weaker {
 		r.strict, r.left = true, maxProbes
 		root, _ = parseObject(out)
-		r.definitions(&root)
+		r.repairDefinitions(&root)
 		out = r.schema(root.json(), "", true)
 	}
 	if _, err := tool.ParseSchema(out); err == nil {
@@ -51,8 +51,8 @@ func repair(raw json.RawMessage) (json.RawMessage, []string) {
 	return raw, nil
 }
 
-// The method "definitions" repairs the definitions of the root.
-func (r *repairer) definitions(root *object) {
+// repairDefinitions repairs the definitions of the root.
+func (r *repairer) repairDefinitions(root *object) {
 	defs := object{{"type", json.RawMessage(`"object"`)}}
 	for _, key := range []string{"$defs", "definitions"} {
 		if given := root.get(key); len(given) > 0 {
