@@ -72,6 +72,8 @@ type Identity struct {
 	Above   []string         // the plugins of the parent calls, direct and indirect
 	Started time.Time
 	Gated   bool // whether the exec gate judges the programs that the call executes
+
+	Confinement Confinement // the sandbox of the tool's plugin; set before the stages run
 }
 
 // Decision holds the decisions that are made before the call runs.

@@ -13,10 +13,8 @@ import (
 	"toolhost.dev/host/internal/scratch"
 )
 
-// Message returns the call as a message for the plugin. The function "temporary" returns the session's temporary
-// directory as the plugin sees it. If temporary is nil or returns a root without a path, the plugin does not see the
-// directory.
-func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *tool.Call {
+// Message returns the call as a message for the plugin.
+func (c *Call) Message() *tool.Call {
 	r := &c.Request
 	if x := r.Exchange; x != nil {
 		return &tool.Call{
@@ -28,9 +26,9 @@ func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *
 		Client: r.Client, ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name, Arguments: Object(c.Decision.Arguments),
 		SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots, Continuation: r.Continuation,
 	}
-	if tmp := r.Session.Temporary; tmp.Path != "" && temporary != nil {
+	if tmp := r.Session.Temporary; tmp.Path != "" {
 		s := r.Session
-		s.Temporary = temporary(c.Identity.Tool.Plugin, tmp)
+		s.Temporary = c.Identity.Confinement.Temporary(tmp)
 		out.Roots = s.All()
 		if rel, in := tmp.Rel(out.Cwd); in && s.Temporary.Path == "" && len(out.Roots) > 0 {
 			out.Cwd = out.Roots[0].Path

@@ -69,9 +69,9 @@ func (d *Denials) since(plugin string, began time.Time) []string {
 	return out
 }
 
-// Denied returns messages about the accesses that the sandbox denied to a plugin since the given time. It uses recorded
+// denied returns messages about the accesses that the sandbox denied to a plugin since the given time. It uses recorded
 // denials and the printed output of the call. It also renames files that would redirect git.
-func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, printed string) []string {
+func (l *Launcher) denied(p *config.Plugin, roots []tool.Root, since time.Time, printed string) []string {
 	out := append(l.parts.Denials.since(p.Name, since), l.explainMasks(p, roots, printed)...)
 	prof := Profile(p)
 	if prof.WriteGit || !prof.WriteRoots {

@@ -86,9 +86,9 @@ var exceeded = []struct {
 	},
 }
 
-// Exceeded returns messages about the limits that a call reached. It finds them in the printed output of the call. The
+// exceeded returns messages about the limits that a call reached. It finds them in the printed output of the call. The
 // output of a successful call can mention any error, so only messages about a failed fork count there.
-func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string, failed bool) []string {
+func (l *Launcher) exceeded(p *config.Plugin, roots []tool.Root, printed string, failed bool) []string {
 	if !failed && !Profile(p).StartProcesses { // such a plugin runs no shell, so its successful calls have no failed forks
 		return nil
 	}

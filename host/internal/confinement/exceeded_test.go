@@ -34,16 +34,16 @@ func TestExceeded(t *testing.T) {
 		{"CPU time limit exceeded", true, ""}, // this limit has no default
 		{"no such file", true, ""},
 	} {
-		got := strings.Join(l.Exceeded(shell, nil, tc.printed, tc.failed), "|")
+		got := strings.Join(l.exceeded(shell, nil, tc.printed, tc.failed), "|")
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%q: %q, want %q", tc.printed, got, tc.want)
 		}
 	}
-	if got := l.Exceeded(&config.Plugin{Name: "p"}, nil, "x.sh: line 2: fork: retry: Resource temporarily unavailable\n", false); got != nil {
+	if got := l.exceeded(&config.Plugin{Name: "p"}, nil, "x.sh: line 2: fork: retry: Resource temporarily unavailable\n", false); got != nil {
 		t.Errorf("a plugin without a shell that shows a file: %q", got)
 	}
 	set := &config.Plugin{Name: "p", Confinement: config.Confinement{Limits: config.Limits{Files: 300, Memory: config.Unlimited}}}
-	if got := l.Exceeded(set, nil, "Too many open files. Cannot allocate memory", true); len(got) != 1 || strings.Contains(got[0], "ulimit") {
+	if got := l.exceeded(set, nil, "Too many open files. Cannot allocate memory", true); len(got) != 1 || strings.Contains(got[0], "ulimit") {
 		t.Errorf("%q", got)
 	}
 }
@@ -85,9 +85,9 @@ func TestWeaker(t *testing.T) {
 		l.probe.Do(func() {
 			l.kernel = sandbox.Kernel{Launcher: "/l", ABI: 7, Seccomp: true, Namespaces: tc.namespaces, NoNamespaces: "they are forbidden"}
 		})
-		got := l.Weaker(&shell, nil)
-		if (got != "") != tc.want || got != l.Problem(nil) || l.Weaker(&reader, nil) != "" {
-			t.Errorf("%+v: %q, %q, %q", tc, got, l.Problem(nil), l.Weaker(&reader, nil))
+		got := l.weaker(&shell, nil)
+		if (got != "") != tc.want || got != l.Problem(nil) || l.weaker(&reader, nil) != "" {
+			t.Errorf("%+v: %q, %q, %q", tc, got, l.Problem(nil), l.weaker(&reader, nil))
 		}
 	}
 }

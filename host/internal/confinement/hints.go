@@ -13,21 +13,13 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hostlist"
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/scratch"
 )
-
-// Ended describes the end of a command of a plugin. The sandbox can be the cause of a failure.
-type Ended struct {
-	Command string
-	// Printed is the standard error. If the streams cannot be separated, Printed is the whole output.
-	Printed  string
-	Exit     int
-	TimedOut bool
-}
 
 // Limits describes in one sentence the restrictions of the sandbox for commands of a plugin. It returns "" if the plugin
 // runs no commands or is not confined.
@@ -54,9 +46,9 @@ func (l *Launcher) Limits(p *config.Plugin) string {
 	return "Sandbox: " + strings.Join(append(limits, "only the workspace can be changed"), "; ") + "."
 }
 
-// Hint returns one sentence that explains how the sandbox caused the failure of a command. The sentence names the setting
+// hint returns one sentence that explains how the sandbox caused the failure of a command. The sentence names the setting
 // with which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
-func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
+func (l *Launcher) hint(p *config.Plugin, roots []tool.Root, e call.Ended) string {
 	prof := Profile(p)
 	git := gitCommand.MatchString(e.Command)
 	if !prof.StartProcesses || e.Exit == 0 && !e.TimedOut && !git && !offline.MatchString(e.Printed) {
@@ -97,7 +89,7 @@ var (
 )
 
 // networkHint returns a hint for a command that needed the network.
-func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e Ended) string {
+func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e call.Ended) string {
 	if prof.Network {
 		return ""
 	}
@@ -190,7 +182,7 @@ func elsewhere() []string {
 }
 
 // programHint returns a hint for an installed program that a command cannot find in the sandbox.
-func programHint(e Ended) string {
+func programHint(e call.Ended) string {
 	m := notFound.FindStringSubmatch(e.Printed)
 	if e.Exit == 0 || m == nil {
 		return ""

@@ -61,9 +61,9 @@ func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
 	return ""
 }
 
-// Programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has no
+// programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has no
 // exec gate. The argument "token" is the token of the call's commands. It can be empty.
-func (l *Launcher) Programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
+func (l *Launcher) programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
 	prof := Profile(p)
 	if l.parts.Gate == nil || !prof.StartProcesses {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/quarantine"
@@ -18,10 +19,10 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. At the end
+// watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. At the end
 // of the call, the caller must call the returned function. This function checks the files that the call created, and
 // returns messages about the files. The returned function can be nil.
-func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+func (l *Launcher) watch(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	if err := l.checkMasks(p, roots); err != nil {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ var (
 )
 
 // gitHint returns a hint for a command of git that needs more of a repository than the sandbox shows.
-func (l *Launcher) gitHint(roots []tool.Root, e Ended) string {
+func (l *Launcher) gitHint(roots []tool.Root, e call.Ended) string {
 	refused := e.Exit != 0 && (refusedWrite.MatchString(e.Printed) || refusedRead.MatchString(e.Printed))
 	none := e.Exit != 0 && strings.Contains(e.Printed, "not a git repository")
 	for _, o := range l.outer(roots) {

@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// Weaker describes the restrictions that are not enforced on a plugin because this machine lacks the wanted backend. It
+// weaker describes the restrictions that are not enforced on a plugin because this machine lacks the wanted backend. It
 // returns "" if the plugin is confined as configured.
-func (l *Launcher) Weaker(p *config.Plugin, roots []tool.Root) string {
+func (l *Launcher) weaker(p *config.Plugin, roots []tool.Root) string {
 	lost, why := l.lost(p, roots)
 	return l.describeLost(why, lost)
 }

@@ -121,7 +121,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	if c.Identity.Answer != nil {
 		res = p.d.answer(ctx, c)
 	} else {
-		c.Decision.Sent = c.Message(p.d.Temporary)
+		p.d.address(c)
 		p.d.gate(c)
 		res = p.d.run(ctx, c)
 	}
@@ -272,24 +272,27 @@ func (d *Dispatcher) notFound(cmd *router.Command) *tool.Result {
 
 // unloaded returns an error if the command needs a plugin that failed to load.
 func (d *Dispatcher) unloaded(cmd *router.Command) error {
-	if d.Unloaded == nil {
-		return nil
-	}
 	namespace, _, _ := strings.Cut(cmd.Name, ":") // a command with an unknown namespace counts as native
 	for _, name := range []string{cmd.Namespace, cmd.Name, namespace} {
 		if name == "" {
 			continue
 		}
-		if why := d.Unloaded(name); why != "" {
+		if why := d.Plugins.WhyUnloaded(name); why != "" {
 			return tool.Errorf(tool.Unavailable, "%s", why).From(tool.SourcePlugin)
 		}
 	}
 	return nil
 }
 
+// address prepares the message to the plugin.
+func (d *Dispatcher) address(c *call.Call) {
+	c.Identity.Confinement = d.Plugins.Confinement(c.Identity.Tool.Plugin)
+	c.Decision.Sent = c.Message()
+}
+
 // gate determines whether the exec gate judges the programs of a call.
 func (d *Dispatcher) gate(c *call.Call) {
-	c.Identity.Gated = d.Gated != nil && c.Identity.Tool.Commands && d.Gated(c.Identity.Tool.Plugin, c.Decision.Sent.Roots)
+	c.Identity.Gated = c.Identity.Tool.Commands && c.Identity.Confinement.Gated(c.Decision.Sent.Roots)
 }
 
 // claim returns a description of the call for the scheduler.

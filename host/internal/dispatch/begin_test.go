@@ -29,18 +29,23 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 	}
 }
 
-type replaced struct{}
+type replaced struct{ plugins }
 
 func (replaced) Reserve(string, string) call.Lease { return nil }
 
+// withoutLost are plugins without the plugin "lost".
+type withoutLost struct{ Plugins }
+
+func (withoutLost) WhyUnloaded(name string) string {
+	if name == "lost" {
+		return "The plugin lost is not loaded."
+	}
+	return ""
+}
+
 func TestEveryWayToEndGivesAResult(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Unloaded = func(name string) string {
-		if name == "lost" {
-			return "The plugin lost is not loaded."
-		}
-		return ""
-	}
+	d.Plugins = withoutLost{d.Plugins}
 	for command, want := range map[string]struct {
 		kind   tool.Kind
 		source tool.Source

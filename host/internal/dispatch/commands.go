@@ -24,16 +24,13 @@ type Commands interface {
 
 // commands permits the code of a tool, and the commands that it starts, to call other tools until the call ends.
 func (d *Dispatcher) commands() Stage {
-	if d.Commands == nil && d.MayCall == nil {
-		return Stage{}
-	}
 	return Stage{Name: "commands", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			var children *childcall.Calls // made by the first child call, because few calls have children
 			made := sync.OnceFunc(func() { children = d.childCalls(c) })
 			c.CallTool = func(ctx context.Context, t *tool.ToolCall) *tool.Result {
 				made()
-				return children.Call(ctx, t, func(name string) bool { return d.MayCall != nil && d.MayCall(c.Identity.Tool.Plugin, name) })
+				return children.Call(ctx, t, func(name string) bool { return d.Plugins.MayCall(c.Identity.Tool.Plugin, name) })
 			}
 			if d.Commands != nil && c.Identity.Tool.Commands {
 				made()

@@ -19,7 +19,6 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
@@ -54,12 +53,18 @@ type Stage = stage.Stage
 // Call is a call that runs through the stages.
 type Call = call.Call
 
-// Plugins leases plugins to calls.
+// Plugins are the plugins of a generation.
 type Plugins interface {
 	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call. Each owner
 	// has separate processes. Reserve returns nil if a reload replaced the plugin. The dispatcher then tries again with
 	// the dispatcher from Dispatcher.Latest.
 	Reserve(plugin, owner string) call.Lease
+	// Confinement returns the sandbox of a plugin.
+	Confinement(plugin string) call.Confinement
+	// MayCall reports whether the code of a plugin is allowed to call a tool.
+	MayCall(plugin, name string) bool
+	// WhyUnloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin.
+	WhyUnloaded(name string) string
 }
 
 // Dispatcher runs the calls of one generation. It is safe for concurrent use. Its fields must not change after the first
@@ -79,9 +84,7 @@ type Dispatcher struct {
 	Quotas quota.Rules
 	// Commands permits commands to call tools. A nil Commands forbids these calls.
 	Commands Commands
-	// MayCall reports whether the code of a plugin is allowed to call a tool. A nil MayCall forbids all calls.
-	MayCall func(plugin, name string) bool
-	State   *state.DB
+	State    *state.DB
 	// Locks coordinates sessions that several processes use. A nil Locks means that no other process uses the sessions.
 	Locks *sessionlock.Locks
 	// Metrics counts calls. A nil Metrics disables the statistics.
@@ -108,37 +111,6 @@ type Dispatcher struct {
 	Pulse time.Duration
 	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
 	Latest func() *Dispatcher
-	// Unloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin. Unloaded can be nil.
-	Unloaded func(name string) string
-	// Denied returns the accesses that a plugin's sandbox denied after the given time. The argument "printed" is the
-	// output of the call, in which Denied also searches for denied accesses. Denied can be nil.
-	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
-	// Weaker describes restrictions that the sandbox does not enforce on a plugin, but that a stronger sandbox backend
-	// would enforce. It returns "" if there are no such restrictions. Weaker can be nil.
-	Weaker func(plugin string, roots []tool.Root) string
-	// Exceeded returns the limits of a plugin that a call reached. The argument "printed" is the output of the call,
-	// which is the evidence. Exceeded can be nil.
-	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
-
-	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is probably not the
-	// cause. Hint can be nil.
-	Hint func(plugin string, roots []tool.Root, e Ended) string
-
-	// Temporary returns the temporary directory of a session as a plugin sees it. The directory can have different
-	// paths in different sandboxes. A nil Temporary means that tools do not share temporary directories.
-	Temporary func(plugin string, now tool.Root) tool.Root
-	// TemporaryLimit returns how many bytes the temporary directory of a session can contain while a plugin runs a call.
-	// Zero means no limit. TemporaryLimit must not be nil if Temporary is set.
-	TemporaryLimit func(plugin string) uint64
-
-	// Programs begins to record and judge the programs that a call of a plugin executes. The argument "token" is the
-	// token of the call's commands. The result is nil if the plugin has no exec gate. Programs can be nil.
-	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
-
-	// Gated reports whether the exec gate judges each program of a plugin when it is executed. If so, the programs need
-	// not be judged before the call. A nil Gated means that no exec gate exists.
-	Gated func(plugin string, roots []tool.Root) bool
-
 	// Finder is the index for searches of tools. A nil Finder permits no search.
 	Finder *find.Index
 
@@ -152,11 +124,6 @@ type Dispatcher struct {
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
 
-	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function must be called after the
-	// call. It returns messages about the files that it removed from the workspace. Watch and the returned function can
-	// be nil.
-	Watch func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
-
 	once   sync.Once
 	run    Handler // runs all stages of a call
 	answer Handler // handles calls without a plugin
@@ -164,11 +131,7 @@ type Dispatcher struct {
 
 // stages returns the stages of a call from the outermost to the innermost. It omits the stages of disabled features.
 func (d *Dispatcher) stages() []Stage {
-	var temporary Stage
-	if d.Temporary != nil {
-		temporary = space.Temporary(d.TemporaryLimit, d.logger())
-	}
-	executed := programs.Programs{Begin: d.Programs, Policy: d.Policy, State: d.State, Since: func(c *Call) time.Time { return d.question(c).Since }}
+	executed := programs.Programs{Policy: d.Policy, State: d.State, Since: func(c *Call) time.Time { return d.question(c).Since }}
 	taped := taping.Taping{Recorder: d.Recorder, State: d.State, Plan: d.Record}
 	both := versions.Versions{Rollouts: d.Rollouts, State: d.State, Timeout: d.Timeout, Reserve: func(plugin, owner string) call.Lease {
 		return d.latest().Plugins.Reserve(plugin, owner)
@@ -186,7 +149,7 @@ func (d *Dispatcher) stages() []Stage {
 		safekeeping.Branch(d.Policy, d.State),
 		safekeeping.Checkpoint(d.State.MaskCommand),
 		space.Layer(),
-		temporary,
+		space.Temporary(d.logger()),
 		d.commands(),
 		d.timeout(),
 		d.session(),
@@ -319,7 +282,7 @@ func (d *Dispatcher) Judge(req call.Request, remembered bool) *policy.Decision {
 		}
 		return out
 	}
-	c.Decision.Sent = c.Message(d.Temporary)
+	d.address(c)
 	q := d.question(c)
 	if !remembered {
 		q.Answers = nil

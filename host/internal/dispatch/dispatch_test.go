@@ -10,7 +10,6 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/quota"
@@ -60,10 +59,7 @@ func allOn(d *Dispatcher) *Dispatcher {
 	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"other"}}})
 	d.Recorder, d.Rollouts = new(recorder.Recorder), new(rollout.Set)
 	d.Quota, d.Quotas = new(quota.Set), quota.Rules{"field:x": {Parallel: 1}}
-	d.Temporary = func(_ string, now tool.Root) tool.Root { return now }
 	d.Spill = func(string) *spill.Store { return nil }
-	d.TemporaryLimit = func(string) uint64 { return 0 }
-	d.Programs = func(context.Context, string, string, []tool.Root, string, execgate.Judge) *execgate.Call { return nil }
 	return d
 }
 
@@ -94,7 +90,7 @@ func TestStagesOfFeaturesThatAreOffAreLeftOut(t *testing.T) {
 	all := names(allOn(dispatcher(t, ok)).stages())
 	least := names(dispatcher(t, ok).stages())
 	missing := slices.DeleteFunc(all, func(s string) bool { return slices.Contains(least, s) })
-	if want := []string{"bounds", "hooks", "quota", "limit", "temporary", "commands", "programs", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
+	if want := []string{"bounds", "hooks", "quota", "limit", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
 		t.Errorf("left out are %q, want %q", missing, want)
 	}
 }

@@ -23,6 +23,52 @@ type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Re
 
 func (f plugins) Reserve(string, string) call.Lease { return f }
 
+func (plugins) Confinement(string) call.Confinement { return call.Unconfined{} }
+
+func (plugins) MayCall(string, string) bool { return false }
+
+func (plugins) WhyUnloaded(string) string { return "" }
+
+// sandboxed are plugins with a sandbox.
+type sandboxed struct {
+	Plugins
+	sandbox *sandbox
+}
+
+func (s sandboxed) Confinement(string) call.Confinement { return s.sandbox }
+
+// sandbox is a confinement whose effects a test sets.
+type sandbox struct {
+	call.Unconfined
+	watch    func(roots []tool.Root) (func() []string, error)
+	denied   func(since time.Time, printed string) []string
+	exceeded func(printed string, failed bool) []string
+	weaker   string
+}
+
+func (s *sandbox) Watch(owner string, roots []tool.Root) (func() []string, error) {
+	if s.watch == nil {
+		return s.Unconfined.Watch(owner, roots)
+	}
+	return s.watch(roots)
+}
+
+func (s *sandbox) Denied(_ []tool.Root, since time.Time, printed string) []string {
+	if s.denied == nil {
+		return nil
+	}
+	return s.denied(since, printed)
+}
+
+func (s *sandbox) Exceeded(_ []tool.Root, printed string, failed bool) []string {
+	if s.exceeded == nil {
+		return nil
+	}
+	return s.exceeded(printed, failed)
+}
+
+func (s *sandbox) Weaker([]tool.Root) string { return s.weaker }
+
 func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	return f(ctx, call, peer)
 }
@@ -109,7 +155,8 @@ func prepared(t *testing.T, d *Dispatcher, command string) *Call {
 	if c.Identity.Answer != nil {
 		t.Fatal(c.Identity.Answer.Error)
 	}
-	c.Client, c.Shown, c.Decision.Sent = client{}, client{}, c.Message(nil)
+	c.Client, c.Shown = client{}, client{}
+	d.address(c)
 	t.Cleanup(c.Release)
 	return c
 }

@@ -121,7 +121,7 @@ func (p *previewer) runIn(ctx context.Context, preview call.Preview, saved *defe
 		}
 	}
 	c.Decision.Arguments = p.call.Decision.Arguments
-	c.Decision.Sent = c.Message(p.d.Temporary)
+	p.d.address(c)
 	p.d.gate(c)
 	q := p.d.question(c)
 	c.Decision.Policy = p.d.Policy.Judge(q)

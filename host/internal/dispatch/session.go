@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"toolhost.dev/sdk/tool"
@@ -21,24 +20,13 @@ import (
 // session loads the session's state before the call and saves the effects of the call afterwards. It loads the state as
 // late as possible, because earlier calls can change the state.
 func (d *Dispatcher) session() Stage {
-	denied := d.Denied
-	if denied == nil {
-		denied = func(string, []tool.Root, time.Time, string) []string { return nil }
-	}
-	exceeded := d.Exceeded
-	if exceeded == nil {
-		exceeded = func(string, []tool.Root, string, bool) []string { return nil }
-	}
-	watch := d.Watch
-	if watch == nil {
-		watch = func(string, string, []tool.Root) (func() []string, error) { return nil, nil }
-	}
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if err := d.loadState(c); err != nil {
 				return call.Refused(err)
 			}
-			after, err := watch(c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), c.Request.Session.Roots)
+			confinement, roots := c.Identity.Confinement, c.Request.Session.Roots
+			after, err := confinement.Watch(c.Request.Session.Principal.Owner(), roots)
 			if err != nil {
 				return call.Refused(err)
 			}
@@ -63,11 +51,10 @@ func (d *Dispatcher) session() Stage {
 			if res.Error != nil && res.Error.Source == tool.SourceHost { // the host reached its own limits, and not those of the plugin
 				limited = ""
 			}
-			plugin, roots := c.Identity.Tool.Plugin, c.Request.Session.Roots
-			all := denied(plugin, roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
+			all := confinement.Denied(roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
 			d.warn(c, res)
 			d.introduce(c, res)
-			all = append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, limited, res.Error != nil)...)
+			all = append(append(c.Outcome.Refused, all...), confinement.Exceeded(roots, limited, res.Error != nil)...)
 			notes.Denials(res, all)
 			if len(all) == 0 {
 				d.hint(c, res, printed)
@@ -101,25 +88,15 @@ func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 	}
 }
 
-// Ended describes the end of a command for [Dispatcher.Hint].
-type Ended struct {
-	Command string
-	// Printed is the standard error of the command. If the two output streams cannot be separated, Printed is the whole
-	// output.
-	Printed  string
-	Exit     int
-	TimedOut bool
-}
-
 // hint adds a note to the result if the sandbox probably caused the failure of a command.
 func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
-	if d.Hint == nil || len(res.Data) > 4*maxEnd {
+	if len(res.Data) > 4*maxEnd {
 		return
 	}
 	if res.Error == nil && !bytes.Contains(res.Data, []byte(`"exit_code"`)) { // no command has ended, and the data can be large
 		return
 	}
-	e := Ended{Printed: printed}
+	e := call.Ended{Printed: printed}
 	var data struct {
 		Stderr *string
 		Exit   int `json:"exit_code"`
@@ -141,7 +118,7 @@ func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
 	var arguments struct{ Command string }
 	_ = json.Unmarshal(c.Decision.Sent.Arguments, &arguments) // ignore the error: other tools have no command
 	e.Command = arguments.Command
-	if text := d.Hint(c.Identity.Tool.Plugin, c.Request.Session.Roots, e); text != "" {
+	if text := c.Identity.Confinement.Hint(c.Request.Session.Roots, e); text != "" {
 		notes.Hint(res, text)
 	}
 }
@@ -216,10 +193,10 @@ const warned = "(sandbox)"
 
 // warn adds a warning to the first result of a session if the sandbox of the tool is weaker than it can be.
 func (d *Dispatcher) warn(c *Call, res *tool.Result) {
-	if d.Weaker == nil || c.Identity.Depth > 0 {
+	if c.Identity.Depth > 0 {
 		return
 	}
-	text := d.Weaker(c.Identity.Tool.Plugin, c.Request.Session.Roots)
+	text := c.Identity.Confinement.Weaker(c.Request.Session.Roots)
 	if text == "" {
 		return
 	}

@@ -47,15 +47,15 @@ func TestRepositories(t *testing.T) {
 		return tool.Failed(tool.Errorf(tool.ExecutionFailed, "no"))
 	})
 	broken := false
-	d.Watch = func(plugin, _ string, roots []tool.Root) (func() []string, error) {
+	d.Plugins = sandboxed{d.Plugins, &sandbox{watch: func(roots []tool.Root) (func() []string, error) {
 		if broken {
 			return nil, tool.Errorf(tool.Unavailable, "broken")
 		}
-		log = append(log, "before "+plugin+" "+fmt.Sprint(len(roots)))
+		log = append(log, "before "+fmt.Sprint(len(roots)))
 		return func() []string { log = append(log, "after"); return []string{"a", "b", "c", "d", "e", "f", "g"} }, nil
-	}
+	}}}
 	res := run(t, d, "change")
-	if got := strings.Join(log, ", "); got != "before p 1, call, after" || res.Error == nil || !strings.HasSuffix(res.Error.Message, "[e.]\n[2 more files were moved to the quarantine. For a list, run: toolhost quarantine list.]") {
+	if got := strings.Join(log, ", "); got != "before 1, call, after" || res.Error == nil || !strings.HasSuffix(res.Error.Message, "[e.]\n[2 more files were moved to the quarantine. For a list, run: toolhost quarantine list.]") {
 		t.Errorf("%s: %+v", got, res.Error)
 	}
 	if all, _ := res.Metadata["quarantined"].([]string); len(all) != 7 {
@@ -168,12 +168,12 @@ func TestDenialsOfACallThatTimedOut(t *testing.T) {
 		}
 		return &tool.Result{Output: "words\n"}
 	})
-	d.Denied = func(plugin string, _ []tool.Root, since time.Time, printed string) []string {
-		if plugin != "p" || strings.TrimSpace(printed) != "words" || time.Since(since) > time.Hour {
-			t.Errorf("%s since %s: %q", plugin, since, printed)
+	d.Plugins = sandboxed{d.Plugins, &sandbox{denied: func(since time.Time, printed string) []string {
+		if strings.TrimSpace(printed) != "words" || time.Since(since) > time.Hour {
+			t.Errorf("since %s: %q", since, printed)
 		}
 		return []string{"a", "b", "c", "d", "e", "f", "g"}
-	}
+	}}}
 	if res := run(t, d, "look"); res.Output != "words\n[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations. Correct the causes above first, and run the command again; the metadata of the result lists all of them.]" {
 		t.Errorf("%q", res.Output)
 	}
@@ -186,14 +186,15 @@ func TestDenialsOfACallThatTimedOut(t *testing.T) {
 // TestWeaker checks that only the first result of a session contains the warning about a weaker sandbox.
 func TestWeaker(t *testing.T) {
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
-	d.Weaker = func(plugin string, _ []tool.Root) string { return plugin + " is weaker" }
-	if res := run(t, d, "look"); res.Output != "words\n[p is weaker.]" || res.Metadata["warning"] != "p is weaker" {
+	confined := &sandbox{weaker: "it is weaker"}
+	d.Plugins = sandboxed{d.Plugins, confined}
+	if res := run(t, d, "look"); res.Output != "words\n[it is weaker.]" || res.Metadata["warning"] != "it is weaker" {
 		t.Errorf("%+v", res)
 	}
 	if res := run(t, d, "look"); res.Output != "words\n" {
 		t.Errorf("%+v", res)
 	}
-	d.Weaker = func(string, []tool.Root) string { return "weaker still" }
+	confined.weaker = "weaker still"
 	if res := run(t, d, "look"); res.Output != "words\n[weaker still.]" {
 		t.Errorf("%+v", res)
 	}
@@ -202,9 +203,9 @@ func TestWeaker(t *testing.T) {
 // TestExceeded checks that the result reports the limits that a call reached.
 func TestExceeded(t *testing.T) {
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
-	d.Exceeded = func(_ string, _ []tool.Root, printed string, failed bool) []string {
+	d.Plugins = sandboxed{d.Plugins, &sandbox{exceeded: func(printed string, failed bool) []string {
 		return []string{fmt.Sprintf("%s %t", strings.TrimSpace(printed), failed)}
-	}
+	}}}
 	if res := run(t, d, "look"); res.Output != "words\n[words false.]" {
 		t.Errorf("%+v", res)
 	}
@@ -212,9 +213,9 @@ func TestExceeded(t *testing.T) {
 		d = dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 			return tool.Failed(tool.Errorf(tool.Unavailable, "too many open files").From(source))
 		})
-		d.Exceeded = func(_ string, _ []tool.Root, printed string, failed bool) []string {
+		d.Plugins = sandboxed{d.Plugins, &sandbox{exceeded: func(printed string, failed bool) []string {
 			return []string{fmt.Sprint(printed, " ", failed)}
-		}
+		}}}
 		if res := run(t, d, "look"); !strings.HasSuffix(res.Error.Message, "\n["+want+".]") {
 			t.Errorf("%s: %q", source, res.Error.Message)
 		}

@@ -1,19 +1,15 @@
 package generation
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"toolhost.dev/sdk/spill"
-	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -130,7 +126,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Recorder:  &b.Calls.Recorder,
 		Record:    b.records(g.Config),
 		Rollouts:  &b.Calls.Rollouts,
-		Plugins:   leases(set),
+		Plugins:   &plugins{set, g},
 		Commands:  b.Commands.Programs(commandNames(g.Registry)),
 		State:     b.State,
 		Locks:     b.Locks,
@@ -142,15 +138,10 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		MaxWait:   g.Config.Host.MaxWait,
 		Pulse:     b.Options.Pulse,
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
-		Unloaded:  g.WhyUnloaded,
 		Finder:    &b.Calls.Finder,
 		Preview:   b.Preview,
 		Spill:     b.results(g.Config),
 	}
-	d.MayCall = func(plugin, name string) bool {
-		return (&config.Plugin{Calls: g.calls[plugin]}).MayCall(name)
-	}
-	g.confine(d)
 	if g.Config.Host.Adaptive {
 		d.Adaptive = &b.Calls.Adaptive
 	} else {
@@ -173,66 +164,6 @@ func (b *Builder) results(cfg *config.Config) func(owner string) *spill.Store {
 			stores[owner] = s
 		}
 		return s
-	}
-}
-
-// The method "confine" sets the functions through which a dispatcher queries the confinement of a plugin.
-func (g *Generation) confine(d *dispatch.Dispatcher) {
-	d.Denied = func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
-		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.Denied(&p.Plugin, roots, since, printed)
-		}
-		return nil
-	}
-	d.Weaker = func(plugin string, roots []tool.Root) string {
-		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.Weaker(&p.Plugin, roots)
-		}
-		return ""
-	}
-	d.Exceeded = func(plugin string, roots []tool.Root, printed string, failed bool) []string {
-		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.Exceeded(&p.Plugin, roots, printed, failed)
-		}
-		return nil
-	}
-	d.Hint = func(plugin string, roots []tool.Root, e dispatch.Ended) string {
-		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.Hint(&p.Plugin, roots, confinement.Ended(e))
-		}
-		return ""
-	}
-	d.Temporary = func(plugin string, now tool.Root) tool.Root {
-		p := g.Plugin(plugin)
-		switch {
-		case p != nil && p.Mounted:
-			return tool.Root{} // all calls of a session share one process, because the server can keep state in memory
-		case p != nil && now.Path != now.Source:
-			return g.Launcher.Temporary(&p.Plugin, nil, now.Source)
-		}
-		return now
-	}
-	d.TemporaryLimit = func(plugin string) uint64 {
-		if p := g.Plugin(plugin); p != nil {
-			return confinement.Profile(&p.Plugin).Temporary
-		}
-		return 0
-	}
-	d.Programs = func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
-		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.Programs(ctx, &p.Plugin, owner, roots, token, judge)
-		}
-		return nil
-	}
-	d.Gated = func(plugin string, roots []tool.Root) bool {
-		p := g.Plugin(plugin)
-		return p != nil && g.Launcher.Gated(&p.Plugin, roots)
-	}
-	d.Watch = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
-		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.Watch(&p.Plugin, owner, roots)
-		}
-		return nil, nil
 	}
 }
 

@@ -208,12 +208,31 @@ func (g *Generation) toolNames() []string {
 	return names
 }
 
-// The type "leases" adapts the supervisor's plugins to the interface of package dispatch.
-type leases supervisor.Set
+// plugins implements [dispatch.Plugins] for a generation.
+type plugins struct {
+	set supervisor.Set
+	g   *Generation
+}
 
-// Reserve implements the Plugins interface of package dispatch.
-func (l leases) Reserve(plugin, owner string) call.Lease {
-	if lease := supervisor.Set(l).Reserve(plugin, owner); lease != nil {
+// Confinement implements [dispatch.Plugins].
+func (l *plugins) Confinement(plugin string) call.Confinement {
+	if p := l.g.Plugin(plugin); p != nil {
+		return l.g.Launcher.Confinement(&p.Plugin, p.Mounted)
+	}
+	return call.Unconfined{}
+}
+
+// MayCall implements [dispatch.Plugins].
+func (l *plugins) MayCall(plugin, name string) bool {
+	return (&config.Plugin{Calls: l.g.calls[plugin]}).MayCall(name)
+}
+
+// WhyUnloaded implements [dispatch.Plugins].
+func (l *plugins) WhyUnloaded(name string) string { return l.g.WhyUnloaded(name) }
+
+// Reserve implements [dispatch.Plugins].
+func (l *plugins) Reserve(plugin, owner string) call.Lease {
+	if lease := l.set.Reserve(plugin, owner); lease != nil {
 		return lease
 	}
 	return nil

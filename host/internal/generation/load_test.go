@@ -66,7 +66,7 @@ func TestLoad(t *testing.T) {
 				}
 				contains(t, "problems", g.Problems, tc.problem)
 				contains(t, "broken", g.Broken, tc.problem)
-				if why := g.Dispatch.Unloaded("p"); !strings.Contains(why, tc.problem) || !strings.HasSuffix(why, "The other tools work; toolhost status lists all tools.") {
+				if why := g.Dispatch.Plugins.WhyUnloaded("p"); !strings.Contains(why, tc.problem) || !strings.HasSuffix(why, "The other tools work; toolhost status lists all tools.") {
 					t.Errorf("why it is not loaded: %q", why)
 				}
 			})

@@ -158,7 +158,7 @@ func TestNamesInOtherForms(t *testing.T) {
 		if len(g.Wrong()) > 0 || !slices.Equal(a.Tools, want) || !slices.Equal(a.Fields, []string{"q"}) || !slices.Equal(x.Tools, want) || !slices.Equal(x.Core, want) {
 			t.Errorf("%s: %+v, %+v, %q", name, a, x, g.Wrong())
 		}
-		if !g.Dispatch.MayCall("p", "echo") || g.Dispatch.MayCall("p", "where") || g.Dispatch.MayCall("q", "echo") {
+		if !g.Dispatch.Plugins.MayCall("p", "echo") || g.Dispatch.Plugins.MayCall("p", "where") || g.Dispatch.Plugins.MayCall("q", "echo") {
 			t.Errorf("%s: plugins may call other tools", name)
 		}
 		if is := g.Config.Access.Principals[0].Tools[0]; is != name {

@@ -22,9 +22,6 @@ import (
 
 // Programs judges the programs of calls. Its fields must not change after the first call.
 type Programs struct {
-	// Begin starts to record and judge the programs that a call of a plugin executes. The argument "token" is the token
-	// of the call's commands. The result is nil if the plugin has no exec gate. A nil Begin disables the stage.
-	Begin  func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
 	Policy *policy.Policy
 	State  *state.DB
 	// Since returns the start of the session of a call. It is zero if the policy does not need it.
@@ -33,16 +30,13 @@ type Programs struct {
 
 // Stage records the programs that a call executes, and judges each program before the kernel executes it.
 func (p *Programs) Stage() stage.Stage {
-	if p.Begin == nil {
-		return stage.Stage{}
-	}
 	return stage.Stage{Name: "programs", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			sent, token := c.Decision.Sent, ""
 			if sent.Commands != nil {
 				token = sent.Commands.Token
 			}
-			executed := p.Begin(ctx, c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), sent.Roots, token, p.judgeOf(c))
+			executed := c.Identity.Confinement.Programs(ctx, c.Request.Session.Principal.Owner(), sent.Roots, token, p.judgeOf(c))
 			if executed == nil {
 				return next(ctx, c)
 			}

@@ -15,9 +15,9 @@ import (
 )
 
 // Temporary creates the temporary directory of the session for a call that can use it. All other calls run without this
-// directory, so that one process can serve the calls of several sessions. The function limitOf returns the maximum size
-// of the directory in bytes; zero means no limit. The stage stops a call that exceeds this size.
-func Temporary(limitOf func(plugin string) uint64, log *slog.Logger) stage.Stage {
+// directory, so that one process can serve the calls of several sessions. The stage stops a call that exceeds the limit of
+// the directory.
+func Temporary(log *slog.Logger) stage.Stage {
 	return stage.Stage{Name: "temporary", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			rest, tmp := scratch.Split(c.Decision.Sent.Roots)
@@ -33,7 +33,7 @@ func Temporary(limitOf func(plugin string) uint64, log *slog.Logger) stage.Stage
 				c.Decision.Sent.Roots = rest
 				return next(ctx, c)
 			}
-			limit := limitOf(c.Identity.Tool.Plugin)
+			limit := c.Identity.Confinement.TemporaryLimit()
 			if limit == 0 || c.Identity.Tool.Definition.Traits.ReadOnly {
 				return next(ctx, c)
 			}
