@@ -14,11 +14,11 @@ import (
 
 // Client returns a client that answers permission requests by the operator's decision: "allow" or "deny". If the
 // decision is empty, it passes them to c. If c is nil, no person can be asked.
-func Client(c call.Client, decision string, flight *inflight.Call) call.Client {
+func Client(c call.Caller, decision string, flight *inflight.Call) call.Client {
 	if c == nil {
 		c = Nobody{}
 	}
-	return &client{Client: c, onAsk: decision, flight: flight}
+	return &client{Client: call.Complete(c), onAsk: decision, flight: flight}
 }
 
 // client answers permission requests according to the operator's decisions. It never answers other questions, because
@@ -39,7 +39,7 @@ func (f *client) Output(s tool.Stream, p []byte) {
 func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if len(ask.Requests) > 0 {
 		defer f.flight.Ask(ask)()
-		if AnswersRequests(f.Client) { // a client of MCP
+		if f.AnswersRequests() { // a client of MCP
 			return f.Client.Ask(ctx, ask)
 		}
 		return answerRequests(ctx, f.Client, ask.Requests)
@@ -56,19 +56,14 @@ func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return f.Client.Ask(ctx, ask)
 }
 
-// Log implements [tool.Logger].
-func (f *client) Log(m tool.LogMessage) { call.Log(f.Client, m) }
-
-// ReachesPerson reports whether a person can answer an ask at once. If so, the policy also asks about paths outside the
-// roots. A client that can reach a person implements a method with the same name.
+// ReachesPerson implements [call.Client].
 func (f *client) ReachesPerson() bool {
-	return call.ReachesPerson(f.Client) && f.onAsk != "allow" && f.onAsk != "deny"
+	return f.Client.ReachesPerson() && f.onAsk != "allow" && f.onAsk != "deny"
 }
 
-// Decided reports whether asks are answered without a person.
+// Decided implements [call.Client].
 func (f *client) Decided() bool {
-	_, nobody := f.Client.(Nobody)
-	return nobody || call.Decided(f.Client) || f.onAsk == "allow" || f.onAsk == "deny"
+	return f.Client.Decided() || f.onAsk == "allow" || f.onAsk == "deny"
 }
 
 // Nobody is the client of a request whose caller has no client. It ignores all events.
@@ -85,8 +80,14 @@ func (Nobody) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.NobodyToAsk, Message: "there is nobody to ask"}, nil
 }
 
-// AnswersRequests reports whether a client answers requests of MCP servers.
-func AnswersRequests(c call.Client) bool {
-	_, ok := c.(interface{ AnswersRequests() })
-	return ok
-}
+// Log does nothing.
+func (Nobody) Log(tool.LogMessage) {}
+
+// ReachesPerson returns false.
+func (Nobody) ReachesPerson() bool { return false }
+
+// Decided returns true.
+func (Nobody) Decided() bool { return true }
+
+// AnswersRequests returns false.
+func (Nobody) AnswersRequests() bool { return false }

@@ -32,7 +32,8 @@ type Confinement interface {
 	Exceeded(roots []tool.Root, printed string, failed bool) []string
 	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is probably not the cause.
 	Hint(roots []tool.Root, e Ended) string
-	// Weaker describes restrictions that a stronger backend would enforce. It returns "" if there are none.
+	// Weaker describes restrictions that the sandbox does not enforce, although another backend can. It returns "" if
+	// no such restriction exists.
 	Weaker(roots []tool.Root) string
 }
 

@@ -51,11 +51,6 @@ func (p *peer) callTool(ctx context.Context, t *tool.ToolCall) (tool.Answer, err
 	return tool.Answer{Outcome: tool.Accepted, Content: b}, err
 }
 
-// Log implements [tool.Logger].
-func (p *peer) Log(m tool.LogMessage) {
-	Log(p.Client, m)
-}
-
 // KeepsDirectory implements [tool.DirectoryKeeper].
 func (p *peer) KeepsDirectory() { p.call.Ticket.Keeps() }
 

@@ -160,33 +160,6 @@ func (s Session) All() []tool.Root {
 	return append(slices.Clip(s.Roots), s.Temporary)
 }
 
-// Client receives the events of a running call and answers its questions. If the client has a method ReachesPerson()
-// bool that returns true, the policy also asks about paths outside the roots. Otherwise it refuses such paths.
-type Client interface {
-	Progress(title string, metadata map[string]any)
-	Output(stream tool.Stream, chunk []byte)
-	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
-}
-
-// ReachesPerson reports whether a person can immediately answer the questions that a client receives.
-func ReachesPerson(c Client) bool {
-	r, ok := c.(interface{ ReachesPerson() bool })
-	return ok && r.ReachesPerson()
-}
-
-// Decided reports whether a client answers permission requests without asking a person.
-func Decided(c Client) bool {
-	d, ok := c.(interface{ Decided() bool })
-	return ok && d.Decided()
-}
-
-// Log passes a log message on to a client. It does nothing if the client does not accept log messages.
-func Log(c Client, m tool.LogMessage) {
-	if l, ok := c.(tool.Logger); ok {
-		l.Log(m)
-	}
-}
-
 // Lease permits one call to use a plugin.
 type Lease interface {
 	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result

@@ -16,6 +16,7 @@ func (d *Dispatcher) authorize() Stage {
 	return Stage{Name: "authorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			q := d.question(c)
+			q.Person = c.Client.ReachesPerson()
 			var err error
 			asker := &previewer{Client: c.Client, d: d, call: c, run: next}
 			c.Decision.Policy, err = d.Policy.Check(ctx, q, asker, c.Answers(d.State))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/principal"
@@ -77,13 +78,8 @@ func (plugins) Release() {}
 
 func (plugins) Version() any { return nil }
 
-type client struct{}
-
-func (client) Progress(string, map[string]any) {}
-func (client) Output(tool.Stream, []byte)      {}
-func (client) Ask(context.Context, tool.Ask) (tool.Answer, error) {
-	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
-}
+// client is the client of a test. Nobody can be asked.
+type client struct{ answer.Nobody }
 
 func dispatcher(t testing.TB, run plugins) *Dispatcher {
 	t.Helper()

@@ -36,10 +36,12 @@ func (d *Dispatcher) hooks() Stage {
 	}}
 }
 
-// silent is a client that receives no output and no progress of a running tool, because a hook after the call can still
-// change the result.
+// silent is a client that receives no events of a running tool, because a hook after the call can still withhold the
+// result.
 type silent struct{ call.Client }
 
 func (silent) Output(tool.Stream, []byte) {}
 
 func (silent) Progress(string, map[string]any) {}
+
+func (silent) Log(tool.LogMessage) {}

@@ -36,15 +36,6 @@ func (*isolated) accepts(ask tool.Ask) bool {
 	return ask.Permission != nil && ask.Permission.Metadata[policy.OnlyFiles] == true
 }
 
-// ReachesPerson reports whether a person can answer at once.
-func (c *isolated) ReachesPerson() bool { return call.ReachesPerson(c.Client) }
-
-// Decided reports whether permission requests are answered without a person.
-func (c *isolated) Decided() bool { return call.Decided(c.Client) }
-
-// Log implements [tool.Logger].
-func (c *isolated) Log(m tool.LogMessage) { call.Log(c.Client, m) }
-
 // answered returns the text of the audit log for a permission request that the client of a call accepted, or "".
 func answered(c *Call) string {
 	if client, ok := c.Client.(*isolated); ok && client.accepted.Load() {

@@ -29,9 +29,6 @@ type previewer struct {
 	result *tool.Result // the result of an accepted preview; nil if the call still has to run
 }
 
-// ReachesPerson reports whether a person can answer at once.
-func (p *previewer) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
-
 // These are keys of [tool.Permission.Metadata] in a permission request with a diff.
 const (
 	metadataDiff    = "diff"
@@ -47,7 +44,7 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
 		return c.Ask(ctx, ask)
 	}
-	if p.d.Preview == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || call.Decided(p.Client) {
+	if p.d.Preview == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
 		return p.Client.Ask(ctx, ask)
 	}
 	permission := *ask.Permission
@@ -184,12 +181,6 @@ func (c *previewClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, err
 
 // Decided returns true, so that a call in a preview does not begin a second preview.
 func (*previewClient) Decided() bool { return true }
-
-// ReachesPerson reports whether a person can answer at once.
-func (c *previewClient) ReachesPerson() bool { return call.ReachesPerson(c.Client) }
-
-// Log implements [tool.Logger].
-func (c *previewClient) Log(m tool.LogMessage) { call.Log(c.Client, m) }
 
 func (c *previewClient) subjects() []string {
 	c.mu.Lock()

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 
-	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hook"
@@ -20,7 +19,7 @@ import (
 // only internal package that it imports.
 
 // Client receives the events of a running call and answers the permission requests and questions of the call.
-type Client = call.Client
+type Client = call.Caller
 
 // Ledger records a call. See host.Ledger.
 type Ledger = call.Ledger
@@ -227,13 +226,13 @@ func (e *Engine) SubscribeStates(f func(Transition)) (cancel func()) {
 func (e *Engine) PermissionTests() []PermissionTest { return e.Current().Config.Permissions.Tests }
 
 // ReachesPerson reports whether a person can immediately answer the questions that a client receives.
-func ReachesPerson(c Client) bool { return call.ReachesPerson(c) }
+func ReachesPerson(c Client) bool { return call.Complete(c).ReachesPerson() }
 
 // Decided reports whether a client answers permission requests without asking a person.
-func Decided(c Client) bool { return call.Decided(c) }
+func Decided(c Client) bool { return call.Complete(c).Decided() }
 
 // AnswersRequests reports whether a client answers requests of MCP servers.
-func AnswersRequests(c Client) bool { return answer.AnswersRequests(c) }
+func AnswersRequests(c Client) bool { return call.Complete(c).AnswersRequests() }
 
 // Log passes a log message on to a client. It does nothing if the client does not accept log messages.
-func Log(c Client, m tool.LogMessage) { call.Log(c, m) }
+func Log(c Client, m tool.LogMessage) { call.Complete(c).Log(m) }

@@ -60,7 +60,7 @@ type Request struct {
 // Pending is a request that is queued in its session.
 type Pending struct {
 	inner  *dispatch.Pending
-	client Client
+	client call.Client
 	failed *tool.Result
 	done   func()
 	flight *inflight.Call
@@ -124,7 +124,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 }
 
 // The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
-func (e *Engine) client(c Client, flight *inflight.Call) Client {
+func (e *Engine) client(c Client, flight *inflight.Call) call.Client {
 	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
 		onAsk = "deny"

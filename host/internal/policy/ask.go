@@ -55,9 +55,6 @@ type Remembered struct {
 // Check decides on a call. It asks a person if a rule requires a confirmation. If the call is denied, the error names
 // the denied action and the remedy.
 func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers Answers) (*Decision, error) {
-	if r, ok := asker.(interface{ ReachesPerson() bool }); ok {
-		req.Person = r.ReachesPerson()
-	}
 	req.Answers = answers
 	d := p.Judge(req)
 	d.arguments = string(req.Call.Arguments)

@@ -60,15 +60,6 @@ func (p *Client) Stop() {
 	p.timer.Stop()
 }
 
-// ReachesPerson reports whether a person can answer the asks of the client.
-func (p *Client) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
-
-// Decided reports whether permission requests of the client are answered without a person.
-func (p *Client) Decided() bool { return call.Decided(p.Client) }
-
-// Log implements [tool.Logger].
-func (p *Client) Log(m tool.LogMessage) { call.Log(p.Client, m) }
-
 // Progress implements [call.Client].
 func (p *Client) Progress(title string, metadata map[string]any) {
 	p.event(nil)

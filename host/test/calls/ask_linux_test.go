@@ -109,10 +109,17 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		{"", "y", "deny", "read " + file, "is outside of the roots", false},
 		{"", "y", "allow", "read " + file, "is outside of the roots", false}, // --on-ask=allow is not the answer of a person
 		{"", "y", "prompt", "write " + filepath.Join(outside, "new") + " --content x", "Created", true},
+		// A tool that a command calls asks as the direct call does.
+		{"", "n", "prompt", "true; tool:read " + file, "Let read use files outside of the roots?\n  " + file, false},
+		{"", "n", "prompt", "true; tool:read " + file, "the user declined", false},
+		{"", "y", "prompt", "true; tool:read " + file, "found", true},
+		{"", "", "prompt", "true; tool:read " + file, "is outside of the roots", false},
+		{"", "y", "allow", "true; tool:read " + file, "is outside of the roots", false},
 		{"", "s", "prompt", "read " + other, "found", true},
 		{"", "n", "prompt", "read " + other, "found", true}, // the answer from the previous case applies in this session
 		{"", "", "prompt", "read " + other, "found", true},  // also where nobody can be asked
 		{"", "", "deny", "read " + other, "found", true},
+		{"", "", "deny", "true; tool:read " + other, "found", true},
 		{"sandbox {\n  deny = [\"**/file\"]\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { path = \"" + file + "\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { kind = \"external_directory\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},

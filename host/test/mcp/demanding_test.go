@@ -105,6 +105,14 @@ func TestDemandingServer(t *testing.T) {
 		t.Errorf("%d messages, %d dropped", lines, dropped)
 	}
 
+	// The messages also arrive if a command calls the tool.
+	hosttest.CallTool(t, s, "bash", map[string]any{"command": "true; field:d flood"})
+	select {
+	case <-logs:
+	case <-hosttest.Late(t):
+		t.Error("the log messages of a tool that a command called are missing")
+	}
+
 	// The length of lists and the size of a resource are limited.
 	resources, err := s.ListResources(t.Context(), nil)
 	hosttest.Must(t, err)

@@ -223,8 +223,11 @@ func TestOutsideOverMCP(t *testing.T) {
 			u.Mu.Lock()
 			u.Reply = tc.reply
 			u.Mu.Unlock()
-			if res := hosttest.CallTool(t, tc.session, "read", map[string]any{"file_path": outside}); res.IsError != (tc.want != "found") || !strings.Contains(hosttest.Text(t, res), tc.want) {
-				t.Errorf("%s: %+v: %v", era, tc.reply, hosttest.Text(t, res))
+			// A tool that a command calls asks as the direct call does.
+			for name, args := range map[string]map[string]any{"read": {"file_path": outside}, "bash": {"command": "true; tool:read " + outside}} {
+				if res := hosttest.CallTool(t, tc.session, name, args); res.IsError != (tc.want != "found") || !strings.Contains(hosttest.Text(t, res), tc.want) {
+					t.Errorf("%s: %s: %+v: %v", era, name, tc.reply, hosttest.Text(t, res))
+				}
 			}
 		}
 	}

@@ -192,9 +192,3 @@ func (e *events) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	e.add(tape.Event{Kind: "ask", Text: title, Outcome: string(a.Outcome)})
 	return a, err
 }
-
-// ReachesPerson reports whether a person can immediately answer the questions that the client receives.
-func (e *events) ReachesPerson() bool { return call.ReachesPerson(e.Client) }
-
-// Log implements [tool.Logger].
-func (e *events) Log(m tool.LogMessage) { call.Log(e.Client, m) }

@@ -100,15 +100,9 @@ func (c meteredClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, erro
 	return c.Client.Ask(ctx, ask)
 }
 
-// ReachesPerson reports whether a person can immediately answer the questions that the client receives.
-func (c meteredClient) ReachesPerson() bool { return call.ReachesPerson(c.Client) }
-
-// Decided reports whether the client answers permission requests without asking a person.
-func (c meteredClient) Decided() bool { return call.Decided(c.Client) }
-
-// Log implements [tool.Logger].
+// Log implements [call.Client].
 func (c meteredClient) Log(m tool.LogMessage) {
 	if c.add(len(m.Data)) {
-		call.Log(c.Client, m)
+		c.Client.Log(m)
 	}
 }
