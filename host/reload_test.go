@@ -292,8 +292,9 @@ func TestReloadNeedsAKnownPlugin(t *testing.T) {
 }
 
 // load starts several callers, each with its own session. They make calls without a pause until the test calls stop. One
-// call in eight changes state, so the host must not repeat this call.
-func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
+// caller in eight changes state, so the host must not repeat its calls. If nap is not zero, the other calls alternate with
+// ones that last so long, so that each caller nearly always has a call that runs, but the processors have time for the test.
+func load(t *testing.T, h *host.Host, callers int, nap time.Duration, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int64
@@ -303,14 +304,17 @@ func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want
 			for k, n := 0, 0; ctx.Err() == nil; k++ {
 				text := fmt.Sprintf("caller %d call %d", i, k)
 				req := host.Request{Name: "echo", Arguments: fmt.Appendf(nil, `{"text":%q}`, text), Session: fmt.Sprint("s", i)}
-				if i%8 == 0 {
+				switch {
+				case nap > 0 && k%2 == 0:
+					req.Name, req.Arguments, text = "nap", fmt.Appendf(nil, `{"ms":%d}`, nap.Milliseconds()), "rested"
+				case i%8 == 0:
 					req.Name, req.Arguments, text = "count", nil, fmt.Sprint(n+1)
 				}
 				res := h.Run(context.Background(), req, nil)
 				if !judge(t, text, res) {
 					return
 				}
-				if res.Success() {
+				if req.Name == "count" && res.Success() {
 					n++
 				}
 				calls.Add(1)
@@ -370,7 +374,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 	s.opts.Live = true
 	h := open(t, s.opts)
 	version(t, h)
-	stop := load(t, h, 64, func(t *testing.T, want string, res *host.Result) bool {
+	stop := load(t, h, 64, 300*time.Millisecond, func(t *testing.T, want string, res *host.Result) bool {
 		if !res.Success() || res.Output != want || res.Run.Attempts > 1 {
 			t.Errorf("%q: %q %v, attempts %d", want, res.Output, res.Error, res.Run.Attempts)
 			return false
@@ -403,7 +407,7 @@ func TestKillsUnderLoad(t *testing.T) {
 	h := open(t, s.opts)
 	version(t, h)
 	var failed atomic.Int64
-	stop := load(t, h, 32, func(t *testing.T, want string, res *host.Result) bool {
+	stop := load(t, h, 32, 0, func(t *testing.T, want string, res *host.Result) bool {
 		switch {
 		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // a repeated call of "count" can return any number
 			return true
