@@ -17,7 +17,7 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 	now := dispatcher(t, ok)
 	old := dispatcher(t, nil)
 	old.Plugins = replaced{}
-	old.Latest = func() *Dispatcher { return now }
+	old.Host = later{now}
 	if res := run(t, old, "look"); res.Output != "ok" {
 		t.Errorf("%+v", res)
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/adaptive"
@@ -57,7 +56,7 @@ type Call = call.Call
 type Plugins interface {
 	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call. Each owner
 	// has separate processes. Reserve returns nil if a reload replaced the plugin. The dispatcher then tries again with
-	// the dispatcher from Dispatcher.Latest.
+	// the dispatcher from Host.Latest.
 	Reserve(plugin, owner string) call.Lease
 	// Confinement returns the sandbox of a plugin.
 	Confinement(plugin string) call.Confinement
@@ -65,6 +64,14 @@ type Plugins interface {
 	MayCall(plugin, name string) bool
 	// WhyUnloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin.
 	WhyUnloaded(name string) string
+}
+
+// Host is the process that runs one generation after the other.
+type Host interface {
+	// Latest returns the dispatcher of the current generation.
+	Latest() *Dispatcher
+	// Preview begins the preview of a call in a session, for permission requests that show a diff.
+	Preview(s call.Session) (call.Preview, error)
 }
 
 // Dispatcher runs the calls of one generation. It is safe for concurrent use. Its fields must not change after the first
@@ -93,9 +100,8 @@ type Dispatcher struct {
 	Rollouts *rollout.Set
 	// Recorder records the calls of sessions on tapes. A nil Recorder records nothing.
 	Recorder *recorder.Recorder
-	// Record returns the plan for the recording of a session. It returns nil if the host must not begin to record the
-	// session. A nil Record means that the host begins no recordings.
-	Record func(s *call.Session) *taping.Plan
+	// Records decides which recordings begin. A nil Records begins no recording.
+	Records taping.Plans
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
@@ -109,17 +115,14 @@ type Dispatcher struct {
 	// Pulse is the time without events after which a client receives a progress notification. Zero means
 	// [pulse.Default].
 	Pulse time.Duration
-	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
-	Latest func() *Dispatcher
+	// Host has the dispatchers of all generations. A nil Host means that the dispatcher is never replaced, and that no
+	// permission request shows a diff.
+	Host Host
 	// Finder is the index for searches of tools. A nil Finder permits no search.
 	Finder *find.Index
 
-	// Preview begins the preview of a call in a session, for permission requests that show a diff. A nil Preview means
-	// that no permission request shows a diff.
-	Preview func(s call.Session) (call.Preview, error)
-
-	// Spill returns the store for the files with long results of an owner. A nil Spill means that results have no limits.
-	Spill func(owner string) *spill.Store
+	// Results has the files with long results. A nil Results means that results have no limits.
+	Results bounds.Stores
 
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
@@ -132,14 +135,14 @@ type Dispatcher struct {
 // stages returns the stages of a call from the outermost to the innermost. It omits the stages of disabled features.
 func (d *Dispatcher) stages() []Stage {
 	executed := programs.Programs{Policy: d.Policy, State: d.State, Since: func(c *Call) time.Time { return d.question(c).Since }}
-	taped := taping.Taping{Recorder: d.Recorder, State: d.State, Plan: d.Record}
+	taped := taping.Taping{Recorder: d.Recorder, State: d.State, Plans: d.Records}
 	both := versions.Versions{Rollouts: d.Rollouts, State: d.State, Timeout: d.Timeout, Reserve: func(plugin, owner string) call.Lease {
 		return d.latest().Plugins.Reserve(plugin, owner)
 	}}
 	return compact(
 		d.fallback(),
 		d.record(),
-		bounds.Stage(d.Spill),
+		bounds.Stage(d.Results),
 		d.hooks(),
 		d.authorize(),
 		quotas.Stage(d.Quota, d.Quotas),
@@ -231,10 +234,10 @@ func (d *Dispatcher) logger() *slog.Logger {
 }
 
 func (d *Dispatcher) latest() *Dispatcher {
-	if d.Latest == nil {
+	if d.Host == nil {
 		return d
 	}
-	return d.Latest()
+	return d.Host.Latest()
 }
 
 func (d *Dispatcher) options(cwd string) router.Options {

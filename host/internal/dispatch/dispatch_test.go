@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"testing"
@@ -16,7 +17,6 @@ import (
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -59,7 +59,7 @@ func allOn(d *Dispatcher) *Dispatcher {
 	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"other"}}})
 	d.Recorder, d.Rollouts = new(recorder.Recorder), new(rollout.Set)
 	d.Quota, d.Quotas = new(quota.Set), quota.Rules{"field:x": {Parallel: 1}}
-	d.Spill = func(string) *spill.Store { return nil }
+	d.Results = stored{}
 	return d
 }
 
@@ -119,5 +119,15 @@ func TestHandlersAreBuiltOnce(t *testing.T) {
 	n := testing.AllocsPerRun(10, d.prepare)
 	if n > 0 || d.run == nil || d.answer == nil {
 		t.Errorf("%f allocations", n)
+	}
+}
+
+// TestNoFunctionFields checks that a dispatcher needs interfaces and values. An interface has one description for all
+// implementations, and its methods are never nil.
+func TestNoFunctionFields(t *testing.T) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Dispatcher]()) {
+		if f.IsExported() && f.Type.Kind() == reflect.Func {
+			t.Errorf("the field %s is a function", f.Name)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func (d *Dispatcher) fallback() Stage {
 			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
 			notes.Annotate(other, "fallback_because", res.Error.Message)
 			other.Run.CallID = c.Request.ID
-			return bounds.Apply(c, other, d.Spill) // a child call is not shortened, but this one has the caller as its reader
+			return bounds.Apply(c, other, d.Results) // a child call is not shortened, but this one has the caller as its reader
 		}
 	}}
 }

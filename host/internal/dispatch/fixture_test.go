@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -77,6 +79,18 @@ func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 func (plugins) Release() {}
 
 func (plugins) Version() any { return nil }
+
+// later is a host whose dispatcher was replaced.
+type later struct{ now *Dispatcher }
+
+func (l later) Latest() *Dispatcher { return l.now }
+
+func (later) Preview(call.Session) (call.Preview, error) { return nil, errors.New("no preview") }
+
+// stored are results with one store for all owners.
+type stored struct{ store *spill.Store }
+
+func (s stored) Store(string) *spill.Store { return s.store }
 
 // client is the client of a test. Nobody can be asked.
 type client struct{ answer.Nobody }

@@ -72,7 +72,7 @@ func TestResultsOfHooksAreLimited(t *testing.T) {
 		"none":    {tool.HookAfter, &tool.HookAnswer{Decision: tool.HookDeny, Reason: "secret"}, false},
 	} {
 		d, dir := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: long} }), t.TempDir()
-		d.Spill = func(string) *spill.Store { return spill.NewStore(dir) }
+		d.Results = stored{spill.NewStore(dir)}
 		d.Hooks = hookOn(c.event, func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 			if in.Result != nil && in.Result.Output != long {
 				t.Errorf("%s: the hook gets %d bytes", name, len(in.Result.Output))

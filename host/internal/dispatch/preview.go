@@ -44,12 +44,12 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
 		return c.Ask(ctx, ask)
 	}
-	if p.d.Preview == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
+	if p.d.Host == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
 		return p.Client.Ask(ctx, ask)
 	}
 	permission := *ask.Permission
 	ask.Permission, permission.Metadata = &permission, maps.Clone(permission.Metadata)
-	preview, err := p.d.Preview(p.call.Request.Session)
+	preview, err := p.d.Host.Preview(p.call.Request.Session)
 	if err != nil {
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: %v.", err)
 		return p.Client.Ask(ctx, ask)

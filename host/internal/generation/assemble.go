@@ -7,6 +7,7 @@ import (
 
 	"toolhost.dev/sdk/spill"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
@@ -124,7 +125,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Quota:     &b.Calls.Quota,
 		Quotas:    g.Config.Quotas,
 		Recorder:  &b.Calls.Recorder,
-		Record:    b.records(g.Config),
+		Records:   b.records(g.Config),
 		Rollouts:  &b.Calls.Rollouts,
 		Plugins:   &plugins{set, g},
 		Commands:  b.Commands.Programs(commandNames(g.Registry)),
@@ -137,10 +138,9 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Timeout:   g.Config.Host.Timeout,
 		MaxWait:   g.Config.Host.MaxWait,
 		Pulse:     b.Options.Pulse,
-		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
+		Host:      &process{b},
 		Finder:    &b.Calls.Finder,
-		Preview:   b.Preview,
-		Spill:     b.results(g.Config),
+		Results:   &results{b: b, cfg: g.Config, stores: make(map[string]*spill.Store)},
 	}
 	if g.Config.Host.Adaptive {
 		d.Adaptive = &b.Calls.Adaptive
@@ -150,21 +150,35 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	return d
 }
 
-// results returns a function that returns the store for the long results of an owner.
-func (b *Builder) results(cfg *config.Config) func(owner string) *spill.Store {
-	var mu sync.Mutex
-	stores := make(map[string]*spill.Store)
-	return func(owner string) *spill.Store {
-		mu.Lock()
-		defer mu.Unlock()
-		s := stores[owner]
-		if s == nil {
-			s = spill.NewStore(b.Home.Output(owner, statedir.Results))
-			s.MaxBytes, s.MaxAge = cfg.Access.OutputBytes(owner), cfg.Retention.Output
-			stores[owner] = s
-		}
-		return s
+// process implements [dispatch.Host].
+type process struct{ b *Builder }
+
+// Latest implements [dispatch.Host].
+func (p *process) Latest() *dispatch.Dispatcher { return p.b.Current().Dispatch }
+
+// Preview implements [dispatch.Host].
+func (p *process) Preview(s call.Session) (call.Preview, error) { return p.b.Preview(s) }
+
+// results has the stores for long results by owner. It implements [bounds.Stores].
+type results struct {
+	b   *Builder
+	cfg *config.Config
+
+	mu     sync.Mutex
+	stores map[string]*spill.Store
+}
+
+// Store implements [bounds.Stores].
+func (r *results) Store(owner string) *spill.Store {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stores[owner]
+	if s == nil {
+		s = spill.NewStore(r.b.Home.Output(owner, statedir.Results))
+		s.MaxBytes, s.MaxAge = r.cfg.Access.OutputBytes(owner), r.cfg.Retention.Output
+		r.stores[owner] = s
 	}
+	return s
 }
 
 // commandNames returns the names of the programs through which commands can call tools. These are the names of agent

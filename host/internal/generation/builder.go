@@ -87,7 +87,7 @@ type Builder struct {
 	Log        *slog.Logger
 	// Logs stores the lines that plugins print. If Logs is nil, the lines are discarded.
 	Logs *pluginlog.Log
-	// Preview begins the preview of a call; see [dispatch.Dispatcher.Preview]. It can be nil.
+	// Preview begins the preview of a call; see [dispatch.Host].
 	Preview func(s call.Session) (call.Preview, error)
 	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation

@@ -92,7 +92,7 @@ func TestRecords(t *testing.T) {
 		"its principal":   {config.Record{Dir: "/tapes", Sessions: []string{"*"}, Principals: []string{who.Name}}, true},
 		"other principal": {config.Record{Dir: "/tapes", Sessions: []string{"*"}, Principals: []string{"ci"}}, false},
 	} {
-		plan := b.records(&config.Config{Record: tc.record})(s)
+		plan := b.records(&config.Config{Record: tc.record}).Plan(s)
 		if (plan != nil) != tc.want {
 			t.Errorf("%s: recorded %t", name, plan != nil)
 			continue

@@ -49,22 +49,27 @@ func Tape(cfg *config.Config, workspace, path string, exclude []string, bytes in
 	}, nil
 }
 
-// records returns the function that determines which recordings a host begins. It returns nil if the host begins no
-// recordings.
-func (b *Builder) records(cfg *config.Config) func(s *call.Session) *taping.Plan {
-	r := cfg.Record
-	if r.Dir == "" || !b.Options.Records {
+// records returns the recordings that a host begins. It returns nil if the host begins no recordings.
+func (b *Builder) records(cfg *config.Config) taping.Plans {
+	if cfg.Record.Dir == "" || !b.Options.Records {
 		return nil
 	}
-	return func(s *call.Session) *taping.Plan {
-		id := s.Principal.SessionID(s.ID, s.Workspace)
-		if len(r.Principals) > 0 && !slices.Contains(r.Principals, s.Principal.Name) || !matches(r.Sessions, id) {
-			return nil
-		}
-		return &taping.Plan{ID: id, Keep: r.Keep, Plan: func() (recorder.Settings, error) {
-			return Tape(cfg, s.Workspace, r.Dir, r.Exclude, r.MaxBytes)
-		}}
+	return recordings{cfg}
+}
+
+// recordings are the recordings that a configuration describes.
+type recordings struct{ cfg *config.Config }
+
+// Plan implements [taping.Plans].
+func (c recordings) Plan(s *call.Session) *taping.Plan {
+	r := c.cfg.Record
+	id := s.Principal.SessionID(s.ID, s.Workspace)
+	if len(r.Principals) > 0 && !slices.Contains(r.Principals, s.Principal.Name) || !matches(r.Sessions, id) {
+		return nil
 	}
+	return &taping.Plan{ID: id, Keep: r.Keep, Plan: func() (recorder.Settings, error) {
+		return Tape(c.cfg, s.Workspace, r.Dir, r.Exclude, r.MaxBytes)
+	}}
 }
 
 func matches(globs []string, id string) bool {

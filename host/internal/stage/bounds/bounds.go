@@ -44,29 +44,34 @@ const (
 	large = 8 << 20
 )
 
+// Stores returns the store for the files with the long results of an owner.
+type Stores interface {
+	Store(owner string) *spill.Store
+}
+
 // Stage shortens the results of calls; see [Apply]. It is outside of the stages that can still replace or withhold a result, so
-// that no file has what the caller does not get. A nil store shortens nothing.
-func Stage(store func(owner string) *spill.Store) stage.Stage {
-	if store == nil {
+// that no file has what the caller does not get. Without stores, it shortens nothing.
+func Stage(stores Stores) stage.Stage {
+	if stores == nil {
 		return stage.Stage{}
 	}
 	return stage.Stage{Name: "bounds", Wrap: func(next stage.Handler) stage.Handler {
-		return func(ctx context.Context, c *call.Call) *tool.Result { return Apply(c, next(ctx, c), store) }
+		return func(ctx context.Context, c *call.Call) *tool.Result { return Apply(c, next(ctx, c), stores) }
 	}}
 }
 
-// Apply shortens the result of a call and returns it. The function "store" returns the store for the files of an owner; nil
-// shortens nothing. The result of a child call stays complete, because its reader is a program.
-func Apply(c *call.Call, res *tool.Result, store func(owner string) *spill.Store) *tool.Result {
+// Apply shortens the result of a call and returns it. Without stores, it shortens nothing. The result of a child call
+// stays complete, because its reader is a program.
+func Apply(c *call.Call, res *tool.Result, stores Stores) *tool.Result {
 	if size(res) > large {
 		releaseMemory()
 	}
 	switch {
-	case c.Identity.Depth > 0 || store == nil:
+	case c.Identity.Depth > 0 || stores == nil:
 	case c.Request.Exchange != nil:
 		boundExchange(res, c.Name())
 	default:
-		b := bounds{res: res, name: c.Name(), declared: c.Identity.Tool.Definition.Output != nil, store: func() *spill.Store { return store(c.Request.Session.Principal.Owner()) }}
+		b := bounds{res: res, name: c.Name(), declared: c.Identity.Tool.Definition.Output != nil, store: func() *spill.Store { return stores.Store(c.Request.Session.Principal.Owner()) }}
 		b.apply()
 	}
 	return res

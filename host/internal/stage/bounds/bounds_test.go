@@ -18,6 +18,11 @@ import (
 	"toolhost.dev/host/router"
 )
 
+// stored has one store for all owners.
+type stored struct{ store *spill.Store }
+
+func (s stored) Store(string) *spill.Store { return s.store }
+
 // bounded returns the result of a call that the stage received as res, and the files of the stage.
 func bounded(t *testing.T, res *tool.Result, change func(*call.Call)) (*tool.Result, []string) {
 	t.Helper()
@@ -30,7 +35,7 @@ func bounded(t *testing.T, res *tool.Result, change func(*call.Call)) (*tool.Res
 		change(c)
 	}
 	next := func(context.Context, *call.Call) *tool.Result { return res }
-	out := Stage(func(string) *spill.Store { return spill.NewStore(dir) }).Wrap(next)(t.Context(), c)
+	out := Stage(stored{spill.NewStore(dir)}).Wrap(next)(t.Context(), c)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,14 +16,20 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
+// Plans decides which recordings begin.
+type Plans interface {
+	// Plan returns the plan for the recording of a session. It returns nil if the host must not begin to record the
+	// session.
+	Plan(s *call.Session) *Plan
+}
+
 // Taping records calls. Its fields must not change after the first call.
 type Taping struct {
 	// Recorder records the calls of sessions on tapes.
 	Recorder *recorder.Recorder
 	State    *state.DB
-	// Plan returns the plan for the recording of a session. It returns nil if the host must not begin to record the
-	// session. A nil Plan means that the host begins no recordings.
-	Plan func(s *call.Session) *Plan
+	// Plans is nil if the host begins no recordings.
+	Plans Plans
 }
 
 // Stage records the call if its session is recorded. The tape contains what the plugin got and returned, or what the cache
@@ -77,8 +83,8 @@ type Plan struct {
 // beginTape begins the recording of a session if the configuration demands a recording. If the configuration no longer
 // demands it, beginTape ends the recording.
 func (t *Taping) beginTape(s *call.Session) {
-	if t.Plan != nil {
-		if p := t.Plan(s); p != nil {
+	if t.Plans != nil {
+		if p := t.Plans.Plan(s); p != nil {
 			t.Recorder.Begin(s.ID, p.ID, p.Keep, p.Plan)
 			return
 		}
