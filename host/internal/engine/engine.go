@@ -201,13 +201,13 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if dir := e.home.Locks(); dir != "" {
 		e.locks = sessionlock.New(dir, e.state.Flush)
 	}
-	builder := e.builder(cfg)
-	builder.Options.DescribeOnly, builder.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
+	parts := e.parts(cfg)
+	parts.Options.DescribeOnly, parts.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
 	e.reloader = reload.New(reload.Setup{
-		Builder: builder, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
+		Parts: parts, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
 		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log, CheckPlaces: e.checkPlaces,
 	})
-	launcher, err := builder.Launcher(cfg)
+	launcher, err := e.reloader.Builder.Launcher(cfg)
 	if launcher == nil {
 		return nil, errors.Join(err, e.state.Close())
 	}
@@ -215,7 +215,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.state.Close())
 	}
-	builder.Trust(cfg, pins)
+	e.reloader.Builder.Trust(cfg, pins)
 	if cfg.Untrusted != "" {
 		e.problemf("%s.", cfg.Untrusted)
 	}
@@ -238,8 +238,8 @@ func openConfig(source admission.Source, bundled string) (*config.Config, error)
 	return cfg, err
 }
 
-// The method "builder" returns the builder of generations. It also creates the objects that all generations share.
-func (e *Engine) builder(cfg *config.Config) *generation.Builder {
+// parts creates the parts that all generations share.
+func (e *Engine) parts(cfg *config.Config) generation.Parts {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
@@ -250,7 +250,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	confine.Repositories = confinement.NewRepositories(confine)
 	logins := login.NewKeeper(login.Open(e.home.Root), e.opts.Log)
 	logins.Appeared = e.loadAfterLogin
-	return &generation.Builder{
+	return generation.Parts{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,

@@ -154,7 +154,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 type process struct{ b *Builder }
 
 // Latest implements [dispatch.Host].
-func (p *process) Latest() *dispatch.Dispatcher { return p.b.Current().Dispatch }
+func (p *process) Latest() *dispatch.Dispatcher { return p.b.owner.Current().Dispatch }
 
 // Preview implements [dispatch.Host].
 func (p *process) Preview(s call.Session) (call.Preview, error) { return p.b.Preview(s) }

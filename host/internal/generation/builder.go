@@ -71,9 +71,18 @@ type Calls struct {
 	Finder    find.Index
 }
 
-// Builder builds generations. The caller must set the exported fields before the first use. All methods except Trust are
-// safe for concurrent use.
-type Builder struct {
+// Owner publishes generations. Package reload implements it.
+type Owner interface {
+	// Current returns the published generation. It returns nil before the first publication.
+	Current() *Generation
+	// Notified is called for each notification that a plugin sends to MCP clients. It must not block.
+	Notified(p *Plugin, n supervisor.Notice)
+	// Rediscovered is called if a running plugin changes its tools.
+	Rediscovered(p *Plugin, now *tool.Description)
+}
+
+// Parts are the parts of a host that its generations share.
+type Parts struct {
 	Options    Options
 	Calls      *Calls
 	State      *state.DB
@@ -89,16 +98,18 @@ type Builder struct {
 	Logs *pluginlog.Log
 	// Preview begins the preview of a call; see [dispatch.Host].
 	Preview func(s call.Session) (call.Preview, error)
-	// Current returns the published generation. It returns nil before the first publication.
-	Current func() *Generation
-	// Notified is called for each notification that a plugin sends to MCP clients. It must not block. It can be nil.
-	Notified func(p *Plugin, n supervisor.Notice)
-	// Rediscovered is called if a running plugin changes its tools.
-	Rediscovered func(p *Plugin, now *tool.Description)
+}
 
+// Builder builds generations. All methods except Trust are safe for concurrent use.
+type Builder struct {
+	Parts
+	owner   Owner
 	vetting vetting
 	tracing tracing
 }
+
+// NewBuilder returns a builder of the generations that an owner publishes.
+func NewBuilder(p Parts, owner Owner) *Builder { return &Builder{Parts: p, owner: owner} }
 
 // The type "vetted" holds the pins and the approvals of one configuration.
 type vetted struct {
@@ -211,13 +222,9 @@ func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool
 		Permit: func(call *tool.Call) error {
 			return b.Pins(cfg).CheckStart(trust.Start{Block: `field "` + c.Name + `"`, Cwd: call.Cwd, PerCall: true})
 		},
-		Granted: func(d *tool.Description) error { return b.checkGrants(p, d) },
-		Accept:  func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
-		Notify: func(n supervisor.Notice) {
-			if b.Notified != nil {
-				b.Notified(p, n)
-			}
-		},
+		Granted:   func(d *tool.Description) error { return b.checkGrants(p, d) },
+		Accept:    func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
+		Notify:    func(n supervisor.Notice) { b.owner.Notified(p, n) },
 		DependsOn: c.DependsOn,
 		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p) },
 		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },
@@ -297,7 +304,7 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 // The method "prepare" starts the plugins on which a plugin depends.
 func (b *Builder) prepare(ctx context.Context, p *Plugin) error {
 	peers := *p.peers.Load()
-	if g := b.Current(); g != nil && g.Plugin(p.Name) == p {
+	if g := b.owner.Current(); g != nil && g.Plugin(p.Name) == p {
 		peers = g.Plugin
 	}
 	for _, name := range p.DependsOn {
@@ -324,7 +331,7 @@ func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
 	if counted, ok := countedEvents[e]; ok {
 		b.Calls.Metrics.Plugin(p.Name, counted)
 	}
-	g := b.Current()
+	g := b.owner.Current()
 	if g == nil || g.Plugin(p.Name) != p { // the plugin is not yet published, or another plugin replaced it
 		return
 	}

@@ -207,7 +207,7 @@ type pluginHook struct {
 // Hook implements [tool.Hook].
 func (h pluginHook) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	for {
-		p := h.builder.Current().Plugin(h.plugin)
+		p := h.builder.owner.Current().Plugin(h.plugin)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)

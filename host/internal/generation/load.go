@@ -264,5 +264,5 @@ func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	if p.Binary.Keyed {
 		b.logUnkept(p, b.keep(p, now))
 	}
-	b.Rediscovered(p, now)
+	b.owner.Rediscovered(p, now)
 }

@@ -326,7 +326,7 @@ func TestDiscovery(t *testing.T) {
 		d := one(t, "discovers=yes", "")
 		h := testbuilder.New(t, d)
 		found := make(chan *tool.Description, 1)
-		h.Rediscovered = func(_ *generation.Plugin, now *tool.Description) { found <- now }
+		h.Found = found
 		g := h.Load(t)
 		if g.Registry.Find("echo") == nil || g.Registry.Find("new") != nil {
 			t.Fatal(g.Problems)

@@ -290,8 +290,7 @@ func TestHookOfAPlugin(t *testing.T) {
 	if _, err := all[0].Handler.Hook(ctx, in); err == nil {
 		t.Error("a canceled hook succeeds")
 	}
-	empty := &generation.Generation{}
-	h.Current = func() *generation.Generation { return empty }
+	h.Published = new(generation.Generation)
 	if _, err := all[0].Handler.Hook(t.Context(), in); err == nil || err.Error() != "plugin p does not exist" {
 		t.Errorf("%v", err)
 	}

@@ -75,7 +75,7 @@ func TestSecrets(t *testing.T) {
 
 // TestRecords checks which sessions are recorded.
 func TestRecords(t *testing.T) {
-	b := &Builder{Options: Options{Records: true}}
+	b := NewBuilder(Parts{Options: Options{Records: true}}, nil)
 	who := principal.LocalUser()
 	key, err := who.SessionKey("build-1", "/w")
 	if err != nil {

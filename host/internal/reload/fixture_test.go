@@ -58,9 +58,10 @@ func prepared(t *testing.T, d *testbuilder.Dir) (*fixture, *config.Config) {
 	h := testbuilder.New(t, d)
 	f := &fixture{Dir: d, t: t}
 	f.Reloader = New(Setup{
-		Builder: h.Builder, Source: d.Source(), OpenPins: h.OpenPins, Live: true, Log: slog.New(slog.DiscardHandler),
+		Parts: h.Parts, Source: d.Source(), OpenPins: h.OpenPins, Live: true, Log: slog.New(slog.DiscardHandler),
 		Published: func(*config.Config) { f.published++ },
 	})
+	h.Builder = f.Builder
 	cfg, _ := h.Open(t)
 	generation.Audit(cfg, h.State, h.Logs)
 	t.Cleanup(func() {

@@ -59,9 +59,9 @@ func (r *Reloader) renew() {
 	r.announce(old, g)
 }
 
-// The method "rediscovered" publishes the changed tools of a plugin in the background. It must not wait for a running
-// reload, because that reload can be the caller of rediscovered.
-func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
+// Rediscovered implements [generation.Owner]. It publishes the changed tools of a plugin in the background. It must not wait for a running
+// reload, because that reload can be the caller of Rediscovered.
+func (r *Reloader) Rediscovered(p *generation.Plugin, now *tool.Description) {
 	go func() {
 		r.progress.one.Lock()
 		defer r.progress.one.Unlock()

@@ -106,8 +106,8 @@ func (r *Report) Refused() bool {
 
 // Setup holds the settings of a [Reloader].
 type Setup struct {
-	Builder *generation.Builder
-	Source  admission.Source
+	Parts  generation.Parts
+	Source admission.Source
 	// OpenPins opens the pins of a configuration.
 	OpenPins func(*config.Config) (*trust.Pins, error)
 	// Live saves the current settings. If no host is running, later plans compare a new configuration with these
@@ -127,6 +127,7 @@ type Setup struct {
 // Reloader holds the current generation and replaces it. It is safe for concurrent use.
 type Reloader struct {
 	Setup
+	Builder  *generation.Builder
 	current  atomic.Pointer[generation.Generation]
 	lives    registry.Lives
 	progress progress
@@ -142,12 +143,13 @@ type Reloader struct {
 func New(s Setup) *Reloader {
 	r := &Reloader{Setup: s}
 	r.lives.Notify = r.states.send
-	s.Builder.Current = r.Current
-	s.Builder.Rediscovered = r.rediscovered
-	s.Builder.Notified = func(p *generation.Plugin, n supervisor.Notice) {
-		r.notices.send(Notice{Plugin: p.Name, Notice: n})
-	}
+	r.Builder = generation.NewBuilder(s.Parts, r)
 	return r
+}
+
+// Notified implements [generation.Owner].
+func (r *Reloader) Notified(p *generation.Plugin, n supervisor.Notice) {
+	r.notices.send(Notice{Plugin: p.Name, Notice: n})
 }
 
 // Start builds and publishes the first generation. If Start returns an error, the error lists invalid permission rules.

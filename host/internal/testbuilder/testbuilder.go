@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
@@ -134,6 +136,23 @@ type Host struct {
 	*generation.Builder
 
 	lives registry.Lives
+	// Published is the current generation.
+	Published *generation.Generation
+	// Found receives the new description of a running plugin that changed its tools. It can be nil.
+	Found chan<- *tool.Description
+}
+
+// Current implements [generation.Owner].
+func (h *Host) Current() *generation.Generation { return h.Published }
+
+// Notified implements [generation.Owner]. It does nothing.
+func (*Host) Notified(*generation.Plugin, supervisor.Notice) {}
+
+// Rediscovered implements [generation.Owner].
+func (h *Host) Rediscovered(_ *generation.Plugin, now *tool.Description) {
+	if h.Found != nil {
+		h.Found <- now
+	}
 }
 
 // New returns a builder for a directory. It is closed at the end of the test.
@@ -149,27 +168,27 @@ func New(t testing.TB, d *Dir) *Host {
 	commands := shim.NewGranter(shim.GranterOptions{Dir: home.Commands, RuntimeDir: super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: log})
 	parts := &confinement.Parts{Home: home, Commands: commands, Audit: db.AddAudit, Sum: db.BinaryHash, Log: log}
 	parts.Repositories = confinement.NewRepositories(parts)
-	b := &generation.Builder{
+	h := &Host{Dir: d}
+	h.Builder = generation.NewBuilder(generation.Parts{
 		Options: generation.Options{Workspace: d.Workspace(), Bundled: d.Bundled()},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Finder: find.Index{Usage: &find.Usage{State: db, Log: log}}, Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
 		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: login.NewKeeper(login.Open(home.Root), log),
 		Overrides: new(generation.Overrides), Log: log, Logs: pluginlog.New(home.Logs, log),
-		Current: func() *generation.Generation { return nil },
-	}
+	}, h)
 	t.Cleanup(func() {
 		super.Close(0)
 		if err := parts.Repositories.Close(); err != nil {
 			t.Error(err)
 		}
-		b.Calls.Recorder.Close()
+		h.Calls.Recorder.Close()
 		commands.Close()
-		b.Logins.Close()
-		b.Close()
+		h.Logins.Close()
+		h.Close()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &Host{Dir: d, Builder: b}
+	return h
 }
 
 // OpenPins opens the pins of a configuration.
@@ -208,6 +227,6 @@ func (h *Host) Load(t testing.TB) *generation.Generation {
 		t.Fatal(err)
 	}
 	h.lives.Publish(g.Registry, g.Suspended)
-	h.Current = func() *generation.Generation { return g }
+	h.Published = g
 	return g
 }
