@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
@@ -117,12 +116,9 @@ func (c *Config) UnknownName(block, name string, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(c.lists[block+" "+name], fmt.Sprintf("A name in the %s %q has no effect", block, name), "%s", sentence(why))})
 }
 
-// UnknownFallback returns the message for a "tool" block with an unknown fallback tool. The argument "known" lists the
-// valid names.
-func (c *Config) UnknownFallback(name string, known []string) string {
-	t := c.Tools[name]
-	return c.format(hcl.Diagnostics{diagnose.Problemf(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
-		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))})
+// UnusedFallback returns the message for a "tool" block whose fallback has no effect. The argument "why" is the reason.
+func (c *Config) UnusedFallback(name string, why error) string {
+	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("The fallback of tool %q has no effect", name), "%s", sentence(why))})
 }
 
 // BadAlias returns the message for an alias that has no effect. The message contains the reason and the line of the

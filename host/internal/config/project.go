@@ -313,13 +313,7 @@ func (n *Narrowing) Apply(cfg *Config) {
 		if !known {
 			was.at, was.project = is.at, true
 		}
-		if is.Enabled != nil {
-			was.Enabled = is.Enabled
-		}
-		if is.MaxConcurrent > 0 && (was.MaxConcurrent == 0 || is.MaxConcurrent < was.MaxConcurrent) {
-			was.MaxConcurrent = is.MaxConcurrent
-		}
-		cfg.Tools[name] = was
+		cfg.Tools[name] = was.Restricted(&is)
 	}
 }
 

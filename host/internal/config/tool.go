@@ -67,6 +67,21 @@ func (t *Tool) Restricts() bool {
 	return t.at.Filename != "" && !t.project && (t.Enabled != nil && !*t.Enabled || t.MaxConcurrent > 0)
 }
 
+// OfProject reports whether the block is only in a file of the project.
+func (t *Tool) OfProject() bool { return t.project }
+
+// Restricted returns the settings with the restrictions of another block about the same tool.
+func (t *Tool) Restricted(by *Tool) Tool {
+	out := *t
+	if by.Enabled != nil && !*by.Enabled {
+		out.Enabled = by.Enabled
+	}
+	if by.MaxConcurrent > 0 && (out.MaxConcurrent == 0 || by.MaxConcurrent < out.MaxConcurrent) {
+		out.MaxConcurrent = by.MaxConcurrent
+	}
+	return out
+}
+
 func (d *decoder) tool(t *toolHCL) {
 	out := Tool{
 		Enabled: t.Enabled, Timeout: d.duration(t.Timeout), Priority: t.Priority, RetryDelay: d.duration(t.RetryDelay), at: t.At,
@@ -102,18 +117,25 @@ func (d *decoder) tool(t *toolHCL) {
 func (d *decoder) fallbacks() {
 	reported := make(map[string]bool)
 	for _, first := range slices.Sorted(maps.Keys(d.cfg.Tools)) {
-		chain := []string{first}
-		for next := d.cfg.Tools[first].Fallback; next != "" && !reported[next]; next = d.cfg.Tools[next].Fallback {
-			if next == first && len(chain) > 1 {
-				d.fail(d.cfg.Tools[first].at, fmt.Sprintf("The fallbacks of tool %q do not end", first), "They are %s, and then %s again. Remove one of them.", strings.Join(chain, ", "), first)
-				for _, name := range chain {
-					reported[name] = true
-				}
-			}
-			if slices.Contains(chain, next) {
-				break
-			}
-			chain = append(chain, next)
+		chain := FallbackCycle(d.cfg.Tools, first)
+		if len(chain) < 2 || reported[first] { // a tool that is its own fallback is reported with its block
+			continue
+		}
+		d.fail(d.cfg.Tools[first].at, fmt.Sprintf("The fallbacks of tool %q do not end", first), "They are %s, and then %s again. Remove one of them.", strings.Join(chain, ", "), first)
+		for _, name := range chain {
+			reported[name] = true
 		}
 	}
+}
+
+// FallbackCycle returns the chain of fallbacks that leads from a tool back to this tool. It returns nil if none does.
+func FallbackCycle(tools map[string]Tool, first string) []string {
+	chain := []string{first}
+	for next := tools[first].Fallback; next != first; next = tools[next].Fallback {
+		if next == "" || slices.Contains(chain, next) {
+			return nil
+		}
+		chain = append(chain, next)
+	}
+	return chain
 }

@@ -130,6 +130,7 @@ func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]str
 		return nil // the assembly reports it
 	}
 	g.addAliases(nil)
+	g.tools = b.toolBlocks(cfg, plugins)
 	g.checkToolBlocks()
 	g.bindLists()
 	return g.misnames

@@ -145,8 +145,8 @@ func (g *Generation) resolveField(written string) (string, error) {
 	return name, nil
 }
 
-// toolBlocks returns the settings of tools by the full names of the tools. A block in the configuration can have another form
-// of the name, such as an alias.
+// toolBlocks returns the settings of tools by the full names of the tools. A block in the configuration, and its fallback, can
+// have another form of the name, such as an alias.
 func (b *Builder) toolBlocks(cfg *config.Config, plugins []*Plugin) map[string]config.Tool {
 	full := make(map[string]bool)
 	var usable []*Plugin
@@ -158,22 +158,30 @@ func (b *Builder) toolBlocks(cfg *config.Config, plugins []*Plugin) map[string]c
 			}
 		}
 	}
-	out := make(map[string]config.Tool, len(cfg.Tools))
-	var other []string
-	for name, t := range cfg.Tools {
-		if out[name] = t; !full[name] {
-			other = append(other, name)
-		}
-	}
-	if len(other) == 0 {
+	out := maps.Clone(cfg.Tools)
+	other := func(name string) bool { return name != "" && !full[name] }
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(out)), func(name string) bool { return other(name) || other(out[name].Fallback) }) {
 		return out
 	}
 	g, _ := probe(cfg, usable)
 	g.addAliases(b.Overrides.Aliases())
-	for _, name := range slices.Sorted(slices.Values(other)) {
-		meant, err := g.resolve(name)
-		if _, twice := out[meant]; err == nil && !twice && full[meant] {
-			out[meant] = cfg.Tools[name]
+	for name, t := range out {
+		if !other(t.Fallback) {
+			continue
+		}
+		if fallback, err := g.resolve(t.Fallback); err == nil && full[fallback] {
+			t.Fallback = fallback
+			out[name] = t
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
+		if meant, err := g.resolve(name); other(name) && err == nil && full[meant] {
+			t := out[name]
+			is, twice := out[meant]
+			if !twice {
+				is = t
+			}
+			out[meant] = is.Restricted(&t)
 		}
 	}
 	return out
@@ -188,8 +196,8 @@ func (g *Generation) checkToolBlocks() {
 	named := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(g.Config.Tools)) {
 		t := g.Config.Tools[name]
-		if t.Fallback != "" && g.Registry.Find(t.Fallback) == nil {
-			g.misname("fallback "+name+" "+t.Fallback, g.Config.UnknownFallback(name, g.Registry.AgentNames()))
+		if err := g.checkFallback(name); err != nil {
+			g.misname("fallback "+name+" "+t.Fallback, g.Config.UnusedFallback(name, err))
 		}
 		meant, err := g.resolve(name)
 		if g.Registry.Find(name) != nil {
@@ -198,6 +206,7 @@ func (g *Generation) checkToolBlocks() {
 		_, exact := g.Config.Tools[meant]
 		switch first := named[meant]; {
 		case err != nil:
+		case t.OfProject() && g.Registry.Find(meant) != nil: // it only adds restrictions
 		case g.Registry.Find(meant) == nil && g.Registry.Absent(meant) == "":
 			err = errors.New("a block is about one tool. Write its full name")
 		case first != "":
@@ -218,6 +227,30 @@ func (g *Generation) checkToolBlocks() {
 			g.misname(key, unused.Error())
 		}
 	}
+}
+
+// checkFallback returns an error if the fallback of a tool block has no effect.
+func (g *Generation) checkFallback(name string) error {
+	written := g.Config.Tools[name].Fallback
+	if written == "" {
+		return nil
+	}
+	meant, err := g.resolve(written)
+	if err != nil {
+		return err
+	}
+	if absent := g.Registry.Absent(meant); absent != "" {
+		return errors.New(absent)
+	}
+	if g.Registry.Find(meant) == nil {
+		return fmt.Errorf("%q is not one tool. Write the full name of a tool", written)
+	}
+	if name, err = g.resolve(name); err == nil {
+		if chain := config.FallbackCycle(g.tools, name); chain != nil {
+			return fmt.Errorf("the fallbacks do not end. They are %s, and then %s again. Remove one of them", strings.Join(chain, ", "), name)
+		}
+	}
+	return nil
 }
 
 // misname reports a name in the configuration that no tool has. The key identifies the name.

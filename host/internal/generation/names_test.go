@@ -93,24 +93,28 @@ func TestToolsOfHooks(t *testing.T) {
 // TestMisnames checks which names in a configuration are reported because no tool has them.
 func TestMisnames(t *testing.T) {
 	for block, want := range map[string]string{
-		"tool \"echo\" {\n enabled = false\n}":                                         "",
-		"tool \"ekho\" {\n timeout = \"1s\"\n}":                                        `Unknown tool "ekho". Did you mean "echo"?`,
-		"tool \"e*\" {\n timeout = \"1s\"\n}":                                          "A block is about one tool",
-		"tool \"tool:echo\" {\n enabled = false\n}":                                    "",
-		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}":                        "",
-		"tool \"echo\" {}\ntool \"tool:echo\" {}":                                      `The block tool "echo" is about the same tool`,
-		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}\ntool \"tool:echo\" {}": `The block tool "say" is about the same tool`,
-		"tool \"echo\" {\n fallback {\n tool = \"where\"\n }\n}":                       "",
-		"tool \"echo\" {\n fallback {\n tool = \"elsewhere\"\n }\n}":                   "elsewhere",
-		"alias \"say\" {\n tool = \"echo\"\n}":                                         "",
-		"alias \"say\" {\n tool = \"shout\"\n}":                                        "shout",
-		"alias \"say\" {\n tool = \"jira:search\"\n}":                                  "jira:search",
-		"principal \"a\" {\n tools = [\"e*\", \"where\"]\n}":                           "",
-		"principal \"a\" {\n tools = [\"ekho\"]\n}":                                    `Unknown tool "ekho". Did you mean "echo"?`,
-		"principal \"a\" {\n fields = [\"jira\"]\n}":                                   `Unknown field "jira"`,
-		"endpoint \"x\" {\n tools = [\"ekho\"]\n}":                                     `Unknown tool "ekho"`,
-		"endpoint \"x\" {\n core = [\"ekho\"]\n}":                                      `Unknown tool "ekho"`,
-		"endpoint \"x\" {\n tools = [\"tool:echo\"]\n}":                                "",
+		"tool \"echo\" {\n enabled = false\n}":                                                        "",
+		"tool \"ekho\" {\n timeout = \"1s\"\n}":                                                       `Unknown tool "ekho". Did you mean "echo"?`,
+		"tool \"e*\" {\n timeout = \"1s\"\n}":                                                         "A block is about one tool",
+		"tool \"tool:echo\" {\n enabled = false\n}":                                                   "",
+		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}":                                       "",
+		"tool \"echo\" {}\ntool \"tool:echo\" {}":                                                     `The block tool "echo" is about the same tool`,
+		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}\ntool \"tool:echo\" {}":                `The block tool "say" is about the same tool`,
+		"tool \"echo\" {\n fallback {\n tool = \"where\"\n }\n}":                                      "",
+		"tool \"echo\" {\n fallback {\n tool = \"elsewhere\"\n }\n}":                                  "elsewhere",
+		"alias \"say\" {\n tool = \"where\"\n}\ntool \"echo\" {\n fallback {\n tool = \"say\"\n }\n}": "",
+		"tool \"echo\" {\n fallback {\n tool = \"e*\"\n }\n}":                                         `"e*" is not one tool`,
+		"tool \"echo\" {\n fallback {\n tool = \"tool:echo\"\n }\n}":                                  "The fallbacks do not end. They are echo, and then echo again",
+		"alias \"say\" {\n tool = \"where\"\n}\ntool \"echo\" {\n fallback {\n tool = \"say\"\n }\n}\ntool \"say\" {\n fallback {\n tool = \"tool:echo\"\n }\n}": "They are echo, where, and then echo again",
+		"alias \"say\" {\n tool = \"echo\"\n}":               "",
+		"alias \"say\" {\n tool = \"shout\"\n}":              "shout",
+		"alias \"say\" {\n tool = \"jira:search\"\n}":        "jira:search",
+		"principal \"a\" {\n tools = [\"e*\", \"where\"]\n}": "",
+		"principal \"a\" {\n tools = [\"ekho\"]\n}":          `Unknown tool "ekho". Did you mean "echo"?`,
+		"principal \"a\" {\n fields = [\"jira\"]\n}":         `Unknown field "jira"`,
+		"endpoint \"x\" {\n tools = [\"ekho\"]\n}":           `Unknown tool "ekho"`,
+		"endpoint \"x\" {\n core = [\"ekho\"]\n}":            `Unknown tool "ekho"`,
+		"endpoint \"x\" {\n tools = [\"tool:echo\"]\n}":      "",
 	} {
 		t.Run(block, func(t *testing.T) {
 			d := testbuilder.NewDir(t)
@@ -146,12 +150,15 @@ func TestNamesInOtherForms(t *testing.T) {
 		d.Write("q", "")
 		list := fmt.Sprintf(" = [%q]\n", name)
 		d.Configure(d.Plugin("p", "calls"+list) + d.Plugin("q", `field = "q"`) + "alias \"say\" {\n tool = \"echo\"\n}\nalias \"Shout\" {\n tool = \"echo\"\n}\n" +
-			fmt.Sprintf("tool %q {\n enabled = false\n max_concurrent = 3\n}\n", name) +
+			fmt.Sprintf("tool %q {\n enabled = false\n max_concurrent = 3\n}\ntool \"where\" {\n fallback {\n tool = %q\n }\n}\n", name, name) +
 			"principal \"a\" {\n tools" + list + " fields = [\"field:q\"]\n}\nendpoint \"x\" {\n tools" + list + " core" + list + "}\n")
 		h := testbuilder.New(t, d)
 		g := h.Load(t)
 		if e := g.Registry.Find("echo"); e.Enabled || e.Limits.MaxConcurrent != 3 {
 			t.Errorf("%s: %+v", name, e)
+		}
+		if e := g.Registry.Find("where"); e.Limits.Fallback != "echo" {
+			t.Errorf("%s: the fallback of where is %q", name, e.Limits.Fallback)
 		}
 		a, x := g.Access.Principals[0], g.Endpoints[0]
 		want := []string{"echo"}
