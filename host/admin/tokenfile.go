@@ -11,22 +11,53 @@ import (
 	"strings"
 	"syscall"
 
-	"toolhost.dev/sdk/tool"
-
+	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/watch"
 )
 
 // TokenFile returns the token in a file with an absolute path. If the file does not exist, TokenFile makes it, with a new
-// token, and reports that. It refuses a file that other users can access or replace, and makes none in the workspace, where
-// tools could read it. No error contains the token.
-func TokenFile(path, workspace string) (token string, made bool, err error) {
+// token, and reports that. It refuses a file that other users can access or replace; see also [CheckUnreachable]. No error
+// contains the token.
+func TokenFile(path string, opts Options, workspaces []string) (token string, made bool, err error) {
 	if err = checkLinks(path); err == nil {
-		made, err = makeToken(path, workspace)
+		err = CheckUnreachable(path, opts, workspaces)
+	}
+	if err == nil {
+		made, err = makeToken(path)
 	}
 	if err == nil {
 		token, err = readToken(path)
 	}
 	return token, made, err
+}
+
+// CheckUnreachable returns an error if tools can read or replace a secret file of the host, which has an absolute path. These are the
+// tools in the workspace of the options, in the workspaces of principals, and in the given workspaces. A workspace that ends
+// in "/*" means each directory in it.
+func CheckUnreachable(path string, opts Options, workspaces []string) error {
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return err
+	}
+	cfg, err := source.Open()
+	if err != nil {
+		return err
+	}
+	all := append([]string{source.Workspace}, workspaces...)
+	for i := range cfg.Access.Principals {
+		all = append(all, cfg.Access.Principals[i].Workspaces...)
+	}
+	for _, workspace := range all {
+		workspace = strings.TrimSuffix(workspace, "/*")
+		if target, err := filepath.EvalSymlinks(workspace); err == nil && filepath.IsAbs(target) {
+			workspace = target
+		}
+		if dir := roots.Reaching(cfg, workspace, path); dir != "" {
+			return fmt.Errorf("%s is in %s, where tools could read or replace it. Name a file in a directory that no tool can access, and use another secret if tools could access this one", path, dir)
+		}
+	}
+	return nil
 }
 
 // checkLinks returns an error if a symbolic link in a path belongs to another user, who could change its target. Links of root
@@ -97,19 +128,13 @@ func ownerOf(st fs.FileInfo) int {
 
 // makeToken makes a file with a new token, which only the user can read. It returns false if the file exists. Another start
 // never sees an incomplete file.
-func makeToken(path, workspace string) (bool, error) {
+func makeToken(path string) (bool, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return false, err
-	}
-	if workspace, err = filepath.Abs(workspace); err == nil {
-		workspace, err = filepath.EvalSymlinks(workspace)
-	}
-	if err == nil && (tool.Root{Path: workspace}).Contains(dir) {
-		return false, fmt.Errorf("%s is in the workspace %s, where tools could read the token; name a file outside of it", path, workspace)
 	}
 	next, err := os.CreateTemp(dir, ".token-*") // with mode 0600
 	if err != nil {

@@ -35,6 +35,7 @@ func TestTokenFile(t *testing.T) {
 			return change(path, another, -1)
 		}
 	}
+	opts := Options{Workspace: t.TempDir(), StateDir: t.TempDir()}
 	for name, tc := range map[string]struct {
 		prepare func(path string) error
 		root    bool // whether only root can prepare the file
@@ -72,7 +73,7 @@ func TestTokenFile(t *testing.T) {
 			if strings.HasPrefix(name, "a directory") {
 				path = filepath.Join(path, "token")
 			}
-			token, made, err := TokenFile(path, t.TempDir())
+			token, made, err := TokenFile(path, opts, nil)
 			if tc.want == "" && (err != nil || made || token != secret) {
 				t.Errorf("%q, %v", token, err)
 			}
@@ -83,6 +84,62 @@ func TestTokenFile(t *testing.T) {
 				t.Errorf("the error contains the token: %v", err)
 			}
 		})
+	}
+}
+
+// TestSecretsWithinReach checks that no file with a token is accepted, and none made, where tools could read or replace it.
+func TestSecretsWithinReach(t *testing.T) {
+	base := t.TempDir()
+	for _, dir := range []string{"work", "root", "read", "ci", "more/a", "sub/keys", "keys"} {
+		if err := os.MkdirAll(filepath.Join(base, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("toolhost.hcl", strings.ReplaceAll(`bundled = false
+sandbox {
+  root "BASE/root" {}
+}
+plugin "p" {
+  path = "BASE/p"
+  sandbox {
+    read = ["BASE/read"]
+  }
+}
+principal "ci" {
+  workspaces = ["BASE/ci"]
+}
+`, "BASE", base))
+	opts := Options{Config: filepath.Join(base, "toolhost.hcl"), Workspace: filepath.Join(base, "work"), StateDir: filepath.Join(base, "state")}
+	for link, target := range map[string]string{"work/link": "keys", "keys/out": "work", "keys/same": "sub/keys"} {
+		if err := os.Symlink(filepath.Join(base, target), filepath.Join(base, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, within := range map[string]string{
+		"work/token": "work", "work/link/token": "work", "keys/out/token": "work", "root/token": "root", "read/token": "read", "ci/token": "ci", "more/a/token": "more",
+		"keys/token": "", "keys/same/token": "", "token": "",
+	} {
+		path := filepath.Join(base, name)
+		for _, existing := range []bool{false, true} {
+			if existing {
+				write(name, "the-secret")
+			}
+			token, made, err := TokenFile(path, opts, []string{filepath.Join(base, "more/*")})
+			if within == "" && (err != nil || made == existing || token == "") {
+				t.Errorf("%s: %q %v %v", name, token, made, err)
+			}
+			if within != "" && (err == nil || token != "" || !strings.Contains(err.Error(), "is in "+filepath.Join(base, within)+", where tools")) {
+				t.Errorf("%s: %q %v", name, token, err)
+			}
+			if err := os.Remove(path); (err == nil) != (within == "" || existing) {
+				t.Errorf("%s was made or is missing: %v", name, err)
+			}
+		}
 	}
 }
 

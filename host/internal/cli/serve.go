@@ -58,8 +58,8 @@ tools, status, stats, asks, log and more), /metrics, /healthz, /readyz, and a we
 
 Clients send a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
 tools in the workspace, and in directories that --allow-workspace names. A token file that does not exist is
-made, with a new token that only the user can read. One that other users can access is refused. Other
-clients are principals: "toolhost token create" makes their tokens, and principal and issuer blocks of the
+made, with a new token that only the user can read. One that other users or tools can access is
+refused. Other clients are principals: "toolhost token create" makes their tokens, and principal and issuer blocks of the
 configuration say what each may do. If there is none of these, a token is made and printed. --no-auth lets
 anybody on this machine run tools in the workspace. Any other address than a loopback address needs a token
 and TLS. On a Unix socket (--listen unix:PATH) a client without a token is known by its user.
@@ -243,20 +243,29 @@ func (f *serveFlags) clients(h *host.Host, s *globals.Settings, token, approver 
 		return nil, out, fmt.Errorf("$%s and the token of the server are the same: use two tokens, because a caller must not answer its own asks", approverEnv)
 	}
 	if token != "" {
-		workspaces := []string{h.Status().Workspace}
-		for _, dir := range f.allow {
-			abs, err := filepath.Abs(s.Path(dir))
-			if err != nil {
-				return nil, out, fmt.Errorf("--allow-workspace: %w", err)
-			}
-			workspaces = append(workspaces, abs)
+		allowed, err := f.allowed()
+		if err != nil {
+			return nil, out, err
 		}
-		d.Secrets = append(d.Secrets, host.Secret{Token: token, Principal: host.StartToken(workspaces...)})
+		d.Secrets = append(d.Secrets, host.Secret{Token: token, Principal: host.StartToken(append([]string{h.Status().Workspace}, allowed...)...)})
 	}
 	if approver != "" {
 		d.Secrets = append(d.Secrets, host.Secret{Token: approver, Principal: host.ApproverToken()})
 	}
 	return d, out, nil
+}
+
+// allowed returns the absolute paths of the further workspaces.
+func (f *serveFlags) allowed() ([]string, error) {
+	var out []string
+	for _, dir := range f.allow {
+		abs, err := filepath.Abs(f.settings.Path(dir))
+		if err != nil {
+			return nil, fmt.Errorf("--allow-workspace: %w", err)
+		}
+		out = append(out, abs)
+	}
+	return out, nil
 }
 
 // announce prints the address of the server and the tokens that the server created.
@@ -289,30 +298,53 @@ func (f *serveFlags) tokens() (token, approver string, err error) {
 		return "", "", errors.New("a token and --no-auth exclude each other: use one of them")
 	}
 	if f.tokenFile != "" {
-		if token, err = tokenOf(s, "--token-file", f.tokenFile); err != nil {
+		if token, err = f.tokenOf("--token-file", f.tokenFile); err != nil {
 			return "", "", err
 		}
 	}
 	if f.approverFile != "" {
-		if approver, err = tokenOf(s, "--approver-token-file", f.approverFile); err != nil {
+		if approver, err = f.tokenOf("--approver-token-file", f.approverFile); err != nil {
 			return "", "", err
 		}
 	}
-	return token, approver, nil
+	return token, approver, f.checkKey()
 }
 
 // tokenOf returns the token in the file that a flag names. See [admin.TokenFile].
-func tokenOf(s *globals.Settings, flag, name string) (string, error) {
-	path, err := filepath.Abs(s.Path(name))
+func (f *serveFlags) tokenOf(flag, name string) (string, error) {
+	path, workspaces, err := f.secretFile(name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
 	}
-	token, made, err := admin.TokenFile(path, s.Options().Workspace)
+	token, made, err := admin.TokenFile(path, f.settings.Options(), workspaces)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	if made {
-		fmt.Fprintf(s.Err, "toolhost: a new token is in %s\n", screen.Clean(path))
+		fmt.Fprintf(f.settings.Err, "toolhost: a new token is in %s\n", screen.Clean(path))
 	}
 	return token, nil
+}
+
+// checkKey returns an error if tools can read or replace the key of the server's certificate.
+func (f *serveFlags) checkKey() error {
+	if f.key == "" {
+		return nil
+	}
+	path, workspaces, err := f.secretFile(f.key)
+	if err == nil {
+		err = admin.CheckUnreachable(path, f.settings.Options(), workspaces)
+	}
+	if err != nil {
+		return fmt.Errorf("--tls-key: %w", err)
+	}
+	return nil
+}
+
+// secretFile returns the absolute path of a file, and the workspaces whose tools must not access it.
+func (f *serveFlags) secretFile(name string) (path string, workspaces []string, err error) {
+	if path, err = filepath.Abs(f.settings.Path(name)); err == nil {
+		workspaces, err = f.allowed()
+	}
+	return path, workspaces, err
 }

@@ -108,6 +108,27 @@ func StateOutside(cfg *config.Config, workspace, dir, target string) error {
 	return nil
 }
 
+// Reaching returns the directory through which tools in a workspace can read or replace a file of the host, such as a file with
+// a token. It returns "" if they cannot. Like [StateOutside], it also checks the links that lead to the file.
+func Reaching(cfg *config.Config, workspace, file string) string {
+	all := Configured(cfg, workspace)
+	if Refused(cfg, workspace) != nil { // no call can run there
+		all = all[1:]
+	}
+	for i := range cfg.Plugins {
+		for _, path := range slices.Concat(cfg.Plugins[i].Confinement.Read, cfg.Plugins[i].Confinement.Write) {
+			all = append(all, tool.Root{Path: path})
+		}
+	}
+	places := watch.Places(file)
+	for _, r := range all {
+		if slices.ContainsFunc(places, r.Contains) {
+			return r.Path
+		}
+	}
+	return ""
+}
+
 // otherState returns a path for a state directory outside a root. The host suggests this path to the user.
 func otherState(root tool.Root) string {
 	if dir, err := statedir.Find(); err == nil && !root.Contains(dir) {

@@ -133,21 +133,26 @@ func TestServeAsks(t *testing.T) {
 
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.MCPDir(t)
-	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
-	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "open"), []byte("secret"), 0o600))
-	hosttest.Must(t, os.Chmod(filepath.Join(dir, "open"), 0o644))
+	dir, keys := hosttest.MCPDir(t), t.TempDir()
+	hosttest.Must(t, os.WriteFile(filepath.Join(keys, "empty"), nil, 0o600))
+	hosttest.Must(t, os.WriteFile(filepath.Join(keys, "open"), []byte("secret"), 0o600))
+	hosttest.Must(t, os.Chmod(filepath.Join(keys, "open"), 0o644))
+	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "inside"), []byte("secret"), 0o600))
 	for _, tc := range []struct{ args, says string }{
 		{"--listen 0.0.0.0:0 --no-auth", "needs a loopback address"},
 		{"--listen 0.0.0.0:0", "set --tls-cert and --tls-key"},
 		{"--listen 127.0.0.1:0 --tls-cert x", "needs both"},
 		{"--listen nowhere", "--listen"},
-		{"--token-file none", "--token-file: " + dir + "/none is in the workspace " + dir + ", where tools could read the token"},
+		{"--token-file none", "--token-file: " + dir + "/none is in " + dir + ", where tools could read or replace it"},
+		{"--token-file inside", "--token-file: " + dir + "/inside is in " + dir},
+		{"--approver-token-file inside", "--approver-token-file: " + dir + "/inside is in " + dir},
+		{"--tls-cert x --tls-key inside", "--tls-key: " + dir + "/inside is in " + dir},
+		{"--token-file " + keys + "/none --allow-workspace " + keys, "--token-file: " + keys + "/none is in " + keys},
 		{"--token-file /nowhere/none", "--token-file"},
 		{"--approver-token-file none", "--approver-token-file"},
-		{"--token-file empty", "is empty"},
-		{"--token-file open", "other users can access the token in " + dir + "/open (mode 0644)"},
-		{"--approver-token-file open", "--approver-token-file: other users can access the token"},
+		{"--token-file " + keys + "/empty", "is empty"},
+		{"--token-file " + keys + "/open", "other users can access the token in " + keys + "/open (mode 0644)"},
+		{"--approver-token-file " + keys + "/open", "--approver-token-file: other users can access the token"},
 	} {
 		c := hosttest.Toolhost(t, dir, append([]string{"serve"}, strings.Fields(tc.args)...)...)
 		c.Stderr = nil
