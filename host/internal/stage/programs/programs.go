@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -62,6 +63,16 @@ type judge struct {
 	commands bool
 	// since is the start of the session. It is zero if the policy does not need it.
 	since time.Time
+
+	mu sync.Mutex
+	// permitted contains the scripts that a person permitted to run.
+	permitted map[permit]bool
+}
+
+// permit is the answer about a script: the process that runs it, its path, and the rule that asked.
+type permit struct {
+	pid          int
+	script, rule string
 }
 
 func (p *Programs) judgeOf(c *call.Call) execgate.Judge {
@@ -86,18 +97,40 @@ func (j *judge) Judge(e *execgate.Execution) execgate.Verdict {
 	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
 		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because only listed programs can be executed, and %s makes the dynamic linker load code that is not listed. Unset the variable and try again", e.Path, strings.Join(e.Preloads, ", "))}
 	}
-	out := j.verdict(e, j.commands && !j.continues(e))
+	continued := j.continues(e)
+	out := j.verdict(e, j.commands && !continued)
+	if continued && out.Effect == execgate.Ask {
+		out = j.withoutPermitted(e, out)
+	}
 	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
 		// If a rule lists a script, its interpreters are also allowed, because the kernel executes them. Tools can
 		// change the scripts. Therefore a program that is not a known interpreter must be listed separately.
-		by := j.verdict(i, j.commands && !j.policy.Interprets(j.execution(i)))
-		asks := append(pending(out), pending(by)...)
+		known := j.policy.Interprets(j.execution(i))
+		by := j.verdict(i, j.commands && !known)
+		asks := pending(out)
+		for _, ask := range pending(by) {
+			// An answer about a script is one about the interpreter in its first line, too, if the same rule asks.
+			if !known || !slices.ContainsFunc(asks, func(a policy.Judgement) bool { return a.Rule == ask.Rule }) {
+				asks = append(asks, ask)
+			}
+		}
 		if by.Effect == execgate.Deny || out.Effect == execgate.Allow {
 			out = by
 		}
 		out.Pending = asks
 	}
 	return out
+}
+
+// withoutPermitted drops the asks of rules whose ask about the same script was answered.
+func (j *judge) withoutPermitted(e *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	asks := slices.DeleteFunc(pending(v), func(ask policy.Judgement) bool { return j.permitted[permit{e.PID, e.Ancestors[0].Asked, ask.Rule}] })
+	if v.Pending = asks; len(asks) == 0 {
+		v = execgate.Verdict{Effect: execgate.Allow, Loads: v.Loads}
+	}
+	return v
 }
 
 // continues reports whether an execution completes the start of a script whose first line is "#!/usr/bin/env …". The
@@ -149,7 +182,7 @@ func (j *judge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
 
 // Ask implements [execgate.Judge]. It asks about the judgements in v and does not judge again, because the files can
 // have changed since the first judgement.
-func (j *judge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+func (j *judge) Ask(ctx context.Context, e *execgate.Execution, v execgate.Verdict) execgate.Verdict {
 	asks := pending(v)
 	v.Effect, v.Answered = execgate.Allow, ""
 	for i := 0; i < len(asks) && v.Effect == execgate.Allow; i++ {
@@ -159,10 +192,25 @@ func (j *judge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdi
 		}
 		v.Answered = judged.Answered
 	}
+	if v.Effect == execgate.Allow && e.Interpreter != nil {
+		j.permit(e, asks)
+	}
 	if v.Answered == "" {
 		v.Answered = map[bool]string{true: "accepted", false: "declined"}[v.Effect == execgate.Allow]
 	}
 	return v
+}
+
+// permit records that a person permitted a script, so that the program that env executes for it asks no second time.
+func (j *judge) permit(e *execgate.Execution, asks []policy.Judgement) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.permitted == nil {
+		j.permitted = make(map[permit]bool)
+	}
+	for _, ask := range asks {
+		j.permitted[permit{e.PID, e.Asked, ask.Rule}] = true
+	}
 }
 
 // reason returns the text of an error without the trailing full stop. The result adds a full stop.

@@ -1,6 +1,8 @@
 package programs
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,7 +15,7 @@ import (
 func judgeWith(t *testing.T, listed bool, all ...policy.Rule) *judge {
 	t.Helper()
 	for i := range all {
-		all[i].Name = "r"
+		all[i].Name = fmt.Sprint("r", i)
 		if bad := all[i].Prepare(); len(bad) > 0 {
 			t.Fatal(bad)
 		}
@@ -80,3 +82,58 @@ func TestProgramsOfScripts(t *testing.T) {
 		t.Errorf("asks: %s %v", v.Effect, pending(v))
 	}
 }
+
+// TestOneAskForAScript checks that a rule asks once about a script, although it is also about the interpreter in the first line.
+func TestOneAskForAScript(t *testing.T) {
+	every := policy.Rule{Effect: policy.Ask, Commands: []string{"./s *", "* ./s", "touch *"}}
+	script := func(interpreter ...string) *execgate.Execution {
+		return by(program(7, "./s"), program(7, "/usr/bin/"+interpreter[0], append(interpreter[1:], "./s")...))
+	}
+	env := func(pid int) *execgate.Execution {
+		return after(program(pid, "/usr/bin/python3", "./s"), script("env", "python3"))
+	}
+	for name, c := range map[string]struct {
+		rules []policy.Rule
+		runs  []*execgate.Execution
+		asks  int
+	}{
+		"a shell":                      {[]policy.Rule{every}, []*execgate.Execution{script("sh")}, 1},
+		"env":                          {[]policy.Rule{every}, []*execgate.Execution{script("env", "python3"), env(7)}, 1},
+		"env in another process":       {[]policy.Rule{every}, []*execgate.Execution{script("env", "python3"), env(8)}, 2},
+		"no script":                    {[]policy.Rule{every}, []*execgate.Execution{program(7, "/usr/bin/touch", "x"), program(7, "/usr/bin/python3", "./s")}, 2},
+		"another rule":                 {[]policy.Rule{{Effect: policy.Ask, Commands: []string{"./s"}}, {Effect: policy.Ask, Commands: []string{"sh *"}}}, []*execgate.Execution{script("sh")}, 2},
+		"a program that removes":       {[]policy.Rule{every}, []*execgate.Execution{script("rm")}, 2},
+		"an interpreter of the caller": {[]policy.Rule{every}, []*execgate.Execution{by(program(7, "./s"), program(7, "/ws/sh", "./s"))}, 2},
+	} {
+		j := judgeWith(t, false, c.rules...)
+		asker := new(counting)
+		j.asker, j.answers = asker, asker
+		for _, e := range c.runs {
+			v := j.Judge(e)
+			if v.Effect == execgate.Ask {
+				v = j.Ask(t.Context(), e, v)
+			}
+			if v.Effect != execgate.Allow {
+				t.Errorf("%s: %+v", name, v)
+			}
+		}
+		if asker.asked != c.asks {
+			t.Errorf("%s: %d asks, wanted %d", name, asker.asked, c.asks)
+		}
+	}
+}
+
+// counting accepts and counts permission requests.
+type counting struct{ asked int }
+
+func (c *counting) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	c.asked++
+	return tool.Answer{Outcome: tool.Accepted}, nil
+}
+
+// Recall and Remember implement [policy.Answers] without a memory.
+func (*counting) Recall(string, string, string) (policy.Remembered, bool) {
+	return policy.Remembered{}, false
+}
+
+func (*counting) Remember(string, string, string, bool, bool) error { return nil }
