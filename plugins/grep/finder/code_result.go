@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder) *sdk.Result {
+func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder, near string) *sdk.Result {
 	data := codeData{
 		Query: in.Query, Type: in.Type, Matches: []codeMatch{}, Total: a.Total, Skipped: a.Skipped, NotParsed: a.NotParsed, Problems: []codeProblem{},
 	}
@@ -32,7 +32,7 @@ func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder) *sdk.Res
 		data.Problems = append(data.Problems, codeProblem{File: printable(pr.File), Reason: pr.Why})
 	}
 	return &sdk.Result{
-		Output: withNotes(strings.Join(out.lines, "\n"), codeNotes(in, p, a, f, given)), Data: sdk.Data(data),
+		Output: withNotes(strings.Join(out.lines, "\n"), codeNotes(in, p, a, f, given, near)), Data: sdk.Data(data),
 		Title:    fmt.Sprintf("Look up %s in %s: %s in %s", in.Query, p.shown, count(a.Total, "match"), count(a.Files, "file")),
 		Metadata: map[string]any{"total": a.Total, "files": a.Files},
 	}
@@ -108,7 +108,7 @@ func (w *codePrinter) cut(line string) string {
 	return line
 }
 
-func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int) []string {
+func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int, near string) []string {
 	var notes []string
 	if a.NotParsed > 0 {
 		notes = append(notes, fmt.Sprintf("the result is incomplete: the search stopped after %s, before %s that contain the name were parsed; repeat the call to continue, or set path to a smaller directory",
@@ -133,13 +133,14 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 		notes = append(notes, note+"; only lines that look like declarations were searched there")
 	}
 	if a.Total == 0 && in.Offset == 0 && a.NotParsed == 0 {
-		notes = append(notes, noDeclaration(in, p, a)...)
+		notes = append(notes, noDeclaration(in, p, a, near)...)
 	}
 	return notes
 }
 
-// noDeclaration returns the notes for a query without matches. The notes contain remedies.
-func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
+// noDeclaration returns the notes for a query without matches. The notes contain remedies. The argument "near" is a question about
+// similar names, or empty.
+func noDeclaration(in codeArgs, p *place, a *definition.Answer, near string) []string {
 	where, what := p.shown, "declaration"
 	if where == "." {
 		where = "the working directory"
@@ -151,7 +152,7 @@ func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
 	if in.Language != "" {
 		note += " in the language " + in.Language
 	}
-	note += ". "
+	note += "." + near + " "
 	if in.Type != "all" && in.Type != "file" {
 		note += "Omit type to search all kinds, or use"
 	} else {

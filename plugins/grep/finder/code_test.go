@@ -174,3 +174,33 @@ func TestCodeTimeLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestNearNames checks which declared names are suggested for a name that nothing declares.
+func TestNearNames(t *testing.T) {
+	h := newHost(t, codeTree...)
+	for way, o := range h.inWays() {
+		for _, c := range []struct {
+			a    args
+			want string
+		}{
+			{args{"query": "Sevrer", "language": "go"}, `"Server"`},
+			{args{"query": "NewSrever()", "language": "go", "type": "function"}, `"NewServer"`},
+			{args{"query": "new_servr", "language": "go"}, `"NewServer"`},
+			{args{"query": "Clent.Close", "language": "go"}, `"Client.Close"`},
+			{args{"query": "Client.Clsoe", "language": "go"}, `"Client.Close"`},
+			{args{"query": "Sevrer", "path": "server/server.go"}, `"Server"`},
+			{args{"query": "sever.go", "type": "file"}, `"server.go"`},
+			{args{"query": "NewServr", "language": "go", "type": "class"}, ""}, // another kind
+			{args{"query": "Unrelated", "language": "go"}, ""},
+			{args{"query": "Srv", "language": "go"}, ""},      // too short
+			{args{"query": "/Sevrer/", "language": "go"}, ""}, // no name
+			{args{"query": "Sevrer", "path": "server/other.go", "type": "class"}, ""},
+		} {
+			text, notes, _ := o.code(c.a)
+			_, hint, _ := strings.Cut(notes, "Did you mean ")
+			if hint, _, _ = strings.Cut(hint, "?"); text != "" || !strings.Contains(notes, "No ") || (c.want == "") != (hint == "") || !strings.HasPrefix(hint, c.want) {
+				t.Errorf("%s: %v: %q, want %q", way, c.a, notes, c.want)
+			}
+		}
+	}
+}

@@ -3,7 +3,9 @@ package finder
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"toolhost.dev/plugins/grep/definition"
 	"toolhost.dev/plugins/grep/index"
@@ -105,9 +107,43 @@ func (f *finder) code(ctx context.Context, call *sdk.Call, in codeArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
-	res := codeResult(in, p, a, f)
+	near := ""
+	if a.Total == 0 && a.NotParsed == 0 {
+		near = f.near(ctx, p, q)
+	}
+	res := codeResult(in, p, a, f, near)
 	res.Metadata["index"] = state
 	return res, nil
+}
+
+// maxNear limits the declarations that are compared with a misspelled name, and nearTime the duration of the search for them.
+const (
+	maxNear  = 5000
+	nearTime = 2 * time.Second
+)
+
+// near returns a question about the declared names that are similar to the name of a query without matches, or "".
+func (f *finder) near(ctx context.Context, p *place, q *definition.Query) string {
+	similar := q.Names.Near(q.Group == symbol.Files)
+	if similar == nil {
+		return ""
+	}
+	a, _, err := f.define(ctx, p, &definition.Query{Names: similar, Group: q.Group, Language: q.Language, Limit: maxNear, Time: nearTime})
+	if err != nil {
+		return "" // without a hint, the result is still correct
+	}
+	written := q.Names.Name()
+	var names []string
+	for i := range a.Matches {
+		s := &a.Matches[i].Symbol
+		name := s.Name
+		if strings.Contains(written, ".") && s.Container != "" {
+			name = s.Container + "." + name
+		}
+		names = append(names, printable(name))
+	}
+	slices.Sort(names)
+	return suggest.DidYouMean(written, slices.Compact(names))
 }
 
 func invalidQuery(err error) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"toolhost.dev/plugins/grep/pattern"
@@ -196,6 +197,27 @@ func globbed(glob string) (*pattern.Pattern, error) {
 
 // Plain reports whether the query is a name without wildcards.
 func (q *Query) Plain() bool { return q.plain }
+
+// Near returns a query for names that begin or end like the name of this query, which finds misspelled names: few begin and end
+// with a wrong letter. It returns nil if the query is no name, or too short. The argument "whole" means that dots belong to the name.
+func (q *Query) Near(whole bool) *Query {
+	letters := []rune(q.text)
+	if whole {
+		letters = []rune(q.Name())
+	}
+	if !q.plain || len(letters) < 4 {
+		return nil
+	}
+	n := max(2, len(letters)/3)
+	near, err := expression("^"+regexp.QuoteMeta(string(letters[:n]))+"|"+regexp.QuoteMeta(string(letters[len(letters)-n:]))+"$", true)
+	if err != nil {
+		return nil
+	}
+	return near
+}
+
+// Name returns the name in the query after the names of its containers, with dots between them.
+func (q *Query) Name() string { return strings.Join(append(slices.Clone(q.within), q.text), ".") }
 
 // Literals returns the literals of the query. Every text with a matching name contains them.
 func (q *Query) Literals() pattern.Literals {
