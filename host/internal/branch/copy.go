@@ -235,7 +235,7 @@ func (b *Branch) makeCopy(how Backend) error {
 	}
 	done, err := b.copied().Copy(limits)
 	if large := (*mirror.TooLargeError)(nil); errors.As(err, &large) {
-		return fmt.Errorf("the workspace %s is too large to copy: %w. The limit is workspace { limits } of the configuration", b.Base, err)
+		return fmt.Errorf("the workspace %s is too large to copy: %w. The operator can raise the limit: workspace { limits { layer, files } }", b.Base, err)
 	}
 	b.Copy.Skipped, b.Copy.Unreadable = done.Skipped, done.Unreadable
 	return err

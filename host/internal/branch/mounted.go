@@ -65,7 +65,7 @@ func (r *Restored) Notes() (out []string) {
 		out = append(out, ignored+"What the branch changed in them is lost: "+some(r.Lost)+".")
 	}
 	if len(out) > 0 {
-		out = append(out, "To store all that git ignores: workspace { checkpoints { ignored = true } }.")
+		out = append(out, "To store all that git ignores, the operator sets:\nworkspace {\n  checkpoints { ignored = true }\n}")
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package branchtool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (t *Tool) permit(ctx context.Context, b *branch.Branch, changes []change.Ch
 		}
 		for _, rel := range b.Below(&changes[i]) {
 			if t.Denied(filepath.Join(t.Session.Workspace, rel), true) {
-				return tool.Errorf(tool.PermissionDenied, "Nothing was applied, because the configuration keeps all tools from changing %s (permissions { paths {} }). Apply the other paths (branch apply --paths PATH), or ask the operator: toolhost branch apply %s.", rel, b.Name)
+				return tool.Errorf(tool.PermissionDenied, "Nothing was applied, because the configuration keeps all tools from changing %s (the paths block inside the permissions block). Apply the other paths (branch apply --paths PATH), or ask the operator: toolhost branch apply %s.", rel, b.Name)
 			}
 			paths = append(paths, filepath.Join(t.Session.Top(), rel))
 		}
@@ -134,9 +135,14 @@ func (t *Tool) permit(ctx context.Context, b *branch.Branch, changes []change.Ch
 		return err
 	}
 	if answer.Outcome != tool.Accepted {
-		return tool.Errorf(tool.PermissionDenied, "Nothing was applied, because the branch %s changes a path that this session may not change in the workspace: %s. Apply the other paths (branch apply --paths PATH), or ask the operator: toolhost branch apply %[1]s.", b.Name, strings.TrimSuffix(answer.Message, "."))
+		return tool.Errorf(tool.PermissionDenied, "Nothing was applied, because the branch %s changes a path that this session may not change in the workspace: %s. Apply the other paths (branch apply --paths PATH), or ask the operator: toolhost branch apply %[1]s.", b.Name, reason(answer))
 	}
 	return nil
+}
+
+// reason returns why a request was not accepted.
+func reason(a tool.Answer) string {
+	return cmp.Or(strings.TrimSuffix(a.Message, "."), "the request was "+string(a.Outcome))
 }
 
 // The method "ask" asks a person whether a branch may be applied or discarded, unless a rule decides this.
@@ -149,11 +155,9 @@ func (t *Tool) ask(ctx context.Context, action, title string, b *branch.Branch, 
 	}
 	never := len(answer.Values) > 0 && answer.Values[0] == policy.Never
 	if answer.Outcome != tool.Accepted || never {
-		why := strings.TrimSuffix(answer.Message, ".")
+		why := reason(answer)
 		if never {
 			why = "the answer was never"
-		} else if why == "" {
-			why = "the request was " + string(answer.Outcome)
 		}
 		return tool.Errorf(tool.PermissionDenied, "Nothing was done: whether to %s a branch is decided by a person, and %s. The operator can do it (toolhost branch %[1]s %[3]s), or allow it in the permissions with a rule with kind = [%[4]q].", action, why, b.Name, KindBranch)
 	}

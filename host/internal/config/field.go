@@ -54,7 +54,7 @@ func (d *decoder) field(f *fieldHCL) {
 	server := len(f.MCP) > 0
 	if server == (len(f.Functions) > 0) || len(f.MCP) > 1 {
 		d.fail(f.At, fmt.Sprintf("Field %q needs one mcp block, or function blocks", f.Name),
-			"Say which server it is, mcp { command = [\"…\"] } or mcp { url = \"…\" }, or define functions: function { file = \"tools.json\", command = [\"…\"] }.")
+			"Say which server it is, mcp { command = [\"…\"] } or mcp { url = \"…\" }, or define functions:\nfunction {\n  file    = \"tools.json\"\n  command = [\"…\"]\n}")
 		return
 	}
 	start, call := d.duration(f.StartTimeout), d.duration(f.Timeout)

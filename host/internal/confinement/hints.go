@@ -148,20 +148,25 @@ func programsOf(script string) (names []string) {
 	return names
 }
 
-// The variable "named" matches host names in commands and in messages of programs.
-var named = lazyregexp.New(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
+// The variable "named" matches host names in commands and in messages of programs, with their ports.
+var named = lazyregexp.New(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)(:\d{1,5})?`)
 
-// hostsIn returns the host names in a text, except the names of this machine. The result "local" reports whether the
-// text contains a name of this machine.
+// hostsIn returns the host names in a text, except the names of this machine. A name has its port if a list of hosts needs it, which
+// permits the ports of HTTP and HTTPS without one. The result "local" reports whether the text contains a name of this machine.
 func hostsIn(text string) (hosts []string, local bool) {
 	for _, m := range named.FindAllStringSubmatch(text, 50) {
 		host := strings.TrimRight(strings.Trim(m[1], "[]"), ".-")
-		switch ip := net.ParseIP(host); {
+		ip := net.ParseIP(host)
+		entry := host
+		if m[2] != "" && m[2] != ":80" && m[2] != ":443" {
+			entry = net.JoinHostPort(host, m[2][1:])
+		}
+		switch {
 		case host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified()):
 			local = true
 		case ip == nil && !strings.Contains(host, "."):
-		case !slices.Contains(hosts, host):
-			hosts = append(hosts, host)
+		case !slices.Contains(hosts, entry):
+			hosts = append(hosts, entry)
 		}
 	}
 	return hosts, local

@@ -279,7 +279,7 @@ const startPatience = 15 * time.Second
 
 func (p *Process) start(role *Role) error {
 	if _, err := os.Stat(p.Program); err != nil {
-		return fmt.Errorf("this node is a coordinator, and %s is missing. Install it beside toolhost, or name an external NATS cluster: fleet { nats { urls = […] } }", p.Program)
+		return fmt.Errorf("this node is a coordinator, and %s is missing. Install it beside toolhost, or name an external NATS cluster:\nfleet {\n  nats { urls = [\"nats://HOST:4222\"] }\n}", p.Program)
 	}
 	if err := p.mark(role); err != nil {
 		return err
