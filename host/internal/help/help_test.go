@@ -20,7 +20,7 @@ func filled(t *testing.T) *registry.Registry {
 	write := tool.Definition{
 		Name: "write", Description: "Write a file.\n\n  Use it for v1.2 files. More.", StdinParameter: "content", Examples: []string{"write a b", "write a <<'E'\nx\nE"},
 		Input: json.RawMessage(`{"type":"object","required":["path","content"],"properties":{"path":{"type":"string","description":"where\n  to"},"content":{"type":"string"},
-			"mode":{"type":"string","enum":["a","b"],"default":"a"},"n":{"type":["integer","null"],"default":5},"tags":{"type":"array","items":{"type":"string"}},"any":{}}}`),
+			"mode":{"type":"string","enum":["a","b"],"default":"a"},"n":{"type":["integer","null"],"default":5},"tags":{"type":"array","items":{"type":"string"}},"any":{},"guess":{"type":"string","x-toolhost-hidden":true}}}`),
 	}
 	search := tool.Definition{Name: "search", Description: "Search issues", Input: json.RawMessage(`{"type":"object","required":["q"],"properties":{"q":{"type":"string"}}}`)}
 	none := func(string) registry.Settings { return registry.Settings{} }

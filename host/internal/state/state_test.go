@@ -546,12 +546,55 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// hunters masks two secrets in the same way.
+var hunters = state.Masking{Command: func(s string) string { return strings.NewReplacer("hunter2", "***", "hunter3", "***").Replace(s) }}
+
+// TestAnswersOfAnotherProcess checks that only the process that got an answer about a text with a secret knows it. Otherwise the
+// database would show which secret it was.
+func TestAnswersOfAnotherProcess(t *testing.T) {
+	const variable = "ANSWERS_OF_ANOTHER_PROCESS"
+	known := func(dir string) (out []bool) {
+		db := open(t, dir)
+		db.Mask(hunters)
+		for _, subject := range []string{"mysql -phunter2", "mysql"} {
+			_, is, err := db.Recall("s", "/w", "bash", "bash", subject)
+			if err != nil {
+				t.Error(err)
+			}
+			out = append(out, is)
+		}
+		return out
+	}
+	if dir := os.Getenv(variable); dir != "" {
+		if is := known(dir); is[0] || !is[1] {
+			t.Errorf("another process knows the answers: %v", is)
+		}
+		return
+	}
+	dir := t.TempDir()
+	db := open(t, dir)
+	db.Mask(hunters)
+	for _, subject := range []string{"mysql -phunter2", "mysql"} {
+		if err := db.Remember(state.Answer{Scope: state.ScopeWorkspace, Owner: "/w", Kind: "bash", Tool: "bash", Subject: subject, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if is := known(dir); !is[0] || !is[1] {
+		t.Errorf("this process knows the answers: %v", is)
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") // #nosec G204 G702 -- this test
+	c.Env = append(os.Environ(), variable+"="+dir)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestAnswersWithSecrets checks an answer whose subject contains a secret. The secret must not be written to the disk, and the
 // answer must end like any other.
 func TestAnswersWithSecrets(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	db.Mask(state.Masking{Command: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	db.Mask(hunters)
 	a := state.Answer{Scope: state.ScopeSession, Owner: "s", Kind: "bash", Tool: "bash", Subject: "mysql -phunter2", Allow: true, At: time.Now()}
 	if err := db.Remember(a); err != nil {
 		t.Fatal(err)
@@ -569,8 +612,10 @@ func TestAnswersWithSecrets(t *testing.T) {
 	if got, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); got.Allow || !known {
 		t.Error("a denial does not take precedence")
 	}
-	if _, known, _ := db.Recall("s", "/w", "bash", "bash", "mysql -phunter2 other"); known {
-		t.Error("another subject is known")
+	for _, other := range []string{"mysql -phunter2 other", "mysql -phunter3"} {
+		if _, known, _ := db.Recall("s", "/w", "bash", "bash", other); known {
+			t.Errorf("%s is known, too", other)
+		}
 	}
 	all, err := db.Answers()
 	if err != nil || len(all) != 2 || strings.Contains(fmt.Sprint(all), "hunter2") || !strings.HasPrefix(all[0].Subject, "mysql -p*** #") {
