@@ -116,13 +116,16 @@ func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Re
 	if in.Action, err = m.action(ctx, in.FilePath, in.Action); err != nil {
 		return nil, err
 	}
+	if in.Action == "list" {
+		return m.list(ctx)
+	}
 	return m.run(ctx, in.Action == "preview")
 }
 
 // action returns the action of the call. A word such as "list" is an action and not a file if the session did
 // not change a file of this name. Only actions that change nothing can be given in this way.
 func (m *undoing) action(ctx context.Context, word, action string) (string, error) {
-	if word != "preview" && (word != "list" || m.to == history.Done) || action != m.verb() {
+	if word != "preview" && word != "list" || action != m.verb() {
 		return action, nil
 	}
 	log, err := m.log(ctx)

@@ -198,6 +198,11 @@ func TestUndoList(t *testing.T) {
 	if lines := strings.Split(res.Output, "\n"); !strings.HasPrefix(lines[0], "60 changes can be undone and 1 redone") || !strings.HasSuffix(lines[1], "write g.txt  (undone)") || lines[51] != "… and 11 older" {
 		t.Errorf("%q", lines)
 	}
+	for _, verb := range []string{"undo", "redo"} { // the word is no file
+		if d := data[undone](t, does(t, h, verb, args{"file_path": "list"})); d.Action != "list" || d.UndoCount+d.RedoCount == 0 {
+			t.Errorf("%s list: %+v", verb, d)
+		}
+	}
 	if d := data[undone](t, does(t, h, "undo", args{"action": "list", "file_path": "g.txt"})); d.UndoCount != 0 || d.RedoCount != 1 {
 		t.Errorf("%+v", d)
 	}
