@@ -54,18 +54,18 @@ func TestSameChecks(t *testing.T) {
 	good, err := os.ReadFile(file)
 	hosttest.Must(t, err)
 	hosttest.StartServer(t, dir, nil, "--listen", "127.0.0.1:0")
-	run := func(args ...string) (string, error) {
-		c := hosttest.Toolhost(t, dir, args...)
-		c.Stderr = nil
-		out, err := c.CombinedOutput()
-		return string(out), err
+	toolhost := hosttest.NewResident(t)
+	run := func(args ...string) (out string, status int) {
+		t.Helper()
+		stdout, stderr, status := toolhost.Toolhost(t, dir, args...)
+		return stdout + stderr, status
 	}
 	for _, tc := range sameChecks(dir) {
 		for command, args := range map[string][]string{"validate": {"config", "validate"}, "reload": {"config", "reload"}, "run": {"run", "read notes.txt"}, "status": {"status"}, "doctor": {"doctor"}} {
 			hosttest.Must(t, os.WriteFile(file, append([]byte(tc.text), good...), 0o600))
-			out, err := run(args...)
-			if !strings.Contains(out, tc.want) || (err == nil) != (tc.off && command == "run") && command != "status" && command != "doctor" {
-				t.Errorf("%s\n%s: %v\n%s", tc.text, command, err, out)
+			out, status := run(args...)
+			if !strings.Contains(out, tc.want) || (status == 0) != (tc.off && command == "run") && command != "status" && command != "doctor" {
+				t.Errorf("%s\n%s: exit status %d\n%s", tc.text, command, status, out)
 			}
 		}
 	}
@@ -75,8 +75,8 @@ func TestSameChecks(t *testing.T) {
 	} {
 		hosttest.Must(t, os.WriteFile(file, append([]byte(text), good...), 0o600))
 		for _, args := range [][]string{{"config", "validate"}, {"config", "reload"}, {"run", "read notes.txt"}} {
-			if out, err := run(args...); err != nil || strings.Contains(out, "no effect") {
-				t.Errorf("%s\n%s: %v\n%s", text, args, err, out)
+			if out, status := run(args...); status != 0 || strings.Contains(out, "no effect") {
+				t.Errorf("%s\n%s: exit status %d\n%s", text, args, status, out)
 			}
 		}
 	}

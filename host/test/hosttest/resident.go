@@ -65,7 +65,18 @@ func NewResident(t *testing.T) *Resident {
 // exit status. It is safe for concurrent use.
 func (r *Resident) Run(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	did, err := r.run(line{Args: args, Env: append(os.Environ(), env...), Dir: dir})
+	return r.mustRun(t, line{Args: args, Env: append(os.Environ(), env...), Dir: dir})
+}
+
+// Toolhost runs a command line as [Toolhost] does: it trusts the configuration of the workspace dir before.
+func (r *Resident) Toolhost(t *testing.T, dir string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	return r.mustRun(t, line{Args: append([]string{"--state", KeptState(t, dir+".state")}, args...), Env: os.Environ(), Dir: dir, Trust: true})
+}
+
+func (r *Resident) mustRun(t *testing.T, l line) (stdout, stderr string, status int) {
+	t.Helper()
+	did, err := r.run(l)
 	Must(t, err)
 	return did.Out, did.Err, did.Status
 }
