@@ -158,6 +158,23 @@ func runIn(t *testing.T, ws, state string, env []string, args ...string) string 
 	return string(out)
 }
 
+// victim is a user who runs commands in clones. The commands run in one process, except servers, which a signal ends.
+type victim struct {
+	toolhost *hosttest.Resident
+	state    string
+}
+
+// run runs a command in a clone, and returns what it printed.
+func (v *victim) run(t *testing.T, ws string, env []string, args ...string) string {
+	t.Helper()
+	if slices.Contains(args, "serve") || slices.Contains(args, "console") {
+		return runIn(t, ws, v.state, env, args...)
+	}
+	env = append([]string{"XDG_CONFIG_HOME=" + filepath.Join(v.state, "config")}, env...)
+	out, errs, _ := v.toolhost.Run(t, ws, env, append([]string{"--state", v.state}, args...)...) // ignore the status: some commands fail
+	return out + errs
+}
+
 // listen runs a server until it listens. It returns the output of the server.
 func listen(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
@@ -195,6 +212,7 @@ func TestHostileClone(t *testing.T) {
 		files := cloneAttacks[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			user := &victim{hosttest.NewResident(t), state}
 			for _, command := range commands {
 				variants := cloneCommands[command]
 				first, _, _ := strings.Cut(command, " ")
@@ -208,7 +226,7 @@ func TestHostileClone(t *testing.T) {
 				for _, args := range variants {
 					ws, ran := clone(t, files)
 					args = append(strings.Fields(command), args...)
-					out := runIn(t, ws, state, nil, args...)
+					out := user.run(t, ws, nil, args...)
 					if _, err := os.Lstat(ran); err == nil {
 						t.Errorf("toolhost %s ran a program of the clone:\n%s", strings.Join(args, " "), out)
 					}
@@ -229,7 +247,7 @@ func TestHostileClone(t *testing.T) {
 					continue
 				}
 				ws, ran := clone(t, files)
-				out := runIn(t, ws, state, how.env, append(how.args, "run", "true")...)
+				out := user.run(t, ws, how.env, append(how.args, "run", "true")...)
 				if _, err := os.Lstat(ran); err == nil {
 					t.Errorf("%v ran a program of the clone:\n%s", how, out)
 				}
@@ -249,18 +267,19 @@ func TestHostileCloneRunsWhenTrusted(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			user := &victim{hosttest.NewResident(t), state}
 			ws, ran := clone(t, files)
-			review := runIn(t, ws, state, nil, "trust", "--json")
+			review := user.run(t, ws, nil, "trust", "--json")
 			_, digest, _ := strings.Cut(review, `"digest":"`)
 			digest, _, _ = strings.Cut(digest, `"`)
 			// Run several commands, because some attacks run their program only for one of them.
 			for _, command := range []string{"true", "x:f", "read README"} {
-				runIn(t, ws, state, nil, "--trust", digest, "run", command)
+				user.run(t, ws, nil, "--trust", digest, "run", command)
 				if _, err := os.Lstat(ran); err == nil {
 					return
 				}
 			}
-			t.Errorf("the attack does not work:\n%s\n%s", review, runIn(t, ws, state, nil, "--trust", digest, "run", "true"))
+			t.Errorf("the attack does not work:\n%s\n%s", review, user.run(t, ws, nil, "--trust", digest, "run", "true"))
 		})
 	}
 }
