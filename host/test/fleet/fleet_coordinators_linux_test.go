@@ -30,6 +30,7 @@ type councilTest struct {
 	all   sync.WaitGroup
 	mu    sync.Mutex
 	made  map[string]bool // whether the call was confirmed, by call id
+	known []string        // ids of the confirmed calls of the session "s0", oldest first
 	count atomic.Int64    // confirmed calls
 }
 
@@ -73,12 +74,15 @@ func (c *councilTest) call(session, id string) {
 		names = append(names, name)
 	}
 	for _, name := range names {
-		res, err := c.f.nodes[name].call(c.t.Context(), fleetCall{Session: session, CallID: id, Command: fmt.Sprintf("echo %s >> %s.txt", id, session)})
+		res, err := c.f.nodes[name].call(c.t.Context(), appendCall(session, id))
 		if err != nil {
 			continue // the node is down
 		}
 		c.mu.Lock()
 		c.made[id] = c.made[id] || res.Success
+		if res.Success && session == "s0" {
+			c.known = append(c.known, id)
+		}
 		c.mu.Unlock()
 		if res.Success {
 			c.count.Add(1)
@@ -90,6 +94,28 @@ func (c *councilTest) call(session, id string) {
 	}
 }
 
+func appendCall(session, id string) fleetCall {
+	return fleetCall{Session: session, CallID: id, Command: fmt.Sprintf("echo %s >> %s.txt", id, session)}
+}
+
+// repeat kills the node that has the session "s0", and repeats the last calls of the session. The next node knows these calls
+// only from the coordinators, and a call that they forgot runs again.
+func (c *councilTest) repeat() {
+	c.t.Helper()
+	owner, other := c.f.owner("s0")
+	owner.kill()
+	for _, id := range c.known[max(0, len(c.known)-repeated):] {
+		if _, err := other.call(c.t.Context(), appendCall("s0", id)); err != nil {
+			c.t.Error(err)
+		}
+	}
+	owner.run()
+}
+
+// repeated is the number of calls that [councilTest.repeat] repeats. It includes calls from before the last change, and a node
+// remembers twice as many calls of a session.
+const repeated = 128
+
 // goesOn waits until a call of each client that began after now is confirmed.
 func (c *councilTest) goesOn() {
 	c.t.Helper()
@@ -97,11 +123,12 @@ func (c *councilTest) goesOn() {
 	hosttest.Wait(c.t, "calls go on", func() bool { return c.count.Load() > before+4 })
 }
 
-// judge stops the clients. It checks that no confirmed call is missing, and that no call ran twice.
+// judge stops the clients and repeats calls. It checks that no confirmed call is missing, and that no call ran twice.
 func (c *councilTest) judge() {
 	c.t.Helper()
 	close(c.ended)
 	c.all.Wait()
+	c.repeat()
 	ran := make(map[string]int)
 	for i := range 2 {
 		b, err := os.ReadFile(filepath.Join(c.f.workspace, fmt.Sprintf("s%d.txt", i)))
