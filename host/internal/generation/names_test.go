@@ -204,6 +204,10 @@ func TestLostRestrictions(t *testing.T) {
 		if _, err := h.Builder.Load(t.Context(), cfg, launcher); err != nil {
 			t.Errorf("a kept restriction: %v", err)
 		}
+		cfg.Tools = map[string]config.Tool{"echo": {MaxConcurrent: 3}, "tool:echo": off} // another block about the same tool
+		if g, err := h.Builder.Load(t.Context(), cfg, launcher); err != nil || g.Registry.Find("echo").Enabled || g.Registry.Find("echo").Limits.MaxConcurrent != 3 {
+			t.Errorf("two blocks: %v", err)
+		}
 	}
 }
 

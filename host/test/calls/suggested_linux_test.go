@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,8 +68,12 @@ var suggestions = map[string]suggestion{
 // TestSuggestedSettings follows the messages that suggest a change of the configuration.
 func TestSuggestedSettings(t *testing.T) {
 	t.Parallel()
-	toolhost := hosttest.NewResident(t)
-	for name, tc := range suggestions {
+	residents := make([]*hosttest.Resident, 4)
+	for i := range residents {
+		residents[i] = hosttest.NewResident(t)
+	}
+	for i, name := range slices.Sorted(maps.Keys(suggestions)) {
+		tc, toolhost := suggestions[name], residents[i%len(residents)]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := groundOf(t)
