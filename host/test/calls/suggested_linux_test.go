@@ -136,7 +136,7 @@ func groundOf(t *testing.T) ground {
 	git("-C", main, "worktree", "add", "-q", "-b", "linked", filepath.Join(dir, "W", "linked"))
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	hosttest.Must(t, err)
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })}} //nolint:gosec // only for this test
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })}}
 	s.Start()
 	t.Cleanup(s.Close)
 	_, port, err := net.SplitHostPort(l.Addr().String())
