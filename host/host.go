@@ -122,7 +122,7 @@ func (h *Host) WhyUnloaded(name string) string { return h.engine.Current().WhyUn
 // Deprecated: Errors have the code of their kind. Use [Reason].
 const CodeShutdown = 503
 
-// These are the results of [Reason].
+// [Reason] returns one of these reasons for a refused request.
 const (
 	ReasonWorkspace = engine.ReasonWorkspace // the principal is not allowed to use the workspace
 	ReasonShutdown  = engine.ReasonShutdown  // the host shuts down

@@ -32,9 +32,9 @@ func TokenFile(path string, opts Options, workspaces []string) (token string, ma
 	return token, made, err
 }
 
-// CheckUnreachable returns an error if tools can read or replace a secret file of the host, which has an absolute path. These are the
-// tools in the workspace of the options, in the workspaces of principals, and in the given workspaces. A workspace that ends
-// in "/*" means each directory in it.
+// CheckUnreachable returns an error if tools can read or replace a secret file of the host. The path must be absolute.
+// CheckUnreachable considers tools in the workspace of the options, in those of principals, and in the given workspaces.
+// A workspace that ends in "/*" means each directory in it.
 func CheckUnreachable(path string, opts Options, workspaces []string) error {
 	source, err := engine.Options(opts).Source()
 	if err != nil {

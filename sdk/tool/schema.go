@@ -61,7 +61,7 @@ type Param struct {
 	Path string
 	// Deprecated means that the parameter will be removed. The description names the replacement.
 	Deprecated bool
-	// Hidden means that the parameter is accepted and not shown.
+	// Hidden means that calls can have the parameter, but that help and definitions leave it out.
 	Hidden bool
 
 	schema   *jsonschema.Schema // with references replaced by their targets

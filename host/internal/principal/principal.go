@@ -109,7 +109,7 @@ type endpoint struct {
 	tools []string
 }
 
-// Within returns the principal with the additional restriction that it may only call certain tools. The name describes what
+// Within returns the principal, restricted to certain tools. The restrictions that it has stay. The name describes what
 // restricts it, such as "endpoint x". The globs match full names of tools. A nil list adds no restriction.
 func (p *Principal) Within(name string, tools []string) *Principal {
 	out := *p

@@ -108,8 +108,8 @@ func StateOutside(cfg *config.Config, workspace, dir, target string) error {
 	return nil
 }
 
-// Reaching returns the directory through which tools in a workspace can read or replace a file of the host, such as a file with
-// a token. It returns "" if they cannot. Like [StateOutside], it also checks the links that lead to the file.
+// Reaching returns the directory through which tools in a workspace can read or replace a file of the host, such as a
+// token. It returns "" if they cannot. Like [StateOutside], it also checks the links that lead to the file.
 func Reaching(cfg *config.Config, workspace, file string) string {
 	all := Configured(cfg, workspace)
 	if Refused(cfg, workspace) != nil { // no call can run there

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/internal/testneed"
 	"toolhost.dev/host/test/hosttest"
 )
 
@@ -76,7 +77,7 @@ func TestSuggestedSettings(t *testing.T) {
 		tc, toolhost := suggestions[name], residents[i%len(residents)]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := groundOf(t)
+			p := groundOf(t, strings.Contains(strings.Join(tc.args, " "), "ADDRESS"))
 			text := p.Replace(tc.config)
 			call := func() (string, int) {
 				file := filepath.Join(p.dir, "host.hcl")
@@ -109,8 +110,8 @@ type ground struct {
 
 // groundOf makes the directories of a case: the workspace W, the home directory HOME, a directory OUT outside of both, and the
 // worktree W/linked, whose git directory is in HOME. ADDRESS and LOCAL are a server on this machine, at an address of the machine
-// and at localhost.
-func groundOf(t *testing.T) ground {
+// and at localhost. A case that does not name ADDRESS also runs on a machine that has only localhost.
+func groundOf(t *testing.T, addressed bool) ground {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	hosttest.Must(t, err)
 	for _, name := range []string{"W", "home", "out"} {
@@ -141,7 +142,11 @@ func groundOf(t *testing.T) ground {
 	t.Cleanup(s.Close)
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	hosttest.Must(t, err)
-	return ground{dir, strings.NewReplacer("OUT", filepath.Join(dir, "out"), "HOME", filepath.Join(dir, "home"), "W/", filepath.Join(dir, "W")+"/", "ADDRESS", net.JoinHostPort(address(t), port), "LOCAL", "localhost:"+port)}
+	at := "localhost"
+	if addressed {
+		at = address(t)
+	}
+	return ground{dir, strings.NewReplacer("OUT", filepath.Join(dir, "out"), "HOME", filepath.Join(dir, "home"), "W/", filepath.Join(dir, "W")+"/", "ADDRESS", net.JoinHostPort(at, port), "LOCAL", "localhost:"+port)}
 }
 
 // address returns an address of this machine that is no loopback address.
@@ -153,7 +158,7 @@ func address(t *testing.T) string {
 			return ip.IP.String()
 		}
 	}
-	t.Skip("this machine has no address but those of localhost")
+	testneed.Missing(t, "this machine has no address but those of localhost")
 	return ""
 }
 
