@@ -91,20 +91,27 @@ func (e *Engine) LoggedIn(ctx context.Context) {
 	e.loadAfterLogin(ctx)
 }
 
-// loadAfterLogin reloads each field that failed to load, if somebody has since logged in to the server of the field.
-func (e *Engine) loadAfterLogin(ctx context.Context) {
-	var fields []string
+// loadAfterLogin reloads each field that failed to load, if somebody has since logged in to the server of the field. It
+// reports whether all of these fields are loaded now.
+func (e *Engine) loadAfterLogin(ctx context.Context) bool {
+	fields := e.failedWithLogin()
+	if len(fields) == 0 {
+		return true
+	}
+	if _, err := e.Reload(ctx, ReloadOptions{Plugins: fields, By: "(login)"}); err != nil {
+		e.opts.Log.Warn("fields with a new login cannot be loaded", "fields", fields, "error", err)
+	}
+	return len(e.failedWithLogin()) == 0
+}
+
+// failedWithLogin returns the fields that failed to load although somebody has logged in to their server.
+func (e *Engine) failedWithLogin() (fields []string) {
 	for _, p := range e.Current().Plugins {
 		if server, _ := p.Server(); server != "" && p.Err != nil && !e.reloader.Builder.Logins.Obtained(server).IsZero() {
 			fields = append(fields, p.Name)
 		}
 	}
-	if len(fields) == 0 {
-		return
-	}
-	if _, err := e.Reload(ctx, ReloadOptions{Plugins: fields, By: "(login)"}); err != nil {
-		e.opts.Log.Warn("fields with a new login cannot be loaded", "fields", fields, "error", err)
-	}
+	return fields
 }
 
 // NeededLogin returns the field whose remote server needs a login before a failed call can succeed. It also returns the

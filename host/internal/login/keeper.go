@@ -38,9 +38,9 @@ const interval = 5 * time.Second
 
 // Keeper delivers access tokens to plugins. A plugin never gets the refresh token. A Keeper is safe for concurrent use.
 type Keeper struct {
-	// Appeared is called after a plugin without a token has got one. It can be nil. It must not be changed after the first
-	// call of Deliver.
-	Appeared func(ctx context.Context)
+	// Appeared is called after a plugin without a token has got one. It is called again, at growing intervals, until it
+	// reports that the token was used. It can be nil. It must not be changed after the first call of Deliver.
+	Appeared func(ctx context.Context) (used bool)
 
 	store *Store
 	log   *slog.Logger
@@ -63,6 +63,9 @@ type failure struct {
 
 // retryAfter is the time after which a login that could not be renewed is renewed again.
 const retryAfter = time.Minute
+
+// longestPause is the longest time between two calls of [Keeper.Appeared] for the same token.
+const longestPause = time.Hour
 
 // NewKeeper returns a keeper for a store. The caller must call Close.
 func NewKeeper(s *Store, log *slog.Logger) *Keeper {
@@ -102,14 +105,25 @@ func (k *Keeper) watch(ctx context.Context) {
 	defer close(k.done)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	var pause time.Duration // until Appeared is called again; zero if it need not be called
+	var next time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if k.Update(ctx) && k.Appeared != nil {
-			k.Appeared(ctx)
+		if k.Update(ctx) {
+			pause, next = interval, time.Now()
+		}
+		if k.Appeared == nil || pause == 0 || time.Now().Before(next) {
+			continue
+		}
+		if k.Appeared(ctx) {
+			pause = 0
+		} else {
+			pause = min(2*pause, longestPause)
+			next = time.Now().Add(pause)
 		}
 	}
 }

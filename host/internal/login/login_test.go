@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,10 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -175,6 +178,31 @@ func TestKeeper(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Errorf("%v %v", entries, err)
 	}
+}
+
+// TestAppearedAgain checks that a token whose first use failed is used again, at growing intervals.
+func TestAppearedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Open(t.TempDir())
+		k := NewKeeper(s, slog.New(slog.DiscardHandler))
+		defer k.Close()
+		began := time.Now()
+		var calls []time.Duration
+		k.Appeared = func(context.Context) bool {
+			calls = append(calls, time.Since(began))
+			return len(calls) == 4
+		}
+		k.Deliver(t.Context(), resource, t.TempDir())
+		time.Sleep(time.Minute)
+		if err := s.Save(&Login{Resource: resource, Access: "token", Expiry: began.Add(24 * time.Hour), Obtained: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if want := []time.Duration{65 * time.Second, 75 * time.Second, 95 * time.Second, 135 * time.Second}; !slices.Equal(calls, want) {
+			t.Errorf("%v, want %v", calls, want)
+		}
+	})
 }
 
 // TestKeeperWaits checks that the keeper does not send a request to the issuer at each check if the login has ended.
