@@ -39,6 +39,14 @@ func toResult(res *tool.Result, f function) *mcp.CallToolResult {
 			meta[k] = v
 		}
 	}
+	if theirs, ok := res.Metadata[tool.MetadataMCP].(map[string]any); ok && f.mounted {
+		delete(meta, tool.MetadataMCP)
+		for k, v := range theirs {
+			if !strings.HasPrefix(k, metaPrefix) && !strings.HasPrefix(k, "io.modelcontextprotocol/") { // of this connection
+				out.Meta[k] = v
+			}
+		}
+	}
 	out.Meta[metaPrefix+"metadata"] = meta
 	text := res.Output
 	if e := res.Error; e != nil {
@@ -110,7 +118,7 @@ func ordered(res *tool.Result, text string) []mcp.Content {
 			return nil
 		default:
 			a := res.Attachments[part.Attachment-1]
-			if strings.HasPrefix(a.MediaType, "audio/") {
+			if strings.HasPrefix(a.MediaType, "audio/") || a.Type == "file" && !strings.HasPrefix(a.MediaType, "image/") {
 				out = append(out, &mcp.AudioContent{Data: a.Content, MIMEType: a.MediaType, Annotations: extra.Annotations, Meta: extra.Meta})
 				break
 			}

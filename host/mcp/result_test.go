@@ -19,6 +19,7 @@ func TestOrderedParts(t *testing.T) {
 	}
 	image := []tool.Attachment{{Type: "image", MediaType: "image/png", Content: []byte{1}}}
 	whole := `[{"type":"text","text":"first"},{"type":"image","mimeType":"image/png","data":"AQ==","annotations":{"priority":1}},{"type":"resource_link","uri":"file:///x","name":"x"},{"type":"text","text":""},{"type":"text","text":"last"}`
+	audio := []tool.Attachment{{Type: "file", MediaType: "application/ogg", Content: []byte{1}}}
 	for _, tc := range []struct {
 		text        string
 		parts       []tool.Content
@@ -27,6 +28,8 @@ func TestOrderedParts(t *testing.T) {
 	}{
 		{"first\nlink\n\nlast", parts, image, whole + "]"},
 		{"first\nlink\n\nlast\n[A note of the host.]", parts, image, whole + `,{"type":"text","text":"[A note of the host.]"}]`},
+		{"", []tool.Content{{Attachment: 1}}, audio, `[{"type":"audio","mimeType":"application/ogg","data":"AQ=="}]`},
+		{"", []tool.Content{{Attachment: 1}}, []tool.Attachment{{Type: "file", MediaType: "image/png", Content: []byte{1}}}, `[{"type":"image","mimeType":"image/png","data":"AQ=="}]`},
 		{"first", parts, image, "null"},
 		{"first link  last", parts, image, "null"},
 		{"first\nlink\n\nlast", parts, nil, "null"},
@@ -50,6 +53,20 @@ func TestStructured(t *testing.T) {
 	}
 	if out := toResult(res, function{structured: true}); out.StructuredContent == nil || len(out.Content) != 1 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// TestMetaOfServers checks that the metadata of a mounted server's result arrives, and that it cannot replace that of toolhost or of
+// the protocol.
+func TestMetaOfServers(t *testing.T) {
+	theirs := map[string]any{"example.com/a": 1.0, metaPrefix + "error": "none", "io.modelcontextprotocol/x": true}
+	res := &tool.Result{Metadata: map[string]any{tool.MetadataMCP: theirs, "lines": 2}}
+	for _, mounted := range []bool{true, false} {
+		out := toResult(res, function{mounted: mounted})
+		own, _ := out.Meta[metaPrefix+"metadata"].(map[string]any)
+		if (out.Meta["example.com/a"] == 1.0) != mounted || (own[tool.MetadataMCP] == nil) != mounted || own["lines"] != 2 || out.Meta[metaPrefix+"error"] != nil || out.Meta["io.modelcontextprotocol/x"] != nil {
+			t.Errorf("mounted %v: %v", mounted, out.Meta)
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ type Result struct {
 	Run Run
 }
 
+// MetadataMCP is the key in [Result.Metadata] for the member _meta of a mounted MCP server's result.
+const MetadataMCP = "_meta"
+
 // Run describes how the host ran a call.
 type Run struct {
 	CallID        string

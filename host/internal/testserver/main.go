@@ -36,6 +36,9 @@ func main() {
 	case "newest":
 		serveNewest(os.Args[2])
 		return
+	case "oddhttp":
+		serveOdd(os.Args[2])
+		return
 	case "asks":
 		serveAsking()
 		return
@@ -72,6 +75,9 @@ func hear(m message) {
 		case "exits":
 			os.Exit(1)
 		case "silent", "mute":
+			return
+		case "newodd":
+			reply(m.ID, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"test","version":"1"}}`)
 			return
 		}
 		fail(m.ID, -32601, "Method not found")
@@ -128,6 +134,9 @@ func list(m message) {
 	case "mirror":
 		reply(m.ID, mirrorTools())
 		return
+	case "odd", "newodd":
+		reply(m.ID, oddTools)
+		return
 	case "endless":
 		reply(m.ID, fmt.Sprintf(`{"nextCursor":"%d","tools":[{"name":"t%d","description":"One of many.","inputSchema":{"type":"object"}}]}`, time.Now().UnixNano(), time.Now().UnixNano()))
 		return
@@ -180,6 +189,9 @@ func call(m message) {
 	switch mode {
 	case "mirror":
 		mirror(m)
+		return
+	case "odd", "newodd":
+		reply(m.ID, oddResult(m))
 		return
 	case "many":
 		text(m.ID, "called "+p.Name)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,6 +32,70 @@ func TestStructuredDataPassesThrough(t *testing.T) {
 			t.Errorf("revision %s: %s, %v", era, got, err)
 		}
 	}
+}
+
+// TestOddResults calls tools with odd results of mounted servers: over standard input and output and over HTTP, with JSON and with
+// event streams, of both revisions of the protocol. Everything but a block that cannot be decoded arrives as it was sent.
+func TestOddResults(t *testing.T) {
+	t.Parallel()
+	dir := hosttest.MCPDir(t)
+	file, program := filepath.Join(dir, "toolhost.hcl"), filepath.Join(hosttest.Bin, "testserver")
+	hosttest.Must(t, os.Remove(file))
+	server := exec.Command(program, "oddhttp", file)
+	server.Stderr = t.Output()
+	hosttest.Must(t, server.Start())
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	hosttest.Wait(t, "the server has written its configuration", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	b, err := os.ReadFile(file)
+	hosttest.Must(t, err)
+	hosttest.Must(t, os.WriteFile(file, fmt.Appendf(b, "field \"odd\" {\n  mcp { command = [%q, \"odd\"] }\n}\nfield \"newodd\" {\n  mcp { command = [%q, \"newodd\"] }\n}\n", program, program), 0o600))
+	s := hosttest.LineSession(t, dir)
+	id := 0
+	for _, field := range []string{"odd", "newodd", "json", "events", "newjson", "newevents"} {
+		for kind, want := range map[string]string{
+			"hologram":  `"content":[{"type":"text","text":"before"},NOTE,{"type":"text","text":"after"}],"structuredContent":{"id":12345678901234567891}`,
+			"image":     `"content":[{"type":"text","text":"before"},NOTE,{"type":"text","text":"after"}]`,
+			"text":      `"content":[NOTE,{"type":"text","text":"after"}],"isError":true`,
+			"data":      `"content":[{"type":"text","text":"t"}],"structuredContent":{"z":12345678901234567891,"a":[1.0,1e2,null,{}],"t":"<&>éa/\"\\"}`,
+			"list":      `"content":[{"type":"text","text":"t"}],"structuredContent":[1,{"id":9007199254740993}]`,
+			"annotated": `"content":[{"type":"text","text":"t","annotations":{"audience":["user"],"priority":0.5},"_meta":{"k":1}},{"type":"audio","data":"AAEC","mimeType":"application/ogg"}],"structuredContent":{"id":9007199254740993},"_meta":{"example.com/a":{"b":[1,"x"]}}`,
+		} {
+			id++
+			s.Tell(fmt.Sprint(id), field+"_odd", map[string]any{"kind": kind})
+			line, err := s.Out.ReadBytes('\n')
+			hosttest.Must(t, err)
+			if got := withoutOwn(t, line); !sameJSON(t, got, "{"+strings.Replace(want, "NOTE", `{"type":"text","text":"NOTE"}`, 1)+"}") {
+				t.Errorf("%s %s: %s\nwant %s", field, kind, got, want)
+			}
+		}
+	}
+}
+
+// withoutOwn returns the result in a message without what toolhost added. A note about a block that cannot be decoded is NOTE.
+func withoutOwn(t *testing.T, line []byte) string {
+	t.Helper()
+	var m struct{ Result map[string]json.RawMessage }
+	hosttest.Must(t, json.Unmarshal(line, &m))
+	var meta map[string]json.RawMessage
+	hosttest.Must(t, json.Unmarshal(m.Result["_meta"], &meta))
+	for key := range meta {
+		if strings.HasPrefix(key, "toolhost.dev/") {
+			delete(meta, key)
+		}
+	}
+	delete(m.Result, "_meta")
+	var err error
+	if len(meta) > 0 {
+		m.Result["_meta"], err = json.Marshal(meta)
+		hosttest.Must(t, err)
+	}
+	m.Result["content"] = regexp.MustCompile(`\[A part of the result cannot be read: [^]]*\]`).ReplaceAll(m.Result["content"], []byte("NOTE"))
+	b, err := json.Marshal(m.Result)
+	hosttest.Must(t, err)
+	return string(b)
 }
 
 // TestArgumentsPassThrough compares the arguments that a server gets from a client with those that it gets through the

@@ -3,6 +3,7 @@ package mount
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ type reply struct {
 // answer several times.
 func (c *conn) callTool(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
 	if c.server == nil || c.stateless() || params.InputResponses != nil || params.RequestState != "" {
-		return c.session.CallTool(ctx, params)
+		return unfolded(c.session.CallTool(ctx, params))
 	}
 	if args, ok := params.Arguments.(json.RawMessage); !ok || len(args) == 0 {
 		params.Arguments = json.RawMessage(`{}`)
@@ -157,12 +158,15 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		return out, nil
 	}
 	out := new(mcp.CallToolResult)
-	err := json.Unmarshal(raw, out)
-	if err != nil {
-		if out = readable(raw); out != nil {
-			return out, nil
+	if err := json.Unmarshal(raw, out); err != nil {
+		if out = readable(raw); out == nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The server's result cannot be read: " + err.Error()}
 		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The server's result cannot be read: " + err.Error()}
+	}
+	for key, value := range rawjson.Members(raw) {
+		if key == "structuredContent" && string(value) != "null" {
+			out.StructuredContent = unescaped(value)
+		}
 	}
 	return out, nil
 }
@@ -171,52 +175,72 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 // of each such block. If the result has other errors, it returns nil.
 func readable(raw json.RawMessage) *mcp.CallToolResult {
 	var parts struct {
-		Content           []json.RawMessage `json:"content"`
-		StructuredContent json.RawMessage   `json:"structuredContent"`
-		IsError           bool              `json:"isError"`
+		Content []json.RawMessage `json:"content"`
+		IsError bool              `json:"isError"`
+		Meta    mcp.Meta          `json:"_meta"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
 		return nil
 	}
-	out := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: parts.IsError}
-	switch data := parts.StructuredContent; {
-	case len(data) == 0 || string(data) == "null":
-	case asEncoded(data):
-		out.StructuredContent = data
-	default:
-		if json.Unmarshal(data, &out.StructuredContent) != nil {
-			return nil
-		}
-	}
+	out := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: parts.IsError, Meta: parts.Meta}
 	for _, block := range parts.Content {
 		one := new(mcp.CallToolResult)
 		if err := json.Unmarshal(slices.Concat([]byte(`{"content":[`), block, []byte(`]}`)), one); err != nil {
-			one.Content = []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(err.Error(), maxNameShown*2))}}
+			one.Content = []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(unreadable(block, err), maxNameShown*2))}}
 		}
 		out.Content = append(out.Content, one.Content...)
 	}
 	return out
 }
 
-// decodable returns the result of a call in a form that the SDK can decode. Only the blocks that [readable] replaces differ.
-func decodable(raw json.RawMessage) json.RawMessage {
-	if plainResult(raw) != nil || json.Unmarshal(raw, new(mcp.CallToolResult)) == nil {
+// unreadable describes why a block cannot be decoded. The decoder's errors about types have names of Go.
+func unreadable(block json.RawMessage, err error) string {
+	switch {
+	case block[0] != '{':
+		return "it is not an object"
+	case errors.As(err, new(*json.UnmarshalTypeError)):
+		return "a member has the wrong type"
+	}
+	return err.Error()
+}
+
+// foldedKey is the key in the metadata of a folded result that has the result as a text.
+const foldedKey = "toolhost.dev/folded"
+
+// folded returns the result of a call in a form that the SDK can decode without a loss: a text in its metadata. The SDK rounds
+// large numbers, and refuses the whole result for one block that it does not know. The members for the SDK stay, and so do
+// results of other requests.
+func folded(raw json.RawMessage) json.RawMessage {
+	out, err := parseObject(raw)
+	if err != nil || out.get("content") == nil && out.get("structuredContent") == nil {
 		return raw
 	}
-	out := readable(raw)
-	if out == nil {
-		return raw
-	}
-	content, err := json.Marshal(out.Content)
+	meta, err := parseObject(out.get("_meta"))
 	if err != nil {
-		return raw
+		meta = object{}
 	}
-	parts, err := parseObject(raw)
+	meta.set(foldedKey, encoded(string(raw)))
+	out.set("_meta", meta.json())
+	out.set("content", json.RawMessage("[]"))
+	out.remove("structuredContent")
+	out.remove("isError")
+	return out.json()
+}
+
+// unfolded decodes the result that [folded] folded.
+func unfolded(res *mcp.CallToolResult, err error) (*mcp.CallToolResult, error) {
 	if err != nil {
-		return raw
+		return nil, err
 	}
-	parts.set("content", content)
-	return parts.json()
+	raw, ok := res.Meta[foldedKey].(string)
+	if !ok {
+		return res, nil
+	}
+	out, err := toolResult(json.RawMessage(raw))
+	if err == nil {
+		out.InputRequests, out.RequestState = res.InputRequests, res.RequestState
+	}
+	return out, err
 }
 
 // plainResult decodes a result that contains only texts and structured data. For any other result, it returns nil.
@@ -236,11 +260,8 @@ func plainResult(raw json.RawMessage) *mcp.CallToolResult {
 				return nil
 			}
 		case "structuredContent":
-			if !asEncoded(value) {
-				return nil
-			}
 			if string(value) != "null" {
-				out.StructuredContent = value
+				out.StructuredContent = unescaped(value)
 			}
 		case "isError":
 			if out.IsError = string(value) == "true"; !out.IsError && string(value) != "false" {

@@ -212,24 +212,26 @@ func TestToolResult(t *testing.T) {
 		t.Errorf("%s, %v", r.Data, err)
 	}
 	// A block that cannot be decoded is replaced by a note, and the rest of the result stays.
-	for _, bad := range []string{`{"type":"hologram","x":1}`, `{"type":"image","data":"%%%","mimeType":"image/png"}`, `"no object"`} {
+	for _, bad := range []string{`{"type":"hologram","x":1}`, `{"type":"image","data":"%%%","mimeType":"image/png"}`, `"no object"`, `{"type":"text","text":5}`} {
 		got, err := toolResult(json.RawMessage(`{"content":[{"type":"text","text":"before"},` + bad + `,{"type":"text","text":"after"}],"structuredContent":{"id":12345678901234567891}}`))
 		if err != nil {
 			t.Errorf("%s: %v", bad, err)
 			continue
 		}
-		if r, err := result(got); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || string(r.Data) != `{"id":12345678901234567891}` {
+		if r, err := result(got); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || strings.Contains(r.Output, "Go ") || string(r.Data) != `{"id":12345678901234567891}` {
 			t.Errorf("%s: %+v, %v", bad, r, err)
 		}
-		raw := `{"resultType":"complete","content":[{"type":"text","text":"before"},` + bad + `,{"type":"text","text":"after"}],"structuredContent":{"id":1}}`
+		raw := `{"resultType":"complete","content":[{"type":"text","text":"before"},` + bad + `,{"type":"text","text":"after"}],"structuredContent":{"id":12345678901234567891}}`
 		decoded := new(mcp.CallToolResult)
 		if json.Unmarshal([]byte(raw), decoded) == nil {
 			t.Errorf("the SDK decodes %s itself", bad)
 		}
-		fixed := decodable(json.RawMessage(raw)) // for calls through the SDK, as those of servers of the newer protocol
+		fixed := folded(json.RawMessage(raw)) // for calls through the SDK, as those of servers of the newer protocol
 		if err := json.Unmarshal(fixed, decoded); err != nil || !strings.Contains(string(fixed), `"resultType":"complete"`) {
 			t.Errorf("%s: %s: %v", bad, fixed, err)
-		} else if r, err := result(decoded); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || string(r.Data) != `{"id":1}` {
+		} else if res, err := unfolded(decoded, nil); err != nil {
+			t.Errorf("%s: %v", bad, err)
+		} else if r, err := result(res); err != nil || !strings.HasPrefix(r.Output, "before\n[A part of the result cannot be read: ") || !strings.HasSuffix(r.Output, "]\nafter") || strings.Contains(r.Output, "Go ") || string(r.Data) != `{"id":12345678901234567891}` {
 			t.Errorf("%s: %+v, %v", bad, r, err)
 		}
 	}

@@ -173,13 +173,14 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		canceled.tell()
 	}
 	h.keepVersions(res)
-	if res.Header.Get("Content-Type") != "text/event-stream" { // an event stream has no limit as a whole; each of its events is limited instead
+	stream := isStream(res)
+	if !stream { // an event stream has no limit as a whole; each of its events is limited instead
 		if res.ContentLength > maxFrame {
 			return nil, errors.Join(fmt.Errorf("the server's answer has %d bytes, and the limit is %d MiB", res.ContentLength, maxFrame>>20), res.Body.Close())
 		}
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
-	res.Body = h.announced.from(res.Body)
+	res.Body = newFoldingBody(h.announced.from(res.Body), stream)
 	return res, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/rawjson"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -20,6 +21,9 @@ func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 		b.add(c)
 	}
 	out := &sdk.Result{Attachments: b.attachments, Contents: b.contents}
+	if len(r.Meta) > 0 {
+		out.Metadata = map[string]any{tool.MetadataMCP: r.Meta}
+	}
 	if r.StructuredContent != nil {
 		data, err := structured(r.StructuredContent)
 		if err != nil {
@@ -50,10 +54,36 @@ func structured(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// asEncoded reports whether valid JSON contains only the escapes that an encoder needs. Other JSON is encoded again,
-// because an escape such as \u0061 could hide a secret from the host, which removes secrets.
-func asEncoded(raw json.RawMessage) bool {
-	return !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte(`\/`)) && utf8.Valid(raw)
+// unescaped returns valid JSON with only the escapes that an encoder needs, because an escape such as \u0061 could hide a secret
+// from the host, which removes secrets. All else stays as it is.
+func unescaped(raw json.RawMessage) json.RawMessage {
+	if !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte(`\/`)) && utf8.Valid(raw) {
+		return raw
+	}
+	out := make(json.RawMessage, 0, len(raw))
+	for i := 0; i < len(raw); {
+		end := i + 1
+		if raw[i] != '"' {
+			out, i = append(out, raw[i]), end
+			continue
+		}
+		for ; raw[end] != '"'; end++ {
+			if raw[end] == '\\' {
+				end++
+			}
+		}
+		out, i = append(out, encoded(rawjson.Text(raw[i:end+1]))...), end+1
+	}
+	return out
+}
+
+// encoded returns a text as a JSON string.
+func encoded(text string) json.RawMessage {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a text can always be encoded
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 // blocks collects the parts of a result.

@@ -307,7 +307,7 @@ func (w *wire) hearOne(raw []byte) {
 	}
 	w.mu.Unlock()
 	if called {
-		r.Result = decodable(r.Result)
+		r.Result = folded(r.Result)
 	}
 	if r, ok := m.(*jsonrpc.Request); ok && !r.ID.IsValid() && w.heard != nil && w.heard(r) {
 		return
