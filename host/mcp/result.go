@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -60,6 +61,7 @@ func toResult(res *tool.Result, f function) *mcp.CallToolResult {
 		out.Content = blocks
 		return out
 	}
+	out.Content = []mcp.Content{}
 	var rest []mcp.Content
 	for i, a := range res.Attachments {
 		c, note := content(a, i)
@@ -70,7 +72,7 @@ func toResult(res *tool.Result, f function) *mcp.CallToolResult {
 			text = strings.TrimRight(text, "\n") + "\n" + note
 		}
 	}
-	if text != "" || len(rest) == 0 {
+	if text != "" || len(rest) == 0 && !f.mounted { // a result of a server can be empty
 		out.Content = append(out.Content, &mcp.TextContent{Text: text})
 	}
 	out.Content = append(out.Content, rest...)
@@ -84,9 +86,7 @@ func ordered(res *tool.Result, text string) []mcp.Content {
 	pos, texts := 0, 0
 	for _, part := range res.Contents {
 		var extra struct {
-			Type        string           `json:"type"`
-			Annotations *mcp.Annotations `json:"annotations"`
-			Meta        mcp.Meta         `json:"_meta"`
+			Type string `json:"type"`
 		}
 		if part.Block != nil && json.Unmarshal(part.Block, &extra) != nil {
 			return nil
@@ -111,18 +111,18 @@ func ordered(res *tool.Result, text string) []mcp.Content {
 			if c == nil {
 				return nil
 			}
-			out = append(out, c)
+			out = append(out, &exact{c, part.Block})
 		case part.Attachment == 0:
-			out = append(out, &mcp.TextContent{Text: own, Annotations: extra.Annotations, Meta: extra.Meta})
+			out = append(out, withMembers(&mcp.TextContent{Text: own}, part.Block))
 		case part.Attachment > len(res.Attachments):
 			return nil
 		default:
 			a := res.Attachments[part.Attachment-1]
 			if strings.HasPrefix(a.MediaType, "audio/") || a.Type == "file" && !strings.HasPrefix(a.MediaType, "image/") {
-				out = append(out, &mcp.AudioContent{Data: a.Content, MIMEType: a.MediaType, Annotations: extra.Annotations, Meta: extra.Meta})
+				out = append(out, withMembers(&mcp.AudioContent{Data: a.Content, MIMEType: a.MediaType}, part.Block))
 				break
 			}
-			out = append(out, &mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType, Annotations: extra.Annotations, Meta: extra.Meta})
+			out = append(out, withMembers(&mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType}, part.Block))
 		}
 	}
 	if rest := text[pos:]; out != nil && strings.TrimSpace(rest) != "" {
@@ -132,6 +132,25 @@ func ordered(res *tool.Result, text string) []mcp.Content {
 		out = append(out, &mcp.TextContent{Text: strings.TrimLeft(rest, "\n")})
 	}
 	return out
+}
+
+// exact is a block whose JSON has members that the SDK does not know.
+type exact struct {
+	mcp.Content
+	raw json.RawMessage
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e *exact) MarshalJSON() ([]byte, error) { return e.raw, nil }
+
+// withMembers returns a block with further members, which are a JSON object or nil.
+func withMembers(c mcp.Content, members json.RawMessage) mcp.Content {
+	raw, err := json.Marshal(c)
+	inner := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(members), []byte("{")))
+	if err != nil || len(inner) < 2 { // no member, or only the end of the object
+		return c
+	}
+	return &exact{c, slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(","), inner)}
 }
 
 // decodeBlock converts a content block. It returns nil for a block that is not valid.

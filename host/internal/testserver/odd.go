@@ -18,6 +18,8 @@ var oddResults = map[string]string{
 	"text":      `{"content":["before",{"type":"text","text":"after"}],"isError":true}`,
 	"data":      `{"content":[{"type":"text","text":"t"}],"structuredContent":{"z":12345678901234567891,"a":[1.0,1e2,null,{}],"t":"<&>\u00e9\u0061\/\"\\"}}`,
 	"list":      `{"content":[{"type":"text","text":"t"}],"structuredContent":[1,{"id":9007199254740993}]}`,
+	"named":     `{"content":[{"type":"text","text":"t\u0061","name":"STDOUT","n":12345678901234567891},{"type":"image","data":"AAEC","mimeType":"image/png","x":{"y":"\u0061"}},{"type":"resource_link","uri":"file:///a","name":"a","size":12345678901234567,"x":1}]}`,
+	"empty":     `{"content":[]}`,
 	"annotated": `{"content":[{"type":"text","text":"t","annotations":{"audience":["user"],"priority":0.5},"_meta":{"k":1}},{"type":"audio","data":"AAEC","mimeType":"application/ogg"}],"structuredContent":{"id":9007199254740993},"_meta":{"example.com/a":{"b":[1,"x"]}}}`,
 }
 

@@ -197,10 +197,14 @@ func TestSubscriptions(t *testing.T) {
 }
 
 func TestBlocks(t *testing.T) {
-	res, err := result(&mcp.CallToolResult{Content: []mcp.Content{
+	received, err := unfolded(&mcp.CallToolResult{Content: []mcp.Content{
 		&mcp.TextContent{Text: "first"}, &mcp.ImageContent{Data: []byte{1}, MIMEType: "image/png", Annotations: &mcp.Annotations{Priority: 1}},
 		&mcp.ResourceLink{URI: "file:///x", Name: "x"}, &mcp.TextContent{}, &mcp.TextContent{Text: "last", Meta: mcp.Meta{"k": 1}},
-	}})
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := result(received)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,12 +164,28 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		}
 	}
 	for key, value := range rawjson.Members(raw) {
-		if key == "structuredContent" && string(value) != "null" {
+		switch blocks := slices.Collect(rawjson.Elements(value)); {
+		case key == "structuredContent" && string(value) != "null":
 			out.StructuredContent = unescaped(value)
+		case key == "content" && len(blocks) == len(out.Content):
+			for i, c := range out.Content {
+				if _, isNote := c.(*note); !isNote {
+					out.Content[i] = &received{c, blocks[i]}
+				}
+			}
 		}
 	}
 	return out, nil
 }
+
+// received is a block together with the text that the server sent. The SDK drops members that it does not know.
+type received struct {
+	mcp.Content
+	raw json.RawMessage
+}
+
+// note is a text in the place of a block that cannot be decoded.
+type note struct{ *mcp.TextContent }
 
 // readable decodes a result that has blocks which cannot be decoded, such as blocks of an unknown type. It puts a note in the place
 // of each such block. If the result has other errors, it returns nil.
@@ -186,7 +202,7 @@ func readable(raw json.RawMessage) *mcp.CallToolResult {
 	for _, block := range parts.Content {
 		one := new(mcp.CallToolResult)
 		if err := json.Unmarshal(slices.Concat([]byte(`{"content":[`), block, []byte(`]}`)), one); err != nil {
-			one.Content = []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(unreadable(block, err), maxNameShown*2))}}
+			one.Content = []mcp.Content{&note{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(unreadable(block, err), maxNameShown*2))}}}
 		}
 		out.Content = append(out.Content, one.Content...)
 	}
@@ -232,11 +248,14 @@ func unfolded(res *mcp.CallToolResult, err error) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, ok := res.Meta[foldedKey].(string)
-	if !ok {
-		return res, nil
+	text, ok := res.Meta[foldedKey].(string)
+	raw := json.RawMessage(text)
+	if !ok { // another result, or a part of a message that is not folded
+		if raw, err = json.Marshal(res); err != nil {
+			return nil, err
+		}
 	}
-	out, err := toolResult(json.RawMessage(raw))
+	out, err := toolResult(raw)
 	if err == nil {
 		out.InputRequests, out.RequestState = res.InputRequests, res.RequestState
 	}

@@ -180,7 +180,7 @@ func TestToolResult(t *testing.T) {
 	for _, raw := range []string{
 		`{"content":[{"type":"text","text":"a \"b\"\n\té"}]}`, `{"content":[]}`, `{"content":[{"type":"text","text":"a"},{"text":"b","type":"text"}],"isError":true}`,
 		`{"content":[{"type":"text","text":"\u00e9\ud83d\ude00"}],"structuredContent":{"a":[1,2],"b":"x"},"isError":false}`,
-		`{"content":[{"type":"text","text":"a","annotations":{"priority":0.5},"_meta":{"k":1}}],"_meta":{"m":2}}`,
+		`{"content":[{"type":"text","text":"a","_meta":{"k":1},"annotations":{"priority":0.5}}],"_meta":{"m":2}}`,
 		`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
 		`{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, `{"content":[],"structuredContent":{"a":"\u0061\/"}}`, `{"structuredContent":{"a":1}}`,
 		`{ "isError" : false , "content" : [ { "type" : "text" , "text" : "a" } ] }`,
@@ -195,6 +195,9 @@ func TestToolResult(t *testing.T) {
 			continue
 		}
 		a, aErr := result(got)
+		if want, err = unfolded(want, nil); err != nil {
+			t.Fatal(err)
+		}
 		b, bErr := result(want)
 		if fmt.Sprint(aErr) != fmt.Sprint(bErr) {
 			t.Errorf("%s: %v, want %v", raw, aErr, bErr)

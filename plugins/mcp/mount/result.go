@@ -95,18 +95,24 @@ type blocks struct {
 
 func (b *blocks) add(c mcp.Content) {
 	part := sdk.Content{}
+	var raw json.RawMessage
+	if r, ok := c.(*received); ok {
+		c, raw = r.Content, r.raw
+	}
 	switch c := c.(type) {
+	case *note:
+		part.Text = b.text(c.Text)
 	case *mcp.TextContent:
-		part.Block = extras(c.Annotations, c.Meta)
+		part.Block = extras(raw)
 		part.Text = b.text(c.Text)
 		if c.Text == "" && part.Block == nil {
 			part.Block = json.RawMessage(`{}`) // a part without text needs a block
 		}
 	case *mcp.ImageContent:
-		part.Block = extras(c.Annotations, c.Meta)
+		part.Block = extras(raw)
 		part.Attachment = b.attach(sdk.Attachment{Type: "image", MediaType: c.MIMEType, Content: c.Data})
 	case *mcp.AudioContent:
-		part.Block = extras(c.Annotations, c.Meta)
+		part.Block = extras(raw)
 		part.Attachment = b.attach(sdk.Attachment{Type: "file", MediaType: c.MIMEType, Content: c.Data})
 	case *mcp.EmbeddedResource:
 		if c.Resource == nil {
@@ -116,13 +122,13 @@ func (b *blocks) add(c mcp.Content) {
 		if content == nil {
 			content = []byte(c.Resource.Text)
 		}
-		part.Block = block(c)
+		part.Block = unescaped(raw)
 		part.Attachment = b.attach(sdk.Attachment{Type: "file", Path: c.Resource.URI, MediaType: c.Resource.MIMEType, Content: content})
 	case *mcp.ResourceLink:
-		part.Block = block(c)
+		part.Block = unescaped(raw)
 		part.Text = b.text(link(c))
 	default:
-		if part.Block = block(c); part.Block == nil {
+		if part.Block = unescaped(raw); part.Block == nil {
 			return
 		}
 	}
@@ -139,28 +145,17 @@ func (b *blocks) attach(a sdk.Attachment) int {
 	return len(b.attachments)
 }
 
-// block returns the JSON of a block.
-func block(c mcp.Content) json.RawMessage {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return nil // the part is lost, but its attachment or text is not
+// extras returns the members of a text, an image or audio that no other field of the result has. If the block has none, it
+// returns nil.
+func extras(raw json.RawMessage) json.RawMessage {
+	members, err := parseObject(raw)
+	for _, key := range []string{"type", "text", "data", "mimeType"} {
+		members.remove(key)
 	}
-	return raw
-}
-
-// extras returns the additional members of a block as JSON. If the block has none, it returns nil.
-func extras(annotations *mcp.Annotations, meta mcp.Meta) json.RawMessage {
-	if annotations == nil && len(meta) == 0 {
+	if err != nil || len(members) == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(struct {
-		Annotations *mcp.Annotations `json:"annotations,omitempty"`
-		Meta        mcp.Meta         `json:"_meta,omitempty"`
-	}{annotations, meta})
-	if err != nil {
-		return nil
-	}
-	return raw
+	return unescaped(members.json())
 }
 
 // link returns the text of a link to a resource.
