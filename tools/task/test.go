@@ -232,7 +232,7 @@ func (t *task) soakUpgrade() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./test/durable").Run()
 }
 
-// soakMounts mounts public MCP servers. It compares the tools that the host offers with the tool list of each server.
+// soakMounts mounts public MCP servers. It calls the tools of each server directly and through the host.
 // It keeps the installed packages in bench/mounts/packages for the next run.
 func (t *task) soakMounts() error {
 	if err := t.peers(); err != nil {

@@ -36,6 +36,9 @@ func main() {
 	case "newest":
 		serveNewest(os.Args[2])
 		return
+	case "record":
+		record(os.Args[2], os.Args[3:])
+		return
 	case "oddhttp":
 		serveOdd(os.Args[2])
 		return
