@@ -43,7 +43,7 @@ var layers = [][]string{
 	{"internal/branch", "internal/confinement", "internal/roots", "internal/trust", "internal/dispatch", "internal/testprogram"},
 	{"internal/branch/internal/journal", "internal/branch/internal/overlay"},
 	{"internal/branch/change"},
-	{"internal/stage/bounds", "internal/stage/programs", "internal/stage/quotas", "internal/stage/runs", "internal/stage/space", "internal/stage/taping", "internal/stage/versions"},
+	{"internal/stage/bounds", "internal/stage/hooks", "internal/stage/limits", "internal/stage/programs", "internal/stage/quotas", "internal/stage/runs", "internal/stage/space", "internal/stage/taping", "internal/stage/versions"},
 	{"internal/stage/safekeeping"},
 	{"internal/childcall", "internal/claim", "internal/pulse", "internal/stage"},
 	{"internal/help", "internal/call"},

@@ -28,14 +28,21 @@ func Describe(ctx context.Context, binary string, args []string, env map[string]
 	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
 	s := supervisor.New(supervisor.Options{HostVersion: "0.0.0", RuntimeDir: dir, Log: slog.New(slog.DiscardHandler)})
 	defer s.Close(0)
-	var described *tool.Description
-	p := s.Add(supervisor.Spec{Name: "described", Path: path, Args: args, Env: env, Accept: func(d *tool.Description) error {
-		described = d
-		return errDescribed
-	}})
-	_, err = p.Describe(ctx)
-	if described != nil {
-		return described, nil
+	var h describer
+	if _, err = s.Add(supervisor.Spec{Name: "described", Path: path, Args: args, Env: env, Host: &h}).Describe(ctx); h.description != nil {
+		return h.description, nil
 	}
 	return nil, err
+}
+
+// describer is the host of a program that only has to describe itself.
+type describer struct {
+	supervisor.Alone
+	description *tool.Description
+}
+
+// Accept implements [supervisor.Host].
+func (h *describer) Accept(d *tool.Description) error {
+	h.description = d
+	return errDescribed
 }

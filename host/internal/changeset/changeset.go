@@ -35,8 +35,7 @@ type Set struct {
 // The branch must not be mounted.
 func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, error) {
 	var notes []string
-	parts := &confinement.Parts{Home: s.Home, Audit: s.Audit, Log: s.Log}
-	parts.Repositories = confinement.NewRepositories(parts)
+	parts := partsOf(s.Home, s.Audit, s.Log)
 	// The search of the workspace takes as long as the comparison, so both run at the same time.
 	var after func() []string
 	var refused error
@@ -65,6 +64,11 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 	return out, err
 }
 
+// partsOf returns what an apply needs to guard the workspace.
+func partsOf(home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) *confinement.Parts {
+	return &confinement.Parts{Home: home, Audit: audit, Log: log, Repositories: confinement.NewRepositories(home, audit, log)}
+}
+
 func changesOf(out *branch.Outcome) int {
 	if out == nil {
 		return 0
@@ -76,8 +80,7 @@ func changesOf(out *branch.Outcome) int {
 // removed.
 func Guard(cfg func() *config.Config, home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) branch.Guard {
 	return func(base string) (func() bool, error) {
-		parts := &confinement.Parts{Home: home, Audit: audit, Log: log}
-		parts.Repositories = confinement.NewRepositories(parts)
+		parts := partsOf(home, audit, log)
 		after, err := confinement.GuardApply(cfg(), parts, base)
 		if err != nil {
 			return nil, errors.Join(err, parts.Repositories.Stop())

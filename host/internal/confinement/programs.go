@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -90,14 +91,14 @@ func (c *confined) serveGate(listener *os.File) {
 
 // NewGate returns the gate for the plugins of all configurations. It adds the programs that plugins execute outside of
 // calls to the audit log.
-func NewGate(parts *Parts) *execgate.Gate {
-	return &execgate.Gate{Log: parts.Log, Stray: func(plugin string, r *execgate.Record) {
+func NewGate(audit func(state.AuditEntry), log *slog.Logger) *execgate.Gate {
+	return &execgate.Gate{Log: log, Stray: func(plugin string, r *execgate.Record) {
 		e := state.AuditEntry{
 			At: time.Now(), Tool: "(programs)", Arguments: []byte("{}"), Decision: execgate.Allow, Outcome: "success", Plugin: plugin, Programs: call.AuditPrograms(r),
 		}
 		if r.Denied > 0 {
 			e.Decision, e.Outcome = execgate.Deny, string(tool.PermissionDenied)
 		}
-		parts.Audit(e)
+		audit(e)
 	}}
 }

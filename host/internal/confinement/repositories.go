@@ -3,6 +3,7 @@ package confinement
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/statedir"
 )
 
 // watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. At the end
@@ -144,23 +146,23 @@ func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Roo
 
 // NewRepositories returns the guard for the repositories in writable directories. Its quarantine is in the state
 // directory.
-func NewRepositories(parts *Parts) *repository.Guard {
+func NewRepositories(home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) *repository.Guard {
 	return repository.New(repository.Options{
 		Ledgers: func() string {
-			if parts.Home.Root == "" {
+			if home.Root == "" {
 				return ""
 			}
-			return filepath.Join(parts.Home.Root, "repositories")
+			return filepath.Join(home.Root, "repositories")
 		},
 		Store: func() (repository.Store, error) {
-			dir, err := parts.Home.Quarantine()
+			dir, err := home.Quarantine()
 			if err != nil {
 				return nil, err
 			}
 			return quarantine.Open(dir), nil
 		},
-		Took: func(e *quarantine.Entry) { parts.Audit(auditEntry(e)) },
-		Log:  parts.Log,
+		Took: func(e *quarantine.Entry) { audit(auditEntry(e)) },
+		Log:  log,
 	})
 }
 

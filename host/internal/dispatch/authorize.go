@@ -9,17 +9,26 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/state"
 )
 
-// authorize applies the policy. The policy can deny the call, ask a person, or set arguments.
-func (d *Dispatcher) authorize() Stage {
+// Permissions decides whether a call is permitted. Its fields must not change after the first call.
+type Permissions struct {
+	Policy *policy.Policy
+	State  *state.DB
+	Host   Host
+}
+
+// Authorize applies the policy. The policy can deny the call, ask a person, or set arguments.
+func (p *Permissions) Authorize() Stage {
 	return Stage{Name: "authorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			q := d.question(c)
+			q := question(c, p.Policy, p.State)
 			q.Person = c.Client.ReachesPerson()
 			var err error
-			asker := &previewer{Client: c.Client, d: d, call: c, run: next}
-			c.Decision.Policy, err = d.Policy.Check(ctx, q, asker, c.Answers(d.State))
+			asker := &previewer{Client: c.Client, permissions: p, call: c, run: next}
+			c.Decision.Policy, err = p.Policy.Check(ctx, q, asker, c.Answers(p.State))
 			if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}
@@ -33,7 +42,7 @@ func (d *Dispatcher) authorize() Stage {
 				c.Decision.Policy.Answered += " after a preview"
 			}
 			if err != nil {
-				return notPermitted(ctx, c, err)
+				return stage.NotPermitted(ctx, c, err)
 			}
 			if asker.result != nil {
 				return asker.result
@@ -47,12 +56,15 @@ func (d *Dispatcher) authorize() Stage {
 // last for weeks, and the user also creates files in this time.
 const maxSession = 24 * time.Hour
 
+// Since returns the start of the session of a call. It is zero if the policy does not need it.
+func (p *Permissions) Since(c *Call) time.Time { return question(c, p.Policy, p.State).Since }
+
 // question returns the request with which the policy decides about a call.
-func (d *Dispatcher) question(c *Call) *policy.Request {
+func question(c *Call, p *policy.Policy, db *state.DB) *policy.Request {
 	q := c.Question()
-	q.Answers = c.Answers(d.State)
-	if q.Shell && d.Policy.Careful() {
-		q.Since = d.State.Began(c.Request.Session.ID)
+	q.Answers = c.Answers(db)
+	if q.Shell && p.Careful() {
+		q.Since = db.Began(c.Request.Session.ID)
 		if oldest := c.Identity.Started.Add(-maxSession); q.Since.IsZero() {
 			q.Since = c.Identity.Started
 		} else if q.Since.Before(oldest) {

@@ -13,7 +13,7 @@ func TestRulesChangeWhatThePluginGets(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Policy = policy.New(policy.Rules{Rules: []policy.Rule{{Effect: policy.Allow, Name: "r", Tools: []string{"look"}, Set: map[string]json.RawMessage{"text": json.RawMessage(`"set"`)}}}})
 	c := prepared(t, d, "look --text given")
-	d.authorize().Wrap(func(_ context.Context, c *Call) *tool.Result {
+	d.permissions().Authorize().Wrap(func(_ context.Context, c *Call) *tool.Result {
 		if string(c.Decision.Sent.Arguments) != `{"text":"set"}` || string(c.Decision.Arguments["text"]) != `"set"` || c.Decision.Policy.Effect != policy.Allow {
 			t.Errorf("%s, %+v", c.Decision.Sent.Arguments, c.Decision)
 		}
@@ -24,7 +24,7 @@ func TestRulesChangeWhatThePluginGets(t *testing.T) {
 func TestARefusedCallGoesNoFurther(t *testing.T) {
 	d := dispatcher(t, ok)
 	c := prepared(t, d, "change --path /x")
-	must(t, d.authorize().Wrap(noNext(t))(t.Context(), c), tool.Security, "outside")
+	must(t, d.permissions().Authorize().Wrap(noNext(t))(t.Context(), c), tool.Security, "outside")
 	if c.Decision.Policy.Effect != policy.Deny {
 		t.Errorf("%+v", c.Decision.Policy)
 	}

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/stage/versions"
 	"toolhost.dev/host/router"
 )
 
@@ -38,7 +37,7 @@ type Pending struct {
 func (d *Dispatcher) Begin(req call.Request) *Pending {
 	p := d.pending(req)
 	c := &p.call
-	c.Ticket = d.Scheduler.Enqueue(req.Session.ID)
+	c.Ticket = d.turns.Scheduler.Enqueue(req.Session.ID)
 	// After this point, only earlier calls in the queue can change the session.
 	if readable := p.renew(); readable {
 		p.resolve(p.parse())
@@ -50,7 +49,7 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 		c.Ticket = nil
 		return p
 	}
-	if err := d.arrive(c); err != nil {
+	if err := d.turns.Limits.Arrive(c); err != nil {
 		c.Identity.Answer = call.Refused(err)
 		c.Ticket.Abandon()
 		c.Ticket = nil
@@ -68,7 +67,7 @@ func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*reg
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
 	p.call.Identity.Above = append(slices.Clone(parent.Identity.Above), parent.Identity.Tool.Plugin)
-	cmd := parse(d.Registry)
+	cmd := parse(d.registry)
 	if req.Name == "" {
 		p.call.Request.Command = cmd.Raw
 	}
@@ -83,7 +82,7 @@ func (d *Dispatcher) pending(req call.Request) *Pending {
 	}
 	p := &Pending{d: d, call: Call{Request: req}}
 	p.call.Identity.Started = time.Now()
-	p.call.StartSpan(d.Tracer)
+	p.call.StartSpan(d.tracer)
 	return p
 }
 
@@ -95,7 +94,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
 	if c.Identity.Depth == 0 { // a child call is visible only through its parent
-		alive := pulse.Start(c, c.Name(), client, p.d.Pulse)
+		alive := pulse.Start(c, c.Name(), client, p.d.pulse)
 		defer alive.Stop()
 		client = alive
 	}
@@ -116,13 +115,12 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 			c.Identity.Answer = call.Refused(err)
 		}
 	}
-	p.d.prepare()
 	var res *tool.Result
 	if c.Identity.Answer != nil {
 		res = p.d.answer(ctx, c)
 	} else {
 		p.d.address(c)
-		p.d.gate(c)
+		gate(c)
 		res = p.d.run(ctx, c)
 	}
 	if c.Identity.Depth == 0 { // for a child call, the client waits for the parent's result
@@ -135,7 +133,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 // the host. If the changes cannot be stored, it adds a note to the result. A call that did not run needs no note,
 // because it only changed the history.
 func (d *Dispatcher) keep(c *Call, res *tool.Result) {
-	if err := d.State.Commit(); err != nil && c.Outcome.Ran {
+	if err := d.state.Commit(); err != nil && c.Outcome.Ran {
 		notes.Unsaved(res, err)
 	}
 }
@@ -154,8 +152,8 @@ func (p *Pending) parse() *router.Command {
 		return exchange(req)
 	}
 	if req.Name != "" {
-		named := router.Function(req.Name, req.Arguments, p.d.Registry)
-		cmd := named.Line(p.d.Registry)
+		named := router.Function(req.Name, req.Arguments, p.d.registry)
+		cmd := named.Line(p.d.registry)
 		if cmd != named { // the state of a continuation is bound to the named tool
 			req.Continuable, req.Continuation = false, nil
 		}
@@ -168,7 +166,7 @@ func (p *Pending) parse() *router.Command {
 		p.unsettled = true
 		return exists(path)
 	}
-	return router.Parse(req.Command, p.d.Registry, opts)
+	return router.Parse(req.Command, p.d.registry, opts)
 }
 
 // resolve finds the tool of a command and leases the tool's plugin. If the call needs no plugin, resolve sets its
@@ -184,11 +182,11 @@ func (p *Pending) resolve(cmd *router.Command) {
 		if id.Answer != nil {
 			return
 		}
-		if id.Lease = p.d.Plugins.Reserve(id.Tool.Plugin, p.call.Request.Session.Principal.Owner()); id.Lease != nil {
-			versions.Choose(p.d.Rollouts, &p.call)
+		if id.Lease = p.d.plugins.Reserve(id.Tool.Plugin, p.call.Request.Session.Principal.Owner()); id.Lease != nil {
+			p.d.plugins.Choose(&p.call)
 			return
 		}
-		p.d = p.d.latest()
+		p.d = p.d.host.Latest()
 	}
 }
 
@@ -221,7 +219,7 @@ func (d *Dispatcher) bind(c *Call) {
 	if native {
 		name = call.Shell
 	}
-	e, err := d.Registry.Enabled(cmd.Namespace, name)
+	e, err := d.registry.Enabled(cmd.Namespace, name)
 	switch {
 	case err != nil && native:
 		id.Answer = call.Refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", cmd.FirstWord(), call.Shell))
@@ -277,7 +275,7 @@ func (d *Dispatcher) unloaded(cmd *router.Command) error {
 		if name == "" {
 			continue
 		}
-		if why := d.Plugins.WhyUnloaded(name); why != "" {
+		if why := d.plugins.WhyUnloaded(name); why != "" {
 			return tool.Errorf(tool.Unavailable, "%s", why).From(tool.SourcePlugin)
 		}
 	}
@@ -286,18 +284,18 @@ func (d *Dispatcher) unloaded(cmd *router.Command) error {
 
 // address prepares the message to the plugin.
 func (d *Dispatcher) address(c *call.Call) {
-	c.Identity.Confinement = d.Plugins.Confinement(c.Identity.Tool.Plugin)
+	c.Identity.Confinement = d.plugins.Confinement(c.Identity.Tool.Plugin)
 	c.Decision.Sent = c.Message()
 }
 
 // gate determines whether the exec gate judges the programs of a call.
-func (d *Dispatcher) gate(c *call.Call) {
+func gate(c *call.Call) {
 	c.Identity.Gated = c.Identity.Tool.Commands && c.Identity.Confinement.Gated(c.Decision.Sent.Roots)
 }
 
 // claim returns a description of the call for the scheduler.
 func (p *Pending) claim() scheduler.Claim {
-	out := claim.Of(&p.call, p.unsettled, p.d.State.MaskCommand)
+	out := claim.Of(&p.call, p.unsettled, p.d.state.MaskCommand)
 	out.ID = p.call.Request.ID
 	return out
 }

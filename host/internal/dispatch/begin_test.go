@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -90,18 +89,18 @@ func TestALeaseIsReleasedHoweverTheCallEnds(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		command string
-		hooks   *hook.Set
+		hooks   Stage
 		call    plugins
 		leases  int64
 	}{
-		"success":        {"look", nil, ok, 1},
-		"failure":        {"change", nil, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return unavailable() }, 1},
-		"timeout":        {"brief", nil, untilDone, 1},
-		"fallback":       {"look", nil, func(_ context.Context, c *tool.Call, _ tool.Peer) *tool.Result { return unavailable() }, 2},
-		"refused":        {"danger", nil, ok, 1},
+		"success":        {"look", Stage{}, ok, 1},
+		"failure":        {"change", Stage{}, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return unavailable() }, 1},
+		"timeout":        {"brief", Stage{}, untilDone, 1},
+		"fallback":       {"look", Stage{}, func(_ context.Context, c *tool.Call, _ tool.Peer) *tool.Result { return unavailable() }, 2},
+		"refused":        {"danger", Stage{}, ok, 1},
 		"refused by one": {"look", deny, ok, 1},
-		"unknown":        {"tool:nope", nil, ok, 0},
-		"help":           {"look -h", nil, ok, 0},
+		"unknown":        {"tool:nope", Stage{}, ok, 0},
+		"help":           {"look -h", Stage{}, ok, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &leased{plugins: c.call}
@@ -130,7 +129,7 @@ func TestNoPrincipal(t *testing.T) {
 		if e := d.Begin(call.Request{ID: "1", Command: command, Session: s}).Run(t.Context(), client{}).Error; e == nil || e.Kind != tool.PermissionDenied {
 			t.Errorf("%s: %+v", command, e)
 		}
-		if got := d.Judge(call.Request{Command: command, Session: s}, true).Effect; got != "deny" {
+		if got := d.dispatcher().Judge(call.Request{Command: command, Session: s}, true).Effect; got != "deny" {
 			t.Errorf("%s: judged %s", command, got)
 		}
 	}

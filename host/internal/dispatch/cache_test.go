@@ -28,7 +28,7 @@ func TestCachedResults(t *testing.T) {
 		time.Sleep(runs.Slow)
 		return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
 	})
-	d.Metrics, d.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
+	d.Limits.Metrics, d.Limits.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
 	var last *tool.Result
 	for range runs.Often + 2 {
 		last = run(t, d, "stat --text x")
@@ -36,7 +36,7 @@ func TestCachedResults(t *testing.T) {
 	if n != runs.Often || !last.Run.CacheHit || last.Run.Attempts != 0 || last.Run.Plugin != "p" || last.Output != "ok" {
 		t.Errorf("%d calls, %+v", n, last)
 	}
-	if a := d.Adapted("stat"); a == nil || a.Limit == 0 {
+	if a := d.dispatcher().Adapted("stat"); a == nil || a.Limit == 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -45,18 +45,18 @@ func TestCachedResults(t *testing.T) {
 func TestFastResultsAreNotKept(t *testing.T) {
 	for took, kept := range map[time.Duration]bool{0: false, runs.Slow - 1: false, runs.Slow: true} {
 		d := dispatcher(t, ok)
-		d.Metrics, d.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
+		d.Limits.Metrics, d.Limits.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
 		c := prepared(t, d, "stat --text x")
 		synctest.Test(t, func(*testing.T) {
 			n := 0
-			stage := runs.Cache(d.Adaptive, d.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
+			stage := runs.Cache(d.Limits.Adaptive, d.Limits.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
 				n++
 				time.Sleep(took)
 				return &tool.Result{Output: "ok"}
 			})
 			for range runs.Often + 2 {
 				stage(context.Background(), c)
-				d.Metrics.Tool("stat").Ended(metrics.Call{Execution: took, Attempts: 1})
+				d.Limits.Metrics.Tool("stat").Ended(metrics.Call{Execution: took, Attempts: 1})
 			}
 			if want := runs.Often + 2; !kept && n != want || kept && n != runs.Often {
 				t.Errorf("calls of %s ran %d times", took, n)

@@ -18,7 +18,7 @@ import (
 )
 
 // claims returns a dispatcher with tools of each kind, and a session in a new directory.
-func claims(t *testing.T, run plugins) (*Dispatcher, call.Session) {
+func claims(t *testing.T, run plugins) (*rig, call.Session) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -148,7 +148,7 @@ func TestAReadThatDidNotWaitSaysWhere(t *testing.T) {
 		}
 		return &tool.Result{Output: c.Cwd}
 	})
-	d.Scheduler.Patience = time.Millisecond
+	d.Turns.Scheduler.Patience = time.Millisecond
 	var wg sync.WaitGroup
 	first := d.Begin(call.Request{ID: "1", Name: "bash", Arguments: json.RawMessage(`{"command":"cd sub && make"}`), Session: s})
 	wg.Go(func() { first.Run(t.Context(), client{}) })
@@ -172,7 +172,7 @@ func TestACommandThatKeepsTheDirectory(t *testing.T) {
 		}
 		return &tool.Result{Output: c.Cwd}
 	})
-	d.Scheduler.Patience = time.Hour
+	d.Turns.Scheduler.Patience = time.Hour
 	var wg sync.WaitGroup
 	first := d.Begin(call.Request{ID: "1", Name: "bash", Arguments: json.RawMessage(`{"command":"npm test"}`), Session: s})
 	wg.Go(func() { first.Run(t.Context(), client{}) })

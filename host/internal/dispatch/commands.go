@@ -22,19 +22,27 @@ type Commands interface {
 	Grant(ctx context.Context, handle shim.Handler) (c *tool.Commands, revoke func())
 }
 
-// commands permits the code of a tool, and the commands that it starts, to call other tools until the call ends.
-func (d *Dispatcher) commands() Stage {
+// ChildCalls permits calls to call other tools. Its fields must not change after the first call.
+type ChildCalls struct {
+	Host    Host
+	Plugins Plugins
+	// Commands permits commands to call tools. A nil Commands forbids these calls.
+	Commands Commands
+}
+
+// Stage permits the code of a tool, and the commands that it starts, to call other tools until the call ends.
+func (s *ChildCalls) Stage() Stage {
 	return Stage{Name: "commands", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			var children *childcall.Calls // made by the first child call, because few calls have children
-			made := sync.OnceFunc(func() { children = d.childCalls(c) })
+			made := sync.OnceFunc(func() { children = s.of(c) })
 			c.CallTool = func(ctx context.Context, t *tool.ToolCall) *tool.Result {
 				made()
-				return children.Call(ctx, t, func(name string) bool { return d.Plugins.MayCall(c.Identity.Tool.Plugin, name) })
+				return children.Call(ctx, t, func(name string) bool { return s.Plugins.MayCall(c.Identity.Tool.Plugin, name) })
 			}
-			if d.Commands != nil && c.Identity.Tool.Commands {
+			if s.Commands != nil && c.Identity.Tool.Commands {
 				made()
-				if granted, revoke := d.Commands.Grant(ctx, children.Handle); granted != nil {
+				if granted, revoke := s.Commands.Grant(ctx, children.Handle); granted != nil {
 					c.Decision.Sent.Commands = granted
 					c.Hold(revoke)
 				}
@@ -44,10 +52,10 @@ func (d *Dispatcher) commands() Stage {
 	}}
 }
 
-// childCalls returns the handler for child calls from the commands of a call. Child calls belong to the latest
+// The method "of" returns the handler for child calls from the commands of a call. Child calls belong to the latest
 // generation.
-func (d *Dispatcher) childCalls(parent *Call) *childcall.Calls {
+func (s *ChildCalls) of(parent *Call) *childcall.Calls {
 	return childcall.New(parent, func(req call.Request, parse func(*registry.Registry) *router.Command) childcall.Pending {
-		return d.latest().beginInside(parent, req, parse)
+		return s.Host.Latest().beginInside(parent, req, parse)
 	})
 }

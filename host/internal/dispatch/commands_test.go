@@ -79,7 +79,7 @@ func TestAnAbandonedChildCall(t *testing.T) {
 	d := dispatcher(t, nil)
 	d.Plugins = l
 	parent := prepared(t, d, "change")
-	p := d.beginInside(parent, call.Request{ID: "1.1", Session: session("s")}, func(r *registry.Registry) *router.Command {
+	p := d.dispatcher().beginInside(parent, call.Request{ID: "1.1", Session: session("s")}, func(r *registry.Registry) *router.Command {
 		return router.Argv("tool:look", nil, nil, r)
 	})
 	p.Abandon()
@@ -93,7 +93,7 @@ func TestChildCallsOfChildCallsEnd(t *testing.T) {
 	parent := prepared(t, d, "change")
 	parent.Identity.Depth = call.MaxDepth
 	var errs strings.Builder
-	if code := d.childCalls(parent).Handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
+	if code := d.childCalls().of(parent).Handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
 		t.Errorf("status %d, %q", code, errs.String())
 	}
 }

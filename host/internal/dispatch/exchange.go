@@ -18,7 +18,7 @@ func exchange(req *call.Request) *router.Command {
 // bindExchange sets the entry and the arguments of an exchange.
 func (d *Dispatcher) bindExchange(c *Call) {
 	x := c.Request.Exchange
-	e := d.Registry.Relay(x.Plugin, x.Kind, x.Item)
+	e := d.registry.Relay(x.Plugin, x.Kind, x.Item)
 	if e == nil {
 		c.Identity.Answer = call.Refused(tool.Errorf(tool.NotFound, "Plugin %s does not offer %s any more. List the prompts and resources again.", x.Plugin, tool.Item{Kind: x.Kind, Name: x.Item}.FullName()))
 		return

@@ -14,18 +14,25 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// fallback runs the operator's fallback tool after a call that failed with Unavailable or Timeout. If the fallback tool
+// Fallbacks runs the tools that replace tools without an answer. Its fields must not change after the first call.
+type Fallbacks struct {
+	Host Host
+	// Results has the files with long results. A nil Results means that results have no limits.
+	Results bounds.Stores
+}
+
+// Stage runs the operator's fallback tool after a call that failed with Unavailable or Timeout. If the fallback tool
 // also fails, the call keeps its original result. The metadata of the result then contains the error of the fallback
 // tool. The stage "fallback" surrounds the stage "record". Therefore both calls are recorded.
-func (d *Dispatcher) fallback() Stage {
+func (f *Fallbacks) Stage() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			res := next(ctx, c)
 			if !wantsFallback(c, res) || ctx.Err() != nil {
 				return res
 			}
-			d := d.latest()
-			e := d.Registry.Find(c.Identity.Tool.Limits.Fallback)
+			d := f.Host.Latest()
+			e := d.registry.Find(c.Identity.Tool.Limits.Fallback)
 			if e == nil {
 				return res
 			}
@@ -37,7 +44,7 @@ func (d *Dispatcher) fallback() Stage {
 			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
 			notes.Annotate(other, "fallback_because", res.Error.Message)
 			other.Run.CallID = c.Request.ID
-			return bounds.Apply(c, other, d.Results) // a child call is not shortened, but this one has the caller as its reader
+			return bounds.Apply(c, other, f.Results) // a child call is not shortened, but this one has the caller as its reader
 		}
 	}}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/sdk/tool"
 )
@@ -45,7 +44,7 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 				return &tool.Result{Output: call.Tool}
 			})
 			if name == "room" {
-				d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+				d.Limits.Gates, d.Limits.MaxCalls = new(scheduler.Gates), 1
 			}
 			d.Registry.Lookup("", "look").Limits.Fallback = "change"
 			var wg sync.WaitGroup
@@ -77,7 +76,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 		}
 		return untilDone(ctx, call, peer)
 	})
-	d.Registry.Lookup("", "brief").Limits.Fallback, d.MaxWait = "look", time.Millisecond
+	d.Registry.Lookup("", "brief").Limits.Fallback, d.Limits.MaxWait = "look", time.Millisecond
 
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -120,7 +119,7 @@ func TestABusyToolHasItsFallback(t *testing.T) {
 		}
 		return &tool.Result{Output: call.Tool}
 	})
-	d.Gates = new(scheduler.Gates)
+	d.Limits.Gates = new(scheduler.Gates)
 	limits := &d.Registry.Lookup("", "look").Limits
 	limits.MaxConcurrent, limits.Queue, limits.Fallback = 1, -1, "stat"
 	var wg sync.WaitGroup
@@ -173,7 +172,7 @@ func TestNoFallbackForACallerThatHasGone(t *testing.T) {
 	c := prepared(t, d, "look")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	must(t, d.fallback().Wrap(func(context.Context, *Call) *tool.Result {
+	must(t, (&Fallbacks{Host: d}).Stage().Wrap(func(context.Context, *Call) *tool.Result {
 		c.Outcome.Ran = true
 		return unavailable()
 	})(ctx, c), tool.Unavailable, "it is down")
@@ -192,9 +191,7 @@ func TestTheClientSeesAFallback(t *testing.T) {
 		}
 		return new(tool.Result)
 	})
-	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"look"}, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
-		return nil, nil
-	})}})
+	d.Hooks = hookOn(tool.HookAfter, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil }, "look")
 	d.Registry.Lookup("", "look").Limits.Fallback = "change"
 	f := new(heard)
 	if res := begin(d, "1", "s", "look").Run(t.Context(), f); !res.Success() || f.n != 1 {

@@ -16,6 +16,9 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/stage/bounds"
+	"toolhost.dev/host/internal/stage/limits"
+	"toolhost.dev/host/internal/stage/runs"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
@@ -27,6 +30,8 @@ type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Re
 func (f plugins) Reserve(string, string) call.Lease { return f }
 
 func (plugins) Confinement(string) call.Confinement { return call.Unconfined{} }
+
+func (plugins) Choose(*Call) {}
 
 func (plugins) MayCall(string, string) bool { return false }
 
@@ -81,11 +86,67 @@ func (plugins) Release() {}
 func (plugins) Version() any { return nil }
 
 // later is a host whose dispatcher was replaced.
-type later struct{ now *Dispatcher }
+type later struct{ now *rig }
 
-func (l later) Latest() *Dispatcher { return l.now }
+func (l later) Latest() *Dispatcher { return l.now.dispatcher() }
+
+func (later) CommandsCallTools() bool { return false }
 
 func (later) Preview(call.Session) (call.Preview, error) { return nil, errors.New("no preview") }
+
+// rig makes dispatchers from parts that a test can change. It is also the host of these dispatchers.
+type rig struct {
+	Core
+	Limits   limits.Limits
+	Commands Commands
+	Results  bounds.Stores
+	Hooks    Stage
+	// More are stages of further features.
+	More []Stage
+}
+
+func (r *rig) Latest() *Dispatcher { return r.dispatcher() }
+
+func (r *rig) CommandsCallTools() bool { return r.Commands != nil && r.Commands.Available() }
+
+func (*rig) Preview(call.Session) (call.Preview, error) { return nil, errors.New("no preview") }
+
+// dispatcher returns a dispatcher of the current parts.
+func (r *rig) dispatcher() *Dispatcher {
+	core := r.Core
+	if core.Host == nil {
+		core.Host = r
+	}
+	core.Turns.Limits = &r.Limits
+	permissions := r.permissions()
+	stages := []Stage{
+		(&Fallbacks{Host: core.Host, Results: r.Results}).Stage(),
+		(&Records{Registry: r.Registry, State: r.State, Metrics: r.Limits.Metrics, Finder: r.Finder}).Stage(),
+		bounds.Stage(r.Results),
+		r.Hooks,
+		permissions.Authorize(),
+		r.Limits.Stage(),
+		permissions.Reauthorize(),
+		r.childCalls().Stage(),
+		r.Limits.Timeouts(),
+		(&Sessions{State: r.State}).Stage(),
+		runs.Measure(r.Tracer, r.Limits.Metrics),
+		runs.Cache(r.Limits.Adaptive, r.Limits.Metrics),
+		runs.Retry(),
+	}
+	return New(core, append(stages, r.More...)...)
+}
+
+func (r *rig) permissions() *Permissions {
+	return &Permissions{Policy: r.Policy, State: r.State, Host: r}
+}
+
+func (r *rig) childCalls() *ChildCalls {
+	return &ChildCalls{Host: r, Plugins: r.Plugins, Commands: r.Commands}
+}
+
+// Begin begins a call of the current dispatcher.
+func (r *rig) Begin(req call.Request) *Pending { return r.dispatcher().Begin(req) }
 
 // stored are results with one store for all owners.
 type stored struct{ store *spill.Store }
@@ -95,7 +156,7 @@ func (s stored) Store(string) *spill.Store { return s.store }
 // client is the client of a test. Nobody can be asked.
 type client struct{ answer.Nobody }
 
-func dispatcher(t testing.TB, run plugins) *Dispatcher {
+func dispatcher(t testing.TB, run plugins) *rig {
 	t.Helper()
 	db, err := state.OpenInMemory(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -115,14 +176,20 @@ func dispatcher(t testing.TB, run plugins) *Dispatcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Dispatcher{Registry: r, Policy: policy.New(policy.Rules{}), Scheduler: scheduler.New(4), Plugins: run, State: db, Timeout: time.Minute}
+	return &rig{
+		Core: Core{
+			Registry: r, Policy: policy.New(policy.Rules{}), Plugins: run, State: db,
+			Turns: Turns{Scheduler: scheduler.New(4), Log: slog.New(slog.DiscardHandler)},
+		},
+		Limits: limits.Limits{Timeout: time.Minute},
+	}
 }
 
 func session(id string) call.Session {
 	return call.Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Principal: principal.LocalUser(), Roots: []tool.Root{{Path: "/w", Writable: true}}}
 }
 
-func run(t *testing.T, d *Dispatcher, command string) *tool.Result {
+func run(t *testing.T, d *rig, command string) *tool.Result {
 	t.Helper()
 	return d.Begin(call.Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), client{})
 }
@@ -153,12 +220,12 @@ func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
 	return tool.Failed(ctx.Err())
 }
 
-func begin(d *Dispatcher, id, of, command string) *Pending {
+func begin(d *rig, id, of, command string) *Pending {
 	return d.Begin(call.Request{ID: id, Command: command, Session: session(of)})
 }
 
 // prepared returns a call that is ready for the stages.
-func prepared(t *testing.T, d *Dispatcher, command string) *Call {
+func prepared(t *testing.T, d *rig, command string) *Call {
 	t.Helper()
 	p := begin(d, "1", "s", command)
 	c := &p.call
@@ -166,7 +233,7 @@ func prepared(t *testing.T, d *Dispatcher, command string) *Call {
 		t.Fatal(c.Identity.Answer.Error)
 	}
 	c.Client, c.Shown = client{}, client{}
-	d.address(c)
+	d.dispatcher().address(c)
 	t.Cleanup(c.Release)
 	return c
 }

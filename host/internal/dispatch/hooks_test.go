@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/stage/hooks"
 	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
@@ -21,8 +22,9 @@ func (f hookFunc) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	return f(ctx, in)
 }
 
-func hookOn(event tool.HookEvent, f hookFunc) *hook.Set {
-	return hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Handler: f}})
+// hookOn returns the stage of one hook. Without tools, it runs for all tools.
+func hookOn(event tool.HookEvent, f hookFunc, tools ...string) Stage {
+	return hooks.Stage(hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Tools: tools, Handler: f}}))
 }
 
 // TestAfterHooksOutliveTheDeadline checks that hooks receive the result of every call that ran, even after a timeout or
@@ -97,7 +99,7 @@ func TestHooksChangeArguments(t *testing.T) {
 	d.Hooks = hookOn(tool.HookBefore, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return answer, nil })
 	answer.Arguments = json.RawMessage(`{"text":"x"}`)
 	c := prepared(t, d, "look --path a")
-	d.hooks().Wrap(func(_ context.Context, c *Call) *tool.Result {
+	d.Hooks.Wrap(func(_ context.Context, c *Call) *tool.Result {
 		if _, kept := c.Decision.Arguments["path"]; kept || string(c.Decision.Sent.Arguments) != `{"text":"x"}` || len(c.Decision.Hooks) != 1 {
 			t.Errorf("%s, %+v", c.Decision.Sent.Arguments, c.Decision)
 		}
@@ -105,7 +107,7 @@ func TestHooksChangeArguments(t *testing.T) {
 	})(t.Context(), c)
 	answer.Arguments = json.RawMessage(`{"txt":"x"}`)
 	c = prepared(t, d, "look")
-	must(t, d.hooks().Wrap(noNext(t))(t.Context(), c), tool.PermissionDenied, "txt")
+	must(t, d.Hooks.Wrap(noNext(t))(t.Context(), c), tool.PermissionDenied, "txt")
 	if c.Decision.Policy.Rule != `hook "h"` {
 		t.Errorf("%+v", c.Decision.Policy)
 	}
@@ -139,7 +141,7 @@ func TestAfterHooksKeepOutputBack(t *testing.T) {
 		d.Hooks = hookOn(event, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil })
 		c := prepared(t, d, "look")
 		c.Client, c.Shown = f, f
-		d.hooks().Wrap(show)(t.Context(), c)
+		d.Hooks.Wrap(show)(t.Context(), c)
 		if f.n != times {
 			t.Errorf("%s: shown %d times, want %d", event, f.n, times)
 		}

@@ -22,7 +22,7 @@ func TestBusyTools(t *testing.T) {
 		<-let
 		return &tool.Result{Output: "ok"}
 	})
-	d.Gates = new(scheduler.Gates)
+	d.Limits.Gates = new(scheduler.Gates)
 	limits := &d.Registry.Lookup("", "look").Limits
 	limits.MaxConcurrent, limits.Queue = 1, -1
 	done := make(chan *tool.Result)
@@ -45,14 +45,14 @@ func TestBusyTools(t *testing.T) {
 // calls.
 func TestJobNeedsNoRoom(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Gates, d.MaxCalls, d.Adaptive, d.MaxWait = new(scheduler.Gates), 1, new(adaptive.Learned), 100*time.Millisecond // MaxWait ends a call that waits
+	d.Limits.Gates, d.Limits.MaxCalls, d.Limits.Adaptive, d.Limits.MaxWait = new(scheduler.Gates), 1, new(adaptive.Learned), 100*time.Millisecond // MaxWait ends a call that waits
 	ran := false
-	d.limit().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
+	d.Limits.Stage().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
 		job := prepared(t, d, "look")
 		entry := *job.Identity.Tool
 		entry.Definition.Name = "job"
 		job.Identity.Tool = &entry
-		d.limit().Wrap(func(context.Context, *Call) *tool.Result {
+		d.Limits.Stage().Wrap(func(context.Context, *Call) *tool.Result {
 			ran = true
 			return &tool.Result{}
 		})(ctx, job)
@@ -64,10 +64,12 @@ func TestJobNeedsNoRoom(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	for name, set := range map[string]func(*Dispatcher){
-		"host":     func(d *Dispatcher) { d.Gates, d.MaxCalls = new(scheduler.Gates), 1 },
-		"adaptive": func(d *Dispatcher) { d.Adaptive = new(adaptive.Learned) },
-		"both":     func(d *Dispatcher) { d.Gates, d.MaxCalls, d.Adaptive = new(scheduler.Gates), 1, new(adaptive.Learned) },
+	for name, set := range map[string]func(*rig){
+		"host":     func(d *rig) { d.Limits.Gates, d.Limits.MaxCalls = new(scheduler.Gates), 1 },
+		"adaptive": func(d *rig) { d.Limits.Adaptive = new(adaptive.Learned) },
+		"both": func(d *rig) {
+			d.Limits.Gates, d.Limits.MaxCalls, d.Limits.Adaptive = new(scheduler.Gates), 1, new(adaptive.Learned)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := dispatcher(t, ok)
@@ -75,24 +77,24 @@ func TestLimits(t *testing.T) {
 			d.Registry.Lookup("", "look").Limits.MaxConcurrent = 1
 			ran := func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} }
 			outer := prepared(t, d, "look")
-			res := d.limit().Wrap(func(context.Context, *Call) *tool.Result {
+			res := d.Limits.Stage().Wrap(func(context.Context, *Call) *tool.Result {
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
 				other := prepared(t, d, "look")
-				must(t, d.limit().Wrap(noNext(t))(gone, other), tool.Canceled, "")
+				must(t, d.Limits.Stage().Wrap(noNext(t))(gone, other), tool.Canceled, "")
 				if !other.Outcome.Waited || !other.Outcome.Full {
 					t.Errorf("%+v", other.Outcome)
 				}
 				inner := prepared(t, d, "look")
 				inner.Identity.Depth = 1
-				return d.limit().Wrap(ran)(t.Context(), inner)
+				return d.Limits.Stage().Wrap(ran)(t.Context(), inner)
 			})(t.Context(), outer)
 			if res.Output != "ran" || outer.Outcome.Waited || outer.Outcome.Full {
 				t.Errorf("%+v, %+v", res, outer.Outcome)
 			}
 			outer.Release()
 			again := prepared(t, d, "look")
-			if res := d.limit().Wrap(ran)(t.Context(), again); res.Output != "ran" || again.Outcome.Waited {
+			if res := d.Limits.Stage().Wrap(ran)(t.Context(), again); res.Output != "ran" || again.Outcome.Waited {
 				t.Errorf("the room was not returned: %+v, %+v", res, again.Outcome)
 			}
 		})
@@ -103,11 +105,11 @@ func TestLimits(t *testing.T) {
 // their own timeout, and tools whose calls run one at a time.
 func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Adaptive = new(adaptive.Learned)
+	d.Limits.Adaptive = new(adaptive.Learned)
 	d.Registry.Lookup("", "stat").Timeout = -1
 	for name, limited := range map[string]bool{"look": true, "change": false, "stat": false} {
 		run(t, d, name)
-		if st := d.Adaptive.Limits.State(name); (st != nil) != limited {
+		if st := d.Limits.Adaptive.Limits.State(name); (st != nil) != limited {
 			t.Errorf("%s: %+v", name, st)
 		}
 	}
@@ -117,17 +119,17 @@ func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 // tool.
 func TestRoomInTheToolIsReturned(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+	d.Limits.Gates, d.Limits.MaxCalls = new(scheduler.Gates), 1
 	d.Registry.Lookup("", "look").Limits.MaxConcurrent = 1
-	leave, err := d.Gates.Enter(t.Context(), "", scheduler.Limits{Max: 1}, 0)
+	leave, err := d.Limits.Gates.Enter(t.Context(), "", scheduler.Limits{Max: 1}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer leave()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	must(t, d.limit().Wrap(noNext(t))(gone, prepared(t, d, "look")), tool.Canceled, "")
-	if leave, err := d.Gates.Enter(t.Context(), "look", scheduler.Limits{Max: 1, Queue: -1}, 0); err != nil {
+	must(t, d.Limits.Stage().Wrap(noNext(t))(gone, prepared(t, d, "look")), tool.Canceled, "")
+	if leave, err := d.Limits.Gates.Enter(t.Context(), "look", scheduler.Limits{Max: 1, Queue: -1}, 0); err != nil {
 		t.Error(err)
 	} else {
 		leave()
@@ -142,7 +144,7 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 			<-release
 			return &tool.Result{Output: "ok"}
 		})
-		d.Gates = new(scheduler.Gates)
+		d.Limits.Gates = new(scheduler.Gates)
 		limits := &d.Registry.Lookup("", "change").Limits
 		limits.MaxConcurrent, limits.Queue = 1, queue
 		var wg sync.WaitGroup

@@ -13,17 +13,17 @@ import (
 
 func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Metrics = new(metrics.Metrics)
+	d.Limits.Metrics = new(metrics.Metrics)
 	new(registry.Lives).Publish(d.Registry, func(string) bool { return false })
 	c := prepared(t, d, "look")
 	c.Identity.Started = time.Now().Add(-time.Minute)
 	running := func(want int) {
 		t.Helper()
-		if s, n := c.Identity.Tool.Life.State(), d.Metrics.Tools()[0].Running; n != want || (s == registry.Executing) != (want == 1) {
+		if s, n := c.Identity.Tool.Life.State(), d.Limits.Metrics.Tools()[0].Running; n != want || (s == registry.Executing) != (want == 1) {
 			t.Errorf("%d calls run and the tool is %s, want %d", n, s, want)
 		}
 	}
-	res := runs.Measure(d.Tracer, d.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
+	res := runs.Measure(d.Tracer, d.Limits.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
 		running(1)
 		time.Sleep(time.Millisecond)
 		return new(tool.Result)

@@ -21,9 +21,9 @@ import (
 // result of the preview is then the result of the call.
 type previewer struct {
 	call.Client
-	d    *Dispatcher
-	call *Call
-	run  Handler // the stages after the policy
+	permissions *Permissions
+	call        *Call
+	run         Handler // the stages after the policy
 
 	ran    bool         // whether the call ran in a preview
 	result *tool.Result // the result of an accepted preview; nil if the call still has to run
@@ -44,12 +44,12 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
 		return c.Ask(ctx, ask)
 	}
-	if p.d.Host == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
+	if p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
 		return p.Client.Ask(ctx, ask)
 	}
 	permission := *ask.Permission
 	ask.Permission, permission.Metadata = &permission, maps.Clone(permission.Metadata)
-	preview, err := p.d.Host.Preview(p.call.Request.Session)
+	preview, err := p.permissions.Host.Preview(p.call.Request.Session)
 	if err != nil {
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: %v.", err)
 		return p.Client.Ask(ctx, ask)
@@ -89,7 +89,7 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 
 // accept applies a preview. If the preview cannot be applied, the call fails and the preview is kept.
 func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Result, saved *deferred) {
-	all, err := preview.Apply(p.call.Request.ID, claim.Label(p.d.State.MaskCommand, p.call.Identity.Tool.FullName(), claim.Subject(p.call)))
+	all, err := preview.Apply(p.call.Request.ID, claim.Label(p.permissions.State.MaskCommand, p.call.Identity.Tool.FullName(), claim.Subject(p.call)))
 	if err != nil {
 		p.result = call.Refused(tool.Errorf(tool.Conflict, "The call was allowed, but its changes could not be made: %w. Run it again.", err))
 		return
@@ -118,10 +118,10 @@ func (p *previewer) runIn(ctx context.Context, preview call.Preview, saved *defe
 		}
 	}
 	c.Decision.Arguments = p.call.Decision.Arguments
-	p.d.address(c)
-	p.d.gate(c)
-	q := p.d.question(c)
-	c.Decision.Policy = p.d.Policy.Judge(q)
+	c.Decision.Sent = c.Message()
+	gate(c)
+	q := question(c, p.permissions.Policy, p.permissions.State)
+	c.Decision.Policy = p.permissions.Policy.Judge(q)
 	if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 		c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 	}

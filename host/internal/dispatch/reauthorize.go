@@ -8,20 +8,20 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// reauthorize applies the policy again if the call had to wait for other calls or for a person. During the wait, other
-// calls can change a symbolic link or replace a directory by a link. reauthorize also checks again that the audit log
+// Reauthorize applies the policy again if the call had to wait for other calls or for a person. During the wait, other
+// calls can change a symbolic link or replace a directory by a link. Reauthorize also checks again that the audit log
 // can be written, because a wait for a person can be long.
-func (d *Dispatcher) reauthorize() Stage {
+func (p *Permissions) Reauthorize() Stage {
 	return Stage{Name: "reauthorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			if res := d.unrecordable(c); res != nil {
+			if res := unrecordable(p.State, c); res != nil {
 				return res
 			}
 			earlier := c.Decision.Policy
 			if !c.Outcome.Waited && (earlier == nil || earlier.Answered == "") {
 				return next(ctx, c)
 			}
-			if decision, err := d.Policy.Recheck(d.question(c), earlier); err != nil {
+			if decision, err := p.Policy.Recheck(question(c, p.Policy, p.State), earlier); err != nil {
 				c.Decision.Policy = decision
 				return call.Refused(err)
 			}

@@ -57,7 +57,7 @@ func TestOnlyACallThatWaitedIsJudgedAgain(t *testing.T) {
 	for waited, want := range map[bool]string{false: "ran", true: ""} {
 		c := prepared(t, d, "change --path /x") // simulate that the policy already allowed the path
 		c.Outcome.Waited = waited
-		res := d.reauthorize().Wrap(func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} })(t.Context(), c)
+		res := d.permissions().Reauthorize().Wrap(func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} })(t.Context(), c)
 		if res.Output != want || waited != (c.Decision.Policy != nil && c.Decision.Policy.Effect == policy.Deny) {
 			t.Errorf("%+v, %+v", res, c.Decision.Policy)
 		}

@@ -6,8 +6,10 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/notes"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/router"
 )
@@ -15,22 +17,32 @@ import (
 // commandNotFound is the shell's exit status for an unknown command.
 const commandNotFound = 127
 
-// record completes the result of each call. It adds the call to the trace, the audit log, the metrics and the session's
-// history. If the audit log cannot be written, record refuses the call.
-func (d *Dispatcher) record() Stage {
-	return Stage{Name: "record", Wrap: func(next Handler) Handler {
+// Records records calls. Its fields must not change after the first call.
+type Records struct {
+	Registry *registry.Registry
+	State    *state.DB
+	// Metrics counts the calls. A nil Metrics disables the statistics.
+	Metrics *metrics.Metrics
+	// Finder learns from the calls. It can be nil.
+	Finder *find.Index
+}
+
+// Stage completes the result of each call. It adds the call to the trace, the audit log, the metrics and the session's
+// history. If the audit log cannot be written, it refuses the call.
+func (r *Records) Stage() Stage {
+	return Stage{Name: "record", Always: true, Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			res := d.unrecordable(c)
+			res := unrecordable(r.State, c)
 			if res == nil {
 				res = next(ctx, c)
 			}
 			complete(c, res)
-			d.suggest(c, res)
+			r.suggest(c, res)
 			c.EndSpan(res)
-			d.State.AddAudit(c.AuditEntry(res))
-			d.count(c, res)
-			d.addHistory(c, res)
-			d.learn(c, res)
+			r.State.AddAudit(c.AuditEntry(res))
+			r.count(c, res)
+			r.addHistory(c, res)
+			r.learn(c, res)
 			return res
 		}
 	}}
@@ -38,11 +50,11 @@ func (d *Dispatcher) record() Stage {
 
 // unrecordable returns an error result if the audit log cannot be written. Then the call must not run. Otherwise
 // unrecordable returns nil. Help texts and errors are always returned, because they need no plugin.
-func (d *Dispatcher) unrecordable(c *Call) *tool.Result {
+func unrecordable(db *state.DB, c *Call) *tool.Result {
 	if c.Identity.Answer != nil {
 		return nil
 	}
-	err := d.State.CheckAudit()
+	err := db.CheckAudit()
 	if err == nil {
 		return nil
 	}
@@ -65,33 +77,41 @@ func complete(c *Call, res *tool.Result) {
 }
 
 // suggest adds the name of a similar tool to the result of an unknown shell command.
-func (d *Dispatcher) suggest(c *Call, res *tool.Result) {
+func (r *Records) suggest(c *Call, res *tool.Result) {
 	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
-		notes.Similar(res, cmd.FirstWord(), d.Registry.AgentNames())
+		notes.Similar(res, cmd.FirstWord(), r.Registry.AgentNames())
 	}
 }
 
 // count adds the call to the metrics.
-func (d *Dispatcher) count(c *Call, res *tool.Result) {
+func (r *Records) count(c *Call, res *tool.Result) {
 	m := metrics.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: c.Outcome.Waited, CacheHit: res.Run.CacheHit}
 	if res.Error != nil {
 		m.Kind = res.Error.Kind
 	}
 	name, cmd := res.Run.Tool, c.Identity.Command
 	if name == "" && !cmd.IsHelp { // do not count unknown names, because their number is unlimited
-		if e := d.Registry.Lookup(cmd.Namespace, cmd.Name); e != nil {
+		if e := r.Registry.Lookup(cmd.Namespace, cmd.Name); e != nil {
 			name = e.FullName()
 		}
 	}
-	d.Metrics.Tool(c.MetricsName(name)).Ended(m)
+	r.Metrics.Tool(c.MetricsName(name)).Ended(m)
 }
 
 // addHistory adds the call to the session's history.
-func (d *Dispatcher) addHistory(c *Call, res *tool.Result) {
-	r := &c.Request
-	e := state.Entry{Session: r.Session.ID, At: c.Identity.Started, Command: r.Command, Tool: res.Run.Tool, Success: res.Success()}
+func (r *Records) addHistory(c *Call, res *tool.Result) {
+	req := &c.Request
+	e := state.Entry{Session: req.Session.ID, At: c.Identity.Started, Command: req.Command, Tool: res.Run.Tool, Success: res.Success()}
 	if e.Command == "" {
-		e.Command, e.Arguments = r.Name, r.Arguments
+		e.Command, e.Arguments = req.Name, req.Arguments
 	}
-	d.State.AddHistory(e)
+	r.State.AddHistory(e)
+}
+
+// learn makes later searches rank the tool of a successful call higher. It ignores bundled tools: they are called all
+// the time, so their calls rarely result from a search.
+func (r *Records) learn(c *Call, res *tool.Result) {
+	if e := c.Identity.Tool; r.Finder != nil && e != nil && !e.Bundled && c.Request.Exchange == nil && res.Success() {
+		r.Finder.Usage.Called(caller(c), e.FullName())
+	}
 }

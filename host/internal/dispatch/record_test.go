@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/state"
@@ -22,7 +21,7 @@ import (
 func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
 
 // audited calls the function "calls" and returns the new entries of the audit log.
-func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
+func audited(t *testing.T, d *rig, calls func()) []state.AuditEntry {
 	t.Helper()
 	d.State.Audit(&state.Auditing{Entry: unmasked, MaxBytes: 1 << 20, MaxAge: time.Hour})
 	calls()
@@ -47,7 +46,7 @@ func TestEveryCallIsAuditedOnce(t *testing.T) {
 	})
 	d.Registry.Lookup("", "change").Limits.Fallback = "look"
 	d.Policy = policy.New(policy.Rules{Rules: []policy.Rule{{Effect: policy.Allow, Name: "set", At: "f:1", Tools: []string{"look"}, Set: map[string]json.RawMessage{"text": json.RawMessage(`"set"`)}}}})
-	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookBefore}, Handler: hookFunc(func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+	d.Hooks = hookOn(tool.HookBefore, func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 		switch in.Tool {
 		case "brief":
 			return &tool.HookAnswer{Decision: tool.HookDeny, Reason: "not that."}, nil
@@ -55,7 +54,7 @@ func TestEveryCallIsAuditedOnce(t *testing.T) {
 			return &tool.HookAnswer{Arguments: json.RawMessage(`{"text":"hooked"}`)}, nil
 		}
 		return nil, nil
-	})}})
+	})
 	entries := audited(t, d, func() {
 		for i, command := range []string{"look --text a", "danger", "brief", "stat", "change --text b", "tool:nope x", "look -h"} {
 			begin(d, fmt.Sprint(i), "s", command).Run(t.Context(), client{})
@@ -111,10 +110,10 @@ func TestRememberedAnswersAreRecorded(t *testing.T) {
 
 func TestMetricsOfCalls(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Metrics = new(metrics.Metrics)
+	d.Limits.Metrics = new(metrics.Metrics)
 	running := -1
 	d.Plugins = plugins(func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
-		for _, s := range d.Metrics.Tools() {
+		for _, s := range d.Limits.Metrics.Tools() {
 			if s.Name == "look" {
 				running = s.Running
 			}
@@ -125,7 +124,7 @@ func TestMetricsOfCalls(t *testing.T) {
 		run(t, d, command)
 	}
 	var got []string
-	for _, s := range d.Metrics.Tools() {
+	for _, s := range d.Limits.Metrics.Tools() {
 		got = append(got, fmt.Sprint(s.Name, " ", s.Calls, " ", s.Successes, " ", s.Running, " ", s.Execution.Count))
 	}
 	if want := []string{"(none) 2 1 0 0", "danger 1 0 0 0", "look 1 1 0 1", "off 1 0 0 0"}; !slices.Equal(got, want) || running != 1 {

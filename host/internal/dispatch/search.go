@@ -17,15 +17,17 @@ import (
 // and not when it is queued, because the first search builds the index.
 var searching = new(tool.Result)
 
-// reply returns the result of a call without a plugin.
-func (d *Dispatcher) reply(_ context.Context, c *Call) *tool.Result {
-	switch {
-	case c.Identity.Answer != searching:
-		return c.Identity.Answer
-	case d.Finder == nil:
-		return call.Refused(tool.Errorf(tool.Unavailable, "This host cannot search its tools. Run help for a list."))
+// reply returns the handler of calls without a plugin. A nil finder permits no search.
+func (d *Dispatcher) reply(finder *find.Index) Handler {
+	return func(_ context.Context, c *Call) *tool.Result {
+		switch {
+		case c.Identity.Answer != searching:
+			return c.Identity.Answer
+		case finder == nil:
+			return call.Refused(tool.Errorf(tool.Unavailable, "This host cannot search its tools. Run help for a list."))
+		}
+		return help.Search(finder, d.callable(c), c.Identity.Command.Search, caller(c))
 	}
-	return help.Search(d.Finder, d.callable(c), c.Identity.Command.Search, caller(c))
 }
 
 // caller returns the workspace, the principal and the session of a call. The index of tools stores what it learns from
@@ -38,18 +40,10 @@ func caller(c *Call) find.Caller {
 	return find.Caller{UsageScope: state.UsageScope{Workspace: s.Workspace, Principal: s.Principal.Owner()}, Session: s.ID}
 }
 
-// learn makes later searches rank the tool of a successful call higher. It ignores bundled tools: they are called all
-// the time, so their calls rarely result from a search.
-func (d *Dispatcher) learn(c *Call, res *tool.Result) {
-	if e := c.Identity.Tool; d.Finder != nil && e != nil && !e.Bundled && c.Request.Exchange == nil && res.Success() {
-		d.Finder.Usage.Called(caller(c), e.FullName())
-	}
-}
-
 // visible returns the tools that the caller may see. These are the tools that the caller may call.
 func (d *Dispatcher) visible(c *Call) help.View {
 	p := c.Request.Session.Principal
-	return help.View{Registry: d.Registry, Allowed: func(e *registry.Entry) bool { return p != nil && p.ToolAllowed(e.Namespace, e.Definition.Name) }}
+	return help.View{Registry: d.registry, Allowed: func(e *registry.Entry) bool { return p != nil && p.ToolAllowed(e.Namespace, e.Definition.Name) }}
 }
 
 // callable returns the visible tools without the tools whose calls the policy always denies.
@@ -63,5 +57,5 @@ func (d *Dispatcher) callable(c *Call) help.View {
 
 // Outlook returns what the policy decides about calls of a tool while their arguments are unknown.
 func (d *Dispatcher) Outlook(e *registry.Entry) policy.Outlook {
-	return d.Policy.Outlook(&policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell, Bundled: e.Bundled})
+	return d.policy.Outlook(&policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell, Bundled: e.Bundled})
 }

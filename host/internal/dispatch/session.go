@@ -15,14 +15,18 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
+	"toolhost.dev/host/internal/state"
 )
 
-// session loads the session's state before the call and saves the effects of the call afterwards. It loads the state as
+// Sessions keeps the state of sessions. Its fields must not change after the first call.
+type Sessions struct{ State *state.DB }
+
+// Stage loads the session's state before the call and saves the effects of the call afterwards. It loads the state as
 // late as possible, because earlier calls can change the state.
-func (d *Dispatcher) session() Stage {
+func (s *Sessions) Stage() Stage {
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			if err := d.loadState(c); err != nil {
+			if err := s.loadState(c); err != nil {
 				return call.Refused(err)
 			}
 			confinement, roots := c.Identity.Confinement, c.Request.Session.Roots
@@ -35,8 +39,8 @@ func (d *Dispatcher) session() Stage {
 				notes.Quarantined(res, after())
 			}
 			notes.Deprecated(res, &c.Identity.Tool.Definition, c.Identity.Tool.Schema(), c.Decision.Arguments)
-			cwd := d.saveState(c, res)
-			d.directory(c, res, cwd)
+			cwd := s.saveState(c, res)
+			directory(c, res, cwd)
 			if label, passed := c.Ticket.Passed(); passed {
 				notes.OldDirectory(res, c.Request.Session.Cwd, label)
 			}
@@ -52,12 +56,12 @@ func (d *Dispatcher) session() Stage {
 				limited = ""
 			}
 			all := confinement.Denied(roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
-			d.warn(c, res)
-			d.introduce(c, res)
+			s.warn(c, res)
+			s.introduce(c, res)
 			all = append(append(c.Outcome.Refused, all...), confinement.Exceeded(roots, limited, res.Error != nil)...)
 			notes.Denials(res, all)
 			if len(all) == 0 {
-				d.hint(c, res, printed)
+				hint(c, res, printed)
 			}
 			return res
 		}
@@ -75,10 +79,10 @@ func ends(s string) string {
 	return s[:maxEnd] + "\n" + s[len(s)-maxEnd:]
 }
 
-// The method "directory" adds a note about the session's directory to a result in two cases: the command changed to a
+// directory adds a note about the session's directory to a result in two cases: the command changed to a
 // directory that is not a root, or the command failed in such a directory. Without this note, a model can use wrong
 // relative paths.
-func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
+func directory(c *Call, res *tool.Result, cwd string) {
 	s := c.Request.Session
 	switch {
 	case res.Cwd == "" || c.Identity.Depth > 0 || cwd == s.Cwd && res.Success():
@@ -89,7 +93,7 @@ func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 }
 
 // hint adds a note to the result if the sandbox probably caused the failure of a command.
-func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
+func hint(c *Call, res *tool.Result, printed string) {
 	if len(res.Data) > 4*maxEnd {
 		return
 	}
@@ -124,12 +128,12 @@ func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
 }
 
 // loadState adds the state that the plugin stored for the session to the call.
-func (d *Dispatcher) loadState(c *Call) error {
-	s, err := d.State.PluginState(c.Decision.Sent.SessionID, c.Identity.Tool.Plugin)
+func (s *Sessions) loadState(c *Call) error {
+	known, err := s.State.PluginState(c.Decision.Sent.SessionID, c.Identity.Tool.Plugin)
 	if err != nil {
 		return fmt.Errorf("cannot read the session's state: %w", err)
 	}
-	c.Decision.Sent.SessionState = s
+	c.Decision.Sent.SessionState = known
 	return nil
 }
 
@@ -137,32 +141,32 @@ func (d *Dispatcher) loadState(c *Call) error {
 // working directory after the call. For a child call, it does not save the directory and the state of a plugin that
 // serves a parent call, because the parent call depends on both. It also does not save a state from a read-only tool,
 // because a read-only call can run concurrently with a call that changes the state.
-func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
-	s := c.Request.Session
-	save := s.Later
+func (s *Sessions) saveState(c *Call, res *tool.Result) (cwd string) {
+	of := c.Request.Session
+	save := of.Later
 	if save == nil {
 		save = func(f func()) { f() }
 	}
 	effects := res.Effects
-	save(func() { d.State.Apply(s.ID, effects) })
+	save(func() { s.State.Apply(of.ID, effects) })
 	plugin := c.Identity.Tool.Plugin
 	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly && !slices.Contains(c.Identity.Above, plugin) {
 		now := res.SessionState
-		save(func() { d.State.SavePluginState(s.ID, plugin, now) })
+		save(func() { s.State.SavePluginState(of.ID, plugin, now) })
 	}
 	switch {
 	case c.Identity.Depth > 0:
-	case res.Cwd == "" || res.Cwd == s.Cwd && !s.Displaced:
-	case !s.Contains(res.Cwd):
-		notes.Directory(res, s.Cwd, res.Cwd+" is outside of its roots")
+	case res.Cwd == "" || res.Cwd == of.Cwd && !of.Displaced:
+	case !of.Contains(res.Cwd):
+		notes.Directory(res, of.Cwd, res.Cwd+" is outside of its roots")
 	case strings.ContainsRune(res.Cwd, utf8.RuneError) && !isDirectory(res.Cwd): // the name is not UTF-8, so the protocol replaced bytes
-		notes.Directory(res, s.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
+		notes.Directory(res, of.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
 	default:
-		s.Cwd = filepath.Clean(res.Cwd)
-		now := s.Stored()
-		save(func() { d.State.SaveSession(now) })
+		of.Cwd = filepath.Clean(res.Cwd)
+		now := of.Stored()
+		save(func() { s.State.SaveSession(now) })
 	}
-	return s.Cwd
+	return of.Cwd
 }
 
 func isDirectory(path string) bool {
@@ -176,15 +180,15 @@ const introduced = "(copy)"
 
 // introduce adds a note to the first result of a session whose branch is a copy, because paths in the copy differ from
 // paths in the workspace.
-func (d *Dispatcher) introduce(c *Call, res *tool.Result) {
+func (s *Sessions) introduce(c *Call, res *tool.Result) {
 	m := c.Request.Session.Mount
 	if m.Note == "" || c.Identity.Depth > 0 {
 		return
 	}
-	if known, err := d.State.PluginState(c.Request.Session.ID, introduced); err == nil && string(known) == m.Note {
+	if known, err := s.State.PluginState(c.Request.Session.ID, introduced); err == nil && string(known) == m.Note {
 		return
 	}
-	d.State.SavePluginState(c.Request.Session.ID, introduced, []byte(m.Note))
+	s.State.SavePluginState(c.Request.Session.ID, introduced, []byte(m.Note))
 	notes.Warning(res, m.Note)
 }
 
@@ -192,7 +196,7 @@ func (d *Dispatcher) introduce(c *Call, res *tool.Result) {
 const warned = "(sandbox)"
 
 // warn adds a warning to the first result of a session if the sandbox of the tool is weaker than it can be.
-func (d *Dispatcher) warn(c *Call, res *tool.Result) {
+func (s *Sessions) warn(c *Call, res *tool.Result) {
 	if c.Identity.Depth > 0 {
 		return
 	}
@@ -201,9 +205,9 @@ func (d *Dispatcher) warn(c *Call, res *tool.Result) {
 		return
 	}
 	// If the stored warning cannot be read, the session receives the warning again.
-	if known, err := d.State.PluginState(c.Request.Session.ID, warned); err == nil && string(known) == text {
+	if known, err := s.State.PluginState(c.Request.Session.ID, warned); err == nil && string(known) == text {
 		return
 	}
-	d.State.SavePluginState(c.Request.Session.ID, warned, []byte(text))
+	s.State.SavePluginState(c.Request.Session.ID, warned, []byte(text))
 	notes.Warning(res, text)
 }

@@ -129,7 +129,7 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	for name, want := range map[string]string{"look": "old", "change": "old"} {
 		c := prepared(t, d, name)
 		c.Identity.Depth, c.Identity.Above = 1, []string{"p"}
-		d.session().Wrap(func(_ context.Context, c *Call) *tool.Result {
+		(&Sessions{State: d.State}).Stage().Wrap(func(_ context.Context, c *Call) *tool.Result {
 			if got := string(c.Decision.Sent.SessionState); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
@@ -147,7 +147,7 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 	c := prepared(t, d, "change")
 	c.Identity.Depth, c.Identity.Above = 1, []string{"q"}
-	d.session().Wrap(func(context.Context, *Call) *tool.Result {
+	(&Sessions{State: d.State}).Stage().Wrap(func(context.Context, *Call) *tool.Result {
 		return &tool.Result{SessionState: []byte("new"), Cwd: "/w/sub"}
 	})(t.Context(), c)
 	if s, err := d.State.PluginState("s", "p"); err != nil || string(s) != "new" {

@@ -1,19 +1,24 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"log/slog"
 	"time"
 
-	"toolhost.dev/sdk/tool"
-
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
+	"toolhost.dev/host/internal/stage/limits"
 )
 
-// DefaultMaxWait limits the time that a call waits for other calls.
-const DefaultMaxWait = 2 * time.Minute
+// Turns decides when a call starts in its session. Its fields must not change after the first call.
+type Turns struct {
+	Scheduler *scheduler.Scheduler
+	Limits    *limits.Limits
+	// Locks coordinates sessions that several processes use. A nil Locks means that no other process uses the sessions.
+	Locks *sessionlock.Locks
+	Log   *slog.Logger
+}
 
 // renewAfter limits the wait after which a call can use the session that it loaded earlier. After a longer wait, it
 // always loads the session again, because the session's directory can be gone.
@@ -25,26 +30,26 @@ const renewAfter = time.Second
 // always use the current directory. If the call cannot run, turn sets the call's result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
-	c.EnterPhase(p.d.Tracer, "wait")
-	defer c.EnterPhase(p.d.Tracer, "")
+	c.EnterPhase(p.d.tracer, "wait")
+	defer c.EnterPhase(p.d.tracer, "")
 	c.Outcome.Waited = c.Ticket.Waits()
 	limited := ctx
 	if c.Outcome.Waited || p.exclusive { // a call that does not wait needs no timer, because it starts at once
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, p.d.maxWait())
+		limited, cancel = context.WithTimeout(ctx, p.d.turns.Limits.Wait())
 		defer cancel()
 	}
 	done, err := c.Ticket.Wait(limited)
 	if err != nil {
 		waited := c.Ticket.WaitedFor()
 		c.Ticket = nil // the method Wait ended the ticket
-		c.Identity.Answer = p.d.notStarted(ctx, c, err, waited.String())
+		c.Identity.Answer = p.d.turns.Limits.NotStarted(ctx, c, err, waited.String())
 		return
 	}
 	c.Start(done)
 	renewed, err := p.lock(limited)
 	if err != nil {
-		c.Identity.Answer = p.d.notStarted(ctx, c, err, c.WaitsFor())
+		c.Identity.Answer = p.d.turns.Limits.NotStarted(ctx, c, err, c.WaitsFor())
 		return
 	}
 	// Otherwise the session is unchanged since Begin: the call started at once, or it only waited for calls that read.
@@ -74,7 +79,7 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 		return false, nil
 	}
 	c := &p.call
-	release, fresh, err := p.d.Locks.Take(ctx, c.Request.Session.ID, p.label, func(h sessionlock.Holder) {
+	release, fresh, err := p.d.turns.Locks.Take(ctx, c.Request.Session.ID, p.label, func(h sessionlock.Holder) {
 		c.Outcome.Waited = true
 		c.WaitFor(h.String() + ", which uses the same session")
 		c.Client.Progress("waits for "+c.WaitsFor(), map[string]any{"activity": "waits for " + c.WaitsFor(), "holder_pid": h.PID})
@@ -86,14 +91,14 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 		}
 		return false, ctx.Err()
 	case err != nil: // continue, because calls must be able to free space on a full disk
-		p.d.logger().Warn("a session is not locked: other processes that use it at the same time can lose its state", "session", c.Request.Session.ID, "why", err)
+		p.d.turns.Log.Warn("a session is not locked: other processes that use it at the same time can lose its state", "session", c.Request.Session.ID, "why", err)
 		return true, nil
 	}
 	c.WaitFor("")
 	c.Hold(release)
 	if fresh {
-		if err := p.d.State.Recover(); err != nil { // the last holder of the lock can have been killed
-			p.d.logger().Warn("a host was killed, and its last changes of the session can be missing", "session", c.Request.Session.ID, "why", err)
+		if err := p.d.state.Recover(); err != nil { // the last holder of the lock can have been killed
+			p.d.turns.Log.Warn("a host was killed, and its last changes of the session can be missing", "session", c.Request.Session.ID, "why", err)
 		}
 	}
 	return fresh, nil
@@ -112,45 +117,4 @@ func (p *Pending) renew() bool {
 	}
 	c.Request.Session = s
 	return true
-}
-
-// notStarted returns the result of a call that ended while it waited. The argument "err" is the reason for the end. The
-// argument "waitedFor" is empty if the call ended before it had to wait for anything.
-func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
-	waitedFor = cmp.Or(waitedFor, "its turn")
-	switch {
-	case ctx.Err() != nil:
-		err = canceledBefore(ctx, c, waitedFor)
-	case errors.Is(err, context.DeadlineExceeded):
-		err = tool.Errorf(tool.Timeout, "%s did not start, because it waited longer than %s for %s. Nothing was run. Try again later, or raise the limit in the configuration: host { max_wait = \"…\" }.",
-			c.Name(), d.maxWait(), waitedFor)
-	}
-	res := call.Refused(err)
-	res.Run.QueueTime = time.Since(c.Identity.Started)
-	return res
-}
-
-// notPermitted returns the result of a call that a hook or a rule denied. If the caller ended the call during the
-// decision, the result reports this instead.
-func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
-	if ctx.Err() != nil {
-		err = canceledBefore(ctx, c, "hooks or a person's answer")
-	}
-	return call.Refused(err)
-}
-
-// canceledBefore returns the error of a call that its caller ended during a wait.
-func canceledBefore(ctx context.Context, c *Call, waitedFor string) *tool.Error {
-	if errors.Is(context.Cause(ctx), ErrStopped) {
-		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", c.Name(), waitedFor)
-	}
-	kind := canceled(ctx, c.Name()).Kind
-	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", c.Name(), waitedFor)
-}
-
-func (d *Dispatcher) maxWait() time.Duration {
-	if d.MaxWait > 0 {
-		return d.MaxWait
-	}
-	return DefaultMaxWait
 }

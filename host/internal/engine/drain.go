@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"toolhost.dev/sdk/tool"
+	"toolhost.dev/host/internal/stage"
 
-	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/sdk/tool"
 )
 
 // These are the reasons for which a host refuses requests. Servers answer them with a status of their own.
@@ -34,7 +34,7 @@ func Reason(e *tool.Error) string {
 }
 
 // ErrStopped is the cause of contexts that end because the host is stopped. See host.ErrStopped.
-var ErrStopped = dispatch.ErrStopped
+var ErrStopped = stage.ErrStopped
 
 // retryShutdown is the time after which a refused caller can try again. By then, another host usually runs.
 const retryShutdown = time.Second

@@ -243,13 +243,13 @@ func (e *Engine) parts(cfg *config.Config) generation.Parts {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
-	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
 	e.openBranches()
-	confine.Branches, confine.Layer, confine.Refresh = e.branches.Clone, e.branches.Layer, e.branches.Refresh
-	confine.Gate = confinement.NewGate(confine)
-	confine.Repositories = confinement.NewRepositories(confine)
-	logins := login.NewKeeper(login.Open(e.home.Root), e.opts.Log)
-	logins.Appeared = e.loadAfterLogin
+	confine := &confinement.Parts{
+		Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log,
+		Branches: e.branches.Clone, Layer: e.branches.Layer, Refresh: e.branches.Refresh,
+		Gate:         confinement.NewGate(e.state.AddAudit, e.opts.Log),
+		Repositories: confinement.NewRepositories(e.home, e.state.AddAudit, e.opts.Log),
+	}
 	return generation.Parts{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
@@ -257,7 +257,7 @@ func (e *Engine) parts(cfg *config.Config) generation.Parts {
 		Confine:   confine,
 		Preview:   e.preview,
 		Commands:  commands,
-		Logins:    logins,
+		Logins:    login.NewKeeper(login.Open(e.home.Root), e.loadAfterLogin, e.opts.Log),
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
 		Logs:      e.logs,

@@ -136,7 +136,7 @@ func (e *Engine) Search(q SearchQuery) (*Found, error) {
 	if q.Caller, err = e.searcher(who, &q); err != nil {
 		return nil, err
 	}
-	a := g.Dispatch.Finder.Search(g.Registry, allowed, q.Query)
+	a := e.reloader.Builder.Calls.Finder.Search(g.Registry, allowed, q.Query)
 	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, g.Dispatch.Outlook, q.Words, q.Schema)}
 	for _, h := range a.Hits {
 		out.Tools = append(out.Tools, FoundTool{

@@ -212,7 +212,7 @@ const endPatience = 2 * time.Second
 
 // StartSpan begins a span for work that precedes a call. See host.Host.StartSpan.
 func (e *Engine) StartSpan(context, name string, attributes map[string]string) (within string, end func(problem string)) {
-	s, at := e.Current().Dispatch.Tracer.Start(trace.Parse(context), name)
+	s, at := e.Current().Tracer.Start(trace.Parse(context), name)
 	s.Asked()
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {
 		s.Set(key, attributes[key])

@@ -32,7 +32,7 @@ type preview struct {
 // diffLimit limits the size of the diff of a preview, in bytes.
 const diffLimit = 32 << 10
 
-// Preview implements [dispatch.Dispatcher.Preview].
+// Preview implements [dispatch.Host].
 func (e *Engine) preview(s call.Session) (call.Preview, error) {
 	p, err := func() (*preview, error) {
 		if !e.confinesShell() {

@@ -114,7 +114,7 @@ func (e *Engine) Signals() Signals {
 	}
 	out.Sessions, _ = e.state.CountSessions("", time.Time{}.AddDate(1970, 0, 0)) // the error is ignored, because an alarm reports that the state cannot be used
 	busy := make(map[string]bool)
-	for _, c := range g.Dispatch.Scheduler.Calls() {
+	for _, c := range e.reloader.Builder.Calls.Scheduler.Calls() {
 		busy[c.Session] = true
 		if !c.Running {
 			out.Waiting[waitReason(c.Reason)]++

@@ -180,7 +180,7 @@ func (e *Engine) Status() Status {
 	st := Status{
 		Version: Version, Config: g.Config.Source, Workspace: e.opts.Workspace, StateDB: e.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []SessionStatus{},
-		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status(),
+		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: e.reloader.Builder.Calls.Scheduler.Calls(), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status(),
 	}
 	for i := range st.Tools {
 		if entry := g.Registry.Find(st.Tools[i].Name); entry != nil {
@@ -324,7 +324,7 @@ func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, tot
 	all = all[:min(limit, total)]
 	type key struct{ session, id string }
 	waits := make(map[key]string)
-	for _, c := range e.Current().Dispatch.Scheduler.Calls() {
+	for _, c := range e.reloader.Builder.Calls.Scheduler.Calls() {
 		if !c.Running {
 			waits[key{c.Session, c.ID}] = c.Reason
 		}

@@ -15,6 +15,16 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/stage/bounds"
+	"toolhost.dev/host/internal/stage/hooks"
+	"toolhost.dev/host/internal/stage/limits"
+	"toolhost.dev/host/internal/stage/programs"
+	"toolhost.dev/host/internal/stage/quotas"
+	"toolhost.dev/host/internal/stage/runs"
+	"toolhost.dev/host/internal/stage/safekeeping"
+	"toolhost.dev/host/internal/stage/space"
+	"toolhost.dev/host/internal/stage/taping"
+	"toolhost.dev/host/internal/stage/versions"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
@@ -74,7 +84,9 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g.checkHooks()
 	rules, err := g.boundRules(b.Options.Workspace)
 	rules.Private = b.Home.Root
-	g.Dispatch = b.dispatcher(g, set, rules)
+	g.Hooks, g.Tracer = b.hooks(g), b.tracing.of(g.Config, b.Log)
+	core := b.core(g, set, rules)
+	g.Dispatch = dispatch.New(core, b.stages(g, core)...)
 	return g, refused, err
 }
 
@@ -114,50 +126,81 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 	}}
 }
 
-// The method "dispatcher" creates the dispatcher of a generation.
-func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rules) *dispatch.Dispatcher {
-	d := &dispatch.Dispatcher{
-		Registry:  g.Registry,
-		Policy:    policy.New(rules),
-		Scheduler: b.Calls.Scheduler,
-		Gates:     &b.Calls.Gates,
-		MaxCalls:  g.Config.Host.MaxCalls,
-		Quota:     &b.Calls.Quota,
-		Quotas:    g.Config.Quotas,
-		Recorder:  &b.Calls.Recorder,
-		Records:   b.records(g.Config),
-		Rollouts:  &b.Calls.Rollouts,
-		Plugins:   &plugins{set, g},
-		Commands:  b.Commands.Programs(commandNames(g.Registry)),
-		State:     b.State,
-		Locks:     b.Locks,
-		Log:       b.Log,
-		Metrics:   &b.Calls.Metrics,
-		Hooks:     b.hooks(g),
-		Tracer:    b.tracing.of(g.Config, b.Log),
-		Timeout:   g.Config.Host.Timeout,
-		MaxWait:   g.Config.Host.MaxWait,
-		Pulse:     b.Options.Pulse,
-		Host:      &process{b},
-		Finder:    &b.Calls.Finder,
-		Results:   &results{b: b, cfg: g.Config, stores: make(map[string]*spill.Store)},
+// The method "core" returns what the dispatcher of a generation needs beside its stages.
+func (b *Builder) core(g *Generation, set supervisor.Set, rules policy.Rules) dispatch.Core {
+	c := b.Calls
+	return dispatch.Core{
+		Registry: g.Registry,
+		Policy:   policy.New(rules),
+		Plugins:  &plugins{g, set, &c.Rollouts},
+		State:    b.State,
+		Host:     &process{b},
+		Turns:    dispatch.Turns{Scheduler: c.Scheduler, Limits: b.limits(g.Config), Locks: b.Locks, Log: b.Log},
+		Tracer:   g.Tracer,
+		Finder:   &c.Finder,
+		Pulse:    b.Options.Pulse,
 	}
-	if g.Config.Host.Adaptive {
-		d.Adaptive = &b.Calls.Adaptive
-	} else {
-		b.Calls.Adaptive.Results.Clear()
-	}
-	return d
 }
 
-// process implements [dispatch.Host].
+// The method "limits" returns the limits of a configuration. Without adaptive mode, it also drops what the mode cached.
+func (b *Builder) limits(cfg *config.Config) *limits.Limits {
+	c := b.Calls
+	l := &limits.Limits{Gates: &c.Gates, MaxCalls: cfg.Host.MaxCalls, Metrics: &c.Metrics, Timeout: cfg.Host.Timeout, MaxWait: cfg.Host.MaxWait}
+	if cfg.Host.Adaptive {
+		l.Adaptive = &c.Adaptive
+	} else {
+		c.Adaptive.Results.Clear()
+	}
+	return l
+}
+
+// The method "stages" returns the stages of a call from the outermost to the innermost. ARCHITECTURE.md explains the
+// order.
+func (b *Builder) stages(g *Generation, core dispatch.Core) []dispatch.Stage {
+	c := b.Calls
+	limits := core.Turns.Limits
+	results := &results{b: b, cfg: g.Config, stores: make(map[string]*spill.Store)}
+	permissions := &dispatch.Permissions{Policy: core.Policy, State: core.State, Host: core.Host}
+	return []dispatch.Stage{
+		(&dispatch.Fallbacks{Host: core.Host, Results: results}).Stage(),
+		(&dispatch.Records{Registry: core.Registry, State: core.State, Metrics: limits.Metrics, Finder: core.Finder}).Stage(),
+		bounds.Stage(results),
+		hooks.Stage(g.Hooks),
+		permissions.Authorize(),
+		quotas.Stage(&c.Quota, g.Config.Quotas),
+		limits.Stage(),
+		permissions.Reauthorize(),
+		safekeeping.Ledger(),
+		safekeeping.Branch(core.Policy, core.State),
+		safekeeping.Checkpoint(core.State.MaskCommand),
+		space.Layer(),
+		space.Temporary(b.Log),
+		(&dispatch.ChildCalls{Host: core.Host, Plugins: core.Plugins, Commands: b.Commands.Programs(commandNames(g.Registry))}).Stage(),
+		limits.Timeouts(),
+		(&dispatch.Sessions{State: core.State}).Stage(),
+		(&programs.Programs{Policy: core.Policy, State: core.State, Began: permissions}).Stage(),
+		runs.Measure(core.Tracer, limits.Metrics),
+		(&taping.Taping{Recorder: &c.Recorder, State: core.State, Plans: b.records(g.Config)}).Stage(),
+		runs.Cache(limits.Adaptive, limits.Metrics),
+		runs.Retry(),
+		(&versions.Versions{Rollouts: &c.Rollouts, State: core.State, Timeout: limits.Timeout, Plugins: &process{b}}).Stage(),
+	}
+}
+
+// process implements [dispatch.Host] and [versions.Plugins].
 type process struct{ b *Builder }
 
 // Latest implements [dispatch.Host].
 func (p *process) Latest() *dispatch.Dispatcher { return p.b.owner.Current().Dispatch }
 
+// CommandsCallTools implements [dispatch.Host].
+func (p *process) CommandsCallTools() bool { return p.b.Commands.Available() }
+
 // Preview implements [dispatch.Host].
 func (p *process) Preview(s call.Session) (call.Preview, error) { return p.b.Preview(s) }
+
+// Reserve implements [versions.Plugins].
+func (p *process) Reserve(plugin, owner string) call.Lease { return p.Latest().Reserve(plugin, owner) }
 
 // results has the stores for long results by owner. It implements [bounds.Stores].
 type results struct {

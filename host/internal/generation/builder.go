@@ -1,12 +1,8 @@
 package generation
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +14,6 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/find"
-	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
@@ -199,87 +194,15 @@ func (b *Builder) Environment(cfg *config.Config, launcher *confinement.Launcher
 // NewPlugin adds a plugin to the supervisor without starting it. The function "accept" checks the plugin's first
 // description. A nil accept permits every description. The plugin keeps accept, so accept must not keep an earlier version.
 func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool.Description) error) *Plugin {
-	cfg, launcher := env.Config, env.Launcher
 	p := &Plugin{Plugin: c}
 	p.peers.Store(&env.Peers)
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
-		Roots: env.Roots, StateDir: b.Home.Plugin(c.Name),
-		OfOwner: func(owner string) (string, int64) {
-			return b.Home.PluginOf(owner, c.Name), cfg.Access.OutputBytes(owner)
-		},
-		Confine: func(s supervisor.Start) (*supervisor.Confined, error) {
-			if server, header := p.Server(); server != "" && !header {
-				b.Logins.Deliver(context.Background(), server, s.StateDir)
-			} else if p.Mounted {
-				login.Clear(s.StateDir) // an earlier configuration could have mounted a remote server under this name
-			}
-			return launcher.Launch(&p.Plugin, s)
-		},
-		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
-		Inherit:    func() *os.File { return b.inherit(p) },
-		Executable: func() (string, error) { return b.executable(cfg, p) },
-		Permit: func(call *tool.Call) error {
-			return b.Pins(cfg).CheckStart(trust.Start{Block: `field "` + c.Name + `"`, Cwd: call.Cwd, PerCall: true})
-		},
-		Granted:   func(d *tool.Description) error { return b.checkGrants(p, d) },
-		Accept:    func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
-		Notify:    func(n supervisor.Notice) { b.owner.Notified(p, n) },
-		DependsOn: c.DependsOn,
-		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p) },
-		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },
-		Restart:   supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
+		Roots: env.Roots, Place: supervisor.Place{StateDir: b.Home.Plugin(c.Name)}, DependsOn: c.DependsOn,
+		Restart: supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
+		Host:    &pluginHost{b: b, p: p, cfg: env.Config, launcher: env.Launcher, first: accept},
 	})
 	return p
-}
-
-// The method "inherit" returns the file descriptor through which the plugin's commands call tools. It returns nil if the
-// commands of the plugin cannot call tools.
-func (b *Builder) inherit(p *Plugin) *os.File {
-	if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityCommands) {
-		return nil
-	}
-	return b.Commands.Inherit()
-}
-
-// checkGrants returns an error if the plugin lacks a required permission. It also saves the plugin's description, so
-// that a later host can reject the plugin without starting it.
-func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
-	if b.Options.DescribeOnly {
-		p.desc.CompareAndSwap(nil, d)
-		return errDescribed
-	}
-	err := grants.Missing(&p.Plugin, d.Needs)
-	p.denied.Store(err != nil)
-	if err == nil {
-		return nil
-	}
-	p.desc.CompareAndSwap(nil, d)
-	if p.Binary.Keyed && !slices.Contains(d.Capabilities, tool.CapabilityDiscovery) {
-		b.logUnkept(p, b.keep(p, d))
-	}
-	return err
-}
-
-// errDescribed ends the start of a plugin that only has to describe itself.
-var errDescribed = errors.New("the plugin was started only to describe itself")
-
-// The method "accept" checks the description of a newly started process.
-func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, first func(*tool.Description) error) error {
-	if err := b.Pins(cfg).CheckTools(p.Name, p.Path, d); err != nil {
-		return err
-	}
-	known := p.Description()
-	switch {
-	case known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery):
-		b.rediscover(p, known, d)
-		return nil
-	case known != nil: // the binary that was described and the binary that was started can differ
-		return Breaks(cfg, p.Name, known, d)
-	case first != nil:
-		return first(d)
-	}
-	return nil
 }
 
 // Breaks returns an error if a new plugin version is incompatible with callers of the old version. It returns nil if the
@@ -299,53 +222,4 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 	}
 	return fmt.Errorf("version %s breaks callers of its tools (%s). Keep the definitions compatible, or accept the changes: toolhost plugin reload %s --accept-changes",
 		now.Version, strings.Join(how, "; "), plugin)
-}
-
-// The method "prepare" starts the plugins on which a plugin depends.
-func (b *Builder) prepare(ctx context.Context, p *Plugin) error {
-	peers := *p.peers.Load()
-	if g := b.owner.Current(); g != nil && g.Plugin(p.Name) == p {
-		peers = g.Plugin
-	}
-	for _, name := range p.DependsOn {
-		on := peers(name)
-		if on == nil {
-			return fmt.Errorf("the plugin depends on plugin %s, which does not exist", name)
-		}
-		if on.Missing != "" {
-			return fmt.Errorf("the plugin depends on plugin %s: %s", name, on.Missing)
-		}
-		if _, err := on.Process.Describe(ctx); err != nil {
-			return fmt.Errorf("the plugin depends on plugin %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-var countedEvents = map[supervisor.Event]metrics.Event{
-	supervisor.Started: metrics.Started, supervisor.Failed: metrics.StartFailed, supervisor.Ended: metrics.Crashed,
-}
-
-// The method "observe" counts an event of a plugin process and updates the states of the plugin's tools.
-func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
-	if counted, ok := countedEvents[e]; ok {
-		b.Calls.Metrics.Plugin(p.Name, counted)
-	}
-	g := b.owner.Current()
-	if g == nil || g.Plugin(p.Name) != p { // the plugin is not yet published, or another plugin replaced it
-		return
-	}
-	for _, entry := range g.Registry.All() {
-		if entry.Plugin != p.Name || !entry.Enabled {
-			continue
-		}
-		switch life, now := entry.Life, entry.Life.State(); {
-		case (e == supervisor.Ended || e == supervisor.Failed) && now == registry.Executing:
-			_ = life.To(registry.Errored, why)
-		case e == supervisor.Suspended:
-			life.Leave("the plugin of the tool keeps failing: " + why)
-		case (e == supervisor.Started || e == supervisor.Resumed) && (now == registry.Errored || now == registry.Disabled):
-			_ = life.To(registry.Ready, "the plugin of the tool is running")
-		}
-	}
 }

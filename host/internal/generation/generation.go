@@ -12,6 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/rollout"
+	"toolhost.dev/host/internal/stage/versions"
+	"toolhost.dev/host/internal/trace"
+
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/build"
@@ -35,6 +40,8 @@ type Generation struct {
 	Plugins  []*Plugin
 	Registry *registry.Registry
 	Dispatch *dispatch.Dispatcher
+	Tracer   *trace.Tracer // nil without tracing
+	Hooks    *hook.Set     // nil without hooks
 	Roots    *roots.Sets
 	// Unloaded maps plugins that could not be loaded to the reason.
 	Unloaded map[string]string
@@ -208,27 +215,28 @@ func (g *Generation) toolNames() []string {
 	return names
 }
 
+// MayCall reports whether the code of a plugin is allowed to call a tool.
+func (g *Generation) MayCall(plugin, name string) bool {
+	return (&config.Plugin{Calls: g.calls[plugin]}).MayCall(name)
+}
+
 // plugins implements [dispatch.Plugins] for a generation.
 type plugins struct {
-	set supervisor.Set
-	g   *Generation
+	*Generation
+	set      supervisor.Set
+	rollouts *rollout.Set
 }
 
 // Confinement implements [dispatch.Plugins].
 func (l *plugins) Confinement(plugin string) call.Confinement {
-	if p := l.g.Plugin(plugin); p != nil {
-		return l.g.Launcher.Confinement(&p.Plugin, p.Mounted)
+	if p := l.Plugin(plugin); p != nil {
+		return l.Launcher.Confinement(&p.Plugin, p.Mounted)
 	}
 	return call.Unconfined{}
 }
 
-// MayCall implements [dispatch.Plugins].
-func (l *plugins) MayCall(plugin, name string) bool {
-	return (&config.Plugin{Calls: l.g.calls[plugin]}).MayCall(name)
-}
-
-// WhyUnloaded implements [dispatch.Plugins].
-func (l *plugins) WhyUnloaded(name string) string { return l.g.WhyUnloaded(name) }
+// Choose implements [dispatch.Plugins].
+func (l *plugins) Choose(c *call.Call) { versions.Choose(l.rollouts, c) }
 
 // Reserve implements [dispatch.Plugins].
 func (l *plugins) Reserve(plugin, owner string) call.Lease {

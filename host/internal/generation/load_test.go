@@ -66,7 +66,7 @@ func TestLoad(t *testing.T) {
 				}
 				contains(t, "problems", g.Problems, tc.problem)
 				contains(t, "broken", g.Broken, tc.problem)
-				if why := g.Dispatch.Plugins.WhyUnloaded("p"); !strings.Contains(why, tc.problem) || !strings.HasSuffix(why, "The other tools work; toolhost status lists all tools.") {
+				if why := g.WhyUnloaded("p"); !strings.Contains(why, tc.problem) || !strings.HasSuffix(why, "The other tools work; toolhost status lists all tools.") {
 					t.Errorf("why it is not loaded: %q", why)
 				}
 			})
@@ -283,12 +283,12 @@ func TestBreaks(t *testing.T) {
 func TestLeaseOfARetiredPlugin(t *testing.T) {
 	d := one(t, "", "")
 	g := testbuilder.New(t, d).Load(t)
-	lease := g.Dispatch.Plugins.Reserve("p", "")
+	lease := g.Dispatch.Reserve("p", "")
 	if lease == nil {
 		t.Fatal("no lease")
 	}
 	g.Plugin("p").Process.Retire()
-	if again := g.Dispatch.Plugins.Reserve("p", ""); again != nil {
+	if again := g.Dispatch.Reserve("p", ""); again != nil {
 		t.Error("a retired plugin is leased")
 	}
 	if n := g.Plugin("p").Process.Users(); n != 1 {
@@ -331,7 +331,7 @@ func TestDiscovery(t *testing.T) {
 		if g.Registry.Find("echo") == nil || g.Registry.Find("new") != nil {
 			t.Fatal(g.Problems)
 		}
-		lease := g.Dispatch.Plugins.Reserve("p", "")
+		lease := g.Dispatch.Reserve("p", "")
 		defer lease.Release()
 		if res := lease.Call(t.Context(), &tool.Call{Tool: "grow", Arguments: []byte(`{"name":"new"}`)}, testprogram.Peer{}); res.Error != nil {
 			t.Fatal(res.Error)

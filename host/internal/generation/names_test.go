@@ -83,7 +83,7 @@ func TestToolsOfHooks(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || len(g.Dispatch.Hooks.For(tool.HookBefore, "echo")) != 1 {
+			if err != nil || len(g.Hooks.For(tool.HookBefore, "echo")) != 1 {
 				t.Errorf("no hook runs before echo: %v", err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestNamesInOtherForms(t *testing.T) {
 		if len(g.Wrong()) > 0 || !slices.Equal(a.Tools, want) || !slices.Equal(a.Fields, []string{"q"}) || !slices.Equal(x.Tools, want) || !slices.Equal(x.Core, want) {
 			t.Errorf("%s: %+v, %+v, %q", name, a, x, g.Wrong())
 		}
-		if !g.Dispatch.Plugins.MayCall("p", "echo") || g.Dispatch.Plugins.MayCall("p", "where") || g.Dispatch.Plugins.MayCall("q", "echo") {
+		if !g.MayCall("p", "echo") || g.MayCall("p", "where") || g.MayCall("q", "echo") {
 			t.Errorf("%s: plugins may call other tools", name)
 		}
 		if is := g.Config.Access.Principals[0].Tools[0]; is != name {
@@ -288,7 +288,7 @@ func TestHookOfAPlugin(t *testing.T) {
 	d.Configure(d.Plugin("p", "") + "hook \"h\" {\n on = [\"before_call\"]\n plugin = \"p\"\n}\n")
 	h := testbuilder.New(t, d)
 	g := h.Load(t)
-	all := g.Dispatch.Hooks.For(tool.HookBefore, "echo")
+	all := g.Hooks.For(tool.HookBefore, "echo")
 	if len(all) != 1 {
 		t.Fatalf("%d hooks", len(all))
 	}

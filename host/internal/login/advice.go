@@ -2,6 +2,7 @@ package login
 
 import (
 	"strings"
+
 	"toolhost.dev/host/internal/lazyregexp"
 )
 

@@ -38,12 +38,9 @@ const interval = 5 * time.Second
 
 // Keeper delivers access tokens to plugins. A plugin never gets the refresh token. A Keeper is safe for concurrent use.
 type Keeper struct {
-	// Appeared is called after a plugin without a token has got one. It is called again, at growing intervals, until it
-	// reports that the token was used. It can be nil. It must not be changed after the first call of Deliver.
-	Appeared func(ctx context.Context) (used bool)
-
-	store *Store
-	log   *slog.Logger
+	store    *Store
+	appeared func(ctx context.Context) (used bool) // see [NewKeeper]
+	log      *slog.Logger
 
 	mu     sync.Mutex
 	places map[place]string   // last delivered token
@@ -64,12 +61,13 @@ type failure struct {
 // retryAfter is the time after which a login that could not be renewed is renewed again.
 const retryAfter = time.Minute
 
-// longestPause is the longest time between two calls of [Keeper.Appeared] for the same token.
+// longestPause is the longest time between two calls of the function "appeared" of a keeper for the same token.
 const longestPause = time.Hour
 
-// NewKeeper returns a keeper for a store. The caller must call Close.
-func NewKeeper(s *Store, log *slog.Logger) *Keeper {
-	return &Keeper{store: s, log: log, places: make(map[place]string), failed: make(map[string]failure)}
+// NewKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got one. It is
+// called again, at growing intervals, until it reports that the token was used. It can be nil. The caller must call Close.
+func NewKeeper(s *Store, appeared func(ctx context.Context) (used bool), log *slog.Logger) *Keeper {
+	return &Keeper{store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure)}
 }
 
 // Deliver writes the access token for a server to the state directory of a plugin, and replaces the file when the token
@@ -116,10 +114,10 @@ func (k *Keeper) watch(ctx context.Context) {
 		if k.Update(ctx) {
 			pause, next = interval, time.Now()
 		}
-		if k.Appeared == nil || pause == 0 || time.Now().Before(next) {
+		if k.appeared == nil || pause == 0 || time.Now().Before(next) {
 			continue
 		}
-		if k.Appeared(ctx) {
+		if k.appeared(ctx) {
 			pause = 0
 		} else {
 			pause = min(2*pause, longestPause)

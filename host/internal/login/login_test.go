@@ -140,7 +140,7 @@ func TestClient(t *testing.T) {
 func TestKeeper(t *testing.T) {
 	i := newIssuer(t)
 	s := stored(t, i, -time.Second)
-	k := NewKeeper(s, slog.New(slog.DiscardHandler))
+	k := NewKeeper(s, nil, slog.New(slog.DiscardHandler))
 	defer k.Close()
 	dir := t.TempDir()
 	token := func() string {
@@ -184,14 +184,13 @@ func TestKeeper(t *testing.T) {
 func TestAppearedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Open(t.TempDir())
-		k := NewKeeper(s, slog.New(slog.DiscardHandler))
-		defer k.Close()
 		began := time.Now()
 		var calls []time.Duration
-		k.Appeared = func(context.Context) bool {
+		k := NewKeeper(s, func(context.Context) bool {
 			calls = append(calls, time.Since(began))
 			return len(calls) == 4
-		}
+		}, slog.New(slog.DiscardHandler))
+		defer k.Close()
 		k.Deliver(t.Context(), resource, t.TempDir())
 		time.Sleep(time.Minute)
 		if err := s.Save(&Login{Resource: resource, Access: "token", Expiry: began.Add(24 * time.Hour), Obtained: time.Now()}); err != nil {
@@ -224,7 +223,7 @@ func TestKeeperWaits(t *testing.T) {
 	if err := s.Save(l); err != nil {
 		t.Fatal(err)
 	}
-	k := NewKeeper(s, slog.New(slog.DiscardHandler))
+	k := NewKeeper(s, nil, slog.New(slog.DiscardHandler))
 	defer k.Close()
 	dir := t.TempDir()
 	for range 5 {

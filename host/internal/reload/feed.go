@@ -71,19 +71,19 @@ func (r *Reloader) announce(old, now *generation.Generation) {
 // notifyHooks notifies hooks about new callable tools and about tools that can no longer be called. A nil old means that
 // no earlier generation exists.
 func (r *Reloader) notifyHooks(old, now *generation.Generation) {
-	if now.Dispatch.Hooks == nil && (old == nil || old.Dispatch.Hooks == nil) {
+	if now.Hooks == nil && (old == nil || old.Hooks == nil) {
 		return
 	}
 	before, after := definitions(old), definitions(now)
 	var notify []func(context.Context)
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if after[name] == nil {
-			notify = append(notify, r.notifications(old.Dispatch.Hooks, tool.HookUnregister, name, nil)...)
+			notify = append(notify, r.notifications(old.Hooks, tool.HookUnregister, name, nil)...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if before[name] == nil {
-			notify = append(notify, r.notifications(now.Dispatch.Hooks, tool.HookRegister, name, after[name])...)
+			notify = append(notify, r.notifications(now.Hooks, tool.HookRegister, name, after[name])...)
 		}
 	}
 	r.notifier.Add(notify)

@@ -19,6 +19,8 @@ type Handler func(ctx context.Context, c *call.Call) *tool.Result
 type Stage struct {
 	Name string
 	Wrap func(next Handler) Handler
+	// Always reports that the stage is also a stage of calls without a plugin, such as a request for help.
+	Always bool
 }
 
 // Failed reports whether a call failed. A call that its client canceled did not fail.

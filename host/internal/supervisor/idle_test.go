@@ -24,8 +24,7 @@ const (
 // separate adds a plugin that has a process for each set of roots.
 func (r *running) separate(words string) *supervisor.Plugin {
 	return r.add(words, supervisor.Spec{
-		Roots:   []tool.Root{{Path: r.dir}},
-		Confine: func(supervisor.Start) (*supervisor.Confined, error) { return nil, nil },
+		Roots: []tool.Root{{Path: r.dir}},
 	})
 }
 

@@ -111,14 +111,12 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, fmt.Errorf("version %s of the plugin needs host %s or later, but this is host %s; upgrade toolhost, or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
-	if granted := p.spec.Granted; granted != nil {
-		if err := granted(in.desc); err != nil {
-			return in, err
-		}
+	if err := p.spec.Host.Granted(in.desc); err != nil {
+		return in, err
 	}
 	in.discovers = slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
 	if !in.discovers { // a plugin that discovers its tools has no tool list before Configure
-		if err := p.accept(in.desc); err != nil {
+		if err := p.spec.Host.Accept(in.desc); err != nil {
 			return in, err
 		}
 	}
@@ -129,7 +127,7 @@ func (p *Plugin) launch() (*instance, error) {
 		if in.desc, err = in.rpc.Describe(ctx); err != nil {
 			return in, in.explain(ctx, fmt.Errorf("the tools of the plugin cannot be listed: %s", tool.AsError(err).Message), timeout)
 		}
-		if err := p.accept(in.desc); err != nil {
+		if err := p.spec.Host.Accept(in.desc); err != nil {
 			return in, err
 		}
 	}
@@ -161,10 +159,8 @@ type Notice struct {
 }
 
 func (p *Plugin) notify(n Notice) {
-	if p.spec.Notify != nil {
-		n.Owner = p.spec.Owner
-		p.spec.Notify(n)
-	}
+	n.Owner = p.spec.Place.Owner
+	p.spec.Host.Notify(n)
 }
 
 // The method "listen" handles the notifications of a plugin until its process ends.
@@ -210,7 +206,7 @@ func (p *Plugin) rediscover(in *instance) {
 	defer cancel()
 	d, err := in.rpc.Describe(ctx)
 	if err == nil {
-		err = p.accept(d)
+		err = p.spec.Host.Accept(d)
 	}
 	if err != nil && !in.dead() && ctx.Err() == nil {
 		p.super.opts.Log.Warn("the changed tools of a plugin cannot be listed; the previous tools stay in use", "plugin", p.spec.Name, "why", err)
@@ -220,13 +216,6 @@ func (p *Plugin) rediscover(in *instance) {
 // rediscoverTimeout is the time within which a plugin must list its tools again.
 const rediscoverTimeout = 30 * time.Second
 
-func (p *Plugin) accept(d *tool.Description) error {
-	if p.spec.Accept == nil {
-		return nil
-	}
-	return p.spec.Accept(d)
-}
-
 // The method "connect" starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Keep), calls: newLeases(), began: time.Now()}
@@ -235,25 +224,22 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	if guard := p.super.opts.Guard; guard != nil {
 		in.proc.guard = func(pid int) error { return guard(pid, p.spec.Roots) }
 	}
-	if executable := p.spec.Executable; executable != nil {
-		path, err := executable()
-		if err != nil {
-			return in, nil, err
-		}
+	path, err := p.spec.Host.Executable()
+	if err != nil {
+		return in, nil, err
+	}
+	if path != "" {
 		in.proc.cmd.Path = path
 	}
-	if inherit := p.spec.Inherit; inherit != nil {
-		in.proc.inherit = inherit()
-	}
-	if p.spec.StateDir != "" { // create the directory before the confinement, which can only permit existing directories
-		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
+	in.proc.inherit = p.spec.Host.Inherit()
+	place := p.spec.Place
+	if place.StateDir != "" { // create the directory before the confinement, which can only permit existing directories
+		if err := os.MkdirAll(place.StateDir, 0o700); err != nil {
 			return in, nil, fmt.Errorf("cannot create the state directory of the plugin: %w", err)
 		}
 	}
-	if confine := p.spec.Confine; confine != nil {
-		in.proc.confine = func() (*Confined, error) {
-			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, StateDir: p.spec.StateDir, Owner: p.spec.Owner, SocketDir: in.proc.socketDir})
-		}
+	in.proc.confine = func() (*Confined, error) {
+		return p.spec.Host.Confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, StateDir: place.StateDir, Owner: place.Owner, SocketDir: in.proc.socketDir})
 	}
 	if programs := p.super.opts.Programs; programs != nil {
 		var err error
@@ -293,14 +279,14 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	config, diags := CheckConfig(in.desc, p.spec.Config)
 	if !slices.ContainsFunc(diags, isError) {
 		more, err := in.rpc.Configure(ctx, tool.Configuration{
-			Config: config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, OutputBytes: p.spec.OutputBytes, HostVersion: p.super.opts.HostVersion,
+			Config: config, Roots: p.spec.Roots, StateDir: p.spec.Place.StateDir, OutputBytes: p.spec.Place.OutputBytes, HostVersion: p.super.opts.HostVersion,
 		})
 		if err != nil {
 			return fmt.Errorf("the plugin cannot be configured: %w", err)
 		}
 		diags = append(diags, more...)
 	}
-	text := p.spec.Diagnose(diags)
+	text := p.spec.Host.Diagnose(diags)
 	if slices.ContainsFunc(diags, isError) {
 		return fmt.Errorf("the plugin rejects its configuration:\n%s", text)
 	}

@@ -45,12 +45,20 @@ func (r *running) add(words string, spec supervisor.Spec) *supervisor.Plugin {
 	}
 	spec.Path = filepath.Join(r.dir, spec.Name)
 	r.programs.Write(spec.Path, words)
-	spec.Observe = func(e supervisor.Event, _ string) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.events = append(r.events, e)
-	}
+	spec.Host = &observer{r: r}
 	return r.Add(spec)
+}
+
+// observer is the host of a plugin that keeps its events.
+type observer struct {
+	supervisor.Alone
+	r *running
+}
+
+func (o *observer) Observe(e supervisor.Event, _ string) {
+	o.r.mu.Lock()
+	defer o.r.mu.Unlock()
+	o.r.events = append(o.r.events, e)
 }
 
 // observed returns the events so far.

@@ -45,7 +45,7 @@ type Plugin struct {
 
 func newPlugin(s *Supervisor, spec Spec) *Plugin {
 	life, end := context.WithCancel(context.Background())
-	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe), isolation: isolation{turn: make(chan struct{}, 1)}}
+	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Host.Observe), isolation: isolation{turn: make(chan struct{}, 1)}}
 }
 
 // startup is a start in progress. Several callers can wait for the same start.
@@ -258,10 +258,8 @@ func (p *Plugin) start(s *startup) {
 }
 
 func (p *Plugin) prepareAndLaunch() (*instance, error) {
-	if p.spec.Prepare != nil {
-		if err := p.spec.Prepare(p.life); err != nil {
-			return nil, err
-		}
+	if err := p.spec.Host.Prepare(p.life); err != nil {
+		return nil, err
 	}
 	return p.launch()
 }
@@ -388,11 +386,43 @@ func CheckConfig(desc *tool.Description, config json.RawMessage) (filled json.Ra
 	return filled, diags
 }
 
-// plainDiagnostics formats problems of a configuration. It is the default if the embedding program has no formatter.
-func plainDiagnostics(diags []tool.Diagnostic) string {
-	var lines []string
-	for _, d := range diags {
-		lines = append(lines, strings.TrimSpace(strings.Join(append([]string{"config"}, d.Path...), ".")+": "+d.Summary+" "+d.Detail))
+// The type "leases" counts the users of a resource. The resource is released after its last user. A lease costs one
+// atomic addition. After a call of the method "end", no more leases are available.
+type leases struct {
+	n     atomic.Int64
+	ended atomic.Bool
+	idle  chan struct{} // receives a value when n becomes 0 after a call of the method "end"
+}
+
+func newLeases() leases { return leases{idle: make(chan struct{}, 1)} }
+
+// The method "take" leases the resource. If it returns true, the caller must call release.
+func (l *leases) take() bool {
+	l.n.Add(1)
+	if l.ended.Load() {
+		l.release()
+		return false
 	}
-	return strings.Join(lines, "\n")
+	return true
+}
+
+func (l *leases) release() {
+	if l.n.Add(-1) == 0 && l.ended.Load() {
+		select {
+		case l.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// The method "end" prevents new leases. It returns a channel that receives one value after the last lease is released.
+func (l *leases) end() <-chan struct{} {
+	l.ended.Store(true)
+	if l.n.Load() == 0 {
+		select {
+		case l.idle <- struct{}{}:
+		default:
+		}
+	}
+	return l.idle
 }

@@ -54,17 +54,17 @@ type sibling struct {
 // The method "within" returns a plugin whose process belongs to an owner and is confined to the given roots. The caller
 // must call the returned function after the last use of the plugin.
 func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
-	if owner == "" && (p.spec.Confine == nil || len(roots) == 0) {
+	if owner == "" && (p.spec.Host == Host(Alone{}) || len(roots) == 0) {
 		return p, func() {}
 	}
-	want := identify(roots, p.spec.StateDir)
+	want := identify(roots, p.spec.Place.StateDir)
 	if owner != "" {
 		want = fmt.Sprintf("%q\n%s", owner, want)
 	}
 	s := &p.siblings
 	s.mu.Lock()
 	if s.own == "" {
-		s.own = identify(p.spec.Roots, p.spec.StateDir)
+		s.own = identify(p.spec.Roots, p.spec.Place.StateDir)
 	}
 	if want == s.own || s.closed {
 		s.mu.Unlock()
@@ -73,9 +73,9 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	other := s.by[want]
 	if other == nil {
 		spec := p.spec
-		spec.Roots, spec.Owner = roots, owner
-		if owner != "" && p.spec.OfOwner != nil {
-			spec.StateDir, spec.OutputBytes = p.spec.OfOwner(owner)
+		spec.Roots = roots
+		if owner != "" {
+			spec.Place = p.spec.Host.Place(owner)
 		}
 		other = &sibling{Plugin: newPlugin(p.super, spec)}
 		if s.by == nil {
@@ -205,15 +205,15 @@ func (s *siblings) surplus() (key string, o *sibling, ask bool) {
 func (s *siblings) oldest(times int, ends func(*sibling) bool) (oldest string) {
 	count := make(map[string]int)
 	for _, o := range s.by {
-		count[o.spec.Owner]++
+		count[o.spec.Place.Owner]++
 	}
 	everyone := len(s.by) > times*maxOwned
 	for key, o := range s.by {
-		n := count[o.spec.Owner]
+		n := count[o.spec.Place.Owner]
 		if o.users > 0 || !ends(o) || !everyone && n <= times*maxSiblings {
 			continue
 		}
-		if old := s.by[oldest]; old == nil || n > count[old.spec.Owner] || n == count[old.spec.Owner] && o.used.Before(old.used) {
+		if old := s.by[oldest]; old == nil || n > count[old.spec.Place.Owner] || n == count[old.spec.Place.Owner] && o.used.Before(old.used) {
 			oldest = key
 		}
 	}

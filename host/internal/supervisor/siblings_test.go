@@ -10,8 +10,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
+// separate is the host of a plugin that has a process for each set of roots.
+type separate struct{ Alone }
+
 func confined(spec Spec) *Plugin {
-	spec.Confine = func(Start) (*Confined, error) { return nil, nil }
+	spec.Host = separate{}
 	return New(Options{}).Add(spec)
 }
 
@@ -25,7 +28,7 @@ func TestWithin(t *testing.T) {
 		return []tool.Root{{Path: path, Writable: true}}
 	}
 	own := mk("own")
-	p := confined(Spec{Name: "p", Roots: own, StateDir: filepath.Join(dir, "state")})
+	p := confined(Spec{Name: "p", Roots: own, Place: Place{StateDir: filepath.Join(dir, "state")}})
 	within := func(roots []tool.Root) *Plugin {
 		q, done := p.within("", roots)
 		done()

@@ -41,7 +41,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// InheritedFD is the descriptor number of the file that Spec.Inherit returns, in the process of the plugin.
+// InheritedFD is the descriptor number of the file that [Host.Inherit] returns, in the process of the plugin.
 const InheritedFD = 4
 
 // DefaultStartTimeout limits the whole start of a plugin, from exec to the end of Configure.
@@ -66,46 +66,13 @@ type Spec struct {
 	// Config is the configuration for the plugin, a JSON object. It can be nil.
 	Config json.RawMessage
 	Roots  []tool.Root
-	// StateDir is the plugin's state directory. The supervisor creates it before the start. Empty means that the plugin
-	// has no state directory.
-	StateDir string
-	// Owner is the principal whose calls the process runs. Empty means the local user.
-	Owner string
-	// OutputBytes is the maximum size of the plugin's output files. Zero means that the plugin chooses the limit.
-	OutputBytes int64
-	// OfOwner returns the state directory and the maximum size of output files for the processes of an owner; see
-	// [Set.Reserve]. OfOwner can be nil.
-	OfOwner func(owner string) (stateDir string, outputBytes int64)
-	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this
-	// file. A nil file and a nil Inherit mean that the plugin receives no file.
-	Inherit func() *os.File
-	// Executable returns the file to run in place of the binary. An error prevents the start. A nil Executable means
-	// that the binary itself runs.
-	Executable func() (string, error)
-	// Permit is called before each call. An error refuses the call. A nil Permit permits every call.
-	Permit func(*tool.Call) error
-	// Confine confines a process before its start. It can replace the whole command. It returns nil if the process needs
-	// no confinement. A nil Confine means that no process is confined.
-	Confine func(Start) (*Confined, error)
-	// Diagnose formats the problems in a plugin's configuration for the operator. If Diagnose is nil, the supervisor
-	// uses a plain format.
-	Diagnose func(diags []tool.Diagnostic) string
-	Restart  Restart
-	// Observe is called for each event of the plugin. The argument "why" is the reason, or "" if it is unknown. Observe
-	// must not block. It can be nil.
-	Observe func(event Event, why string)
+	// Place is the place of the process of the local user.
+	Place   Place
+	Restart Restart
 	// DependsOn lists the plugins on which this plugin depends. They are stopped after this plugin.
 	DependsOn []string
-	// Prepare is called before each start. It starts the plugins on which this plugin depends. Prepare can be nil.
-	Prepare func(ctx context.Context) error
-	// Granted returns an error if the plugin requires a permission that the operator did not grant. It is called before
-	// Configure. Granted can be nil.
-	Granted func(*tool.Description) error
-	// Accept returns an error if the host must not use the plugin's description or tools. Accept can be nil.
-	Accept func(*tool.Description) error
-	// Notify is called for each notification of a plugin with [tool.CapabilityRelay]. It must not block. Notify can be
-	// nil.
-	Notify func(Notice)
+	// Host decides what the plugin is allowed to do. A nil Host means [Alone].
+	Host Host
 }
 
 // Options configures a supervisor.
@@ -170,8 +137,8 @@ func New(opts Options) *Supervisor {
 
 // Add adds a plugin without starting it.
 func (s *Supervisor) Add(spec Spec) *Plugin {
-	if spec.Diagnose == nil {
-		spec.Diagnose = plainDiagnostics
+	if spec.Host == nil {
+		spec.Host = Alone{}
 	}
 	p := newPlugin(s, spec)
 	s.mu.Lock()
@@ -245,10 +212,8 @@ func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, coun
 		return tool.Failed(err), nil
 	}
 	defer in.calls.release()
-	if permit := p.spec.Permit; permit != nil {
-		if err := permit(call); err != nil {
-			return tool.Failed(tool.AsError(err).From(tool.SourceHost)), in
-		}
+	if err := p.spec.Host.Permit(call); err != nil {
+		return tool.Failed(tool.AsError(err).From(tool.SourceHost)), in
 	}
 	if err := p.invalidate(ctx, in); err != nil {
 		res = tool.Failed(err)

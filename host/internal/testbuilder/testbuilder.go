@@ -166,13 +166,14 @@ func New(t testing.TB, d *Dir) *Host {
 	super := supervisor.New(supervisor.Options{HostVersion: Version, Programs: d.Programs, RuntimeDir: t.TempDir()})
 	home := statedir.Home{Root: d.StateDir(), Runtime: super.RuntimeDir}
 	commands := shim.NewGranter(shim.GranterOptions{Dir: home.Commands, RuntimeDir: super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: log})
-	parts := &confinement.Parts{Home: home, Commands: commands, Audit: db.AddAudit, Sum: db.BinaryHash, Log: log}
-	parts.Repositories = confinement.NewRepositories(parts)
+	parts := &confinement.Parts{
+		Home: home, Commands: commands, Audit: db.AddAudit, Sum: db.BinaryHash, Log: log, Repositories: confinement.NewRepositories(home, db.AddAudit, log),
+	}
 	h := &Host{Dir: d}
 	h.Builder = generation.NewBuilder(generation.Parts{
 		Options: generation.Options{Workspace: d.Workspace(), Bundled: d.Bundled()},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Finder: find.Index{Usage: &find.Usage{State: db, Log: log}}, Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
-		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: login.NewKeeper(login.Open(home.Root), log),
+		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: login.NewKeeper(login.Open(home.Root), nil, log),
 		Overrides: new(generation.Overrides), Log: log, Logs: pluginlog.New(home.Logs, log),
 	}, h)
 	t.Cleanup(func() {

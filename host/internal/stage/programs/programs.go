@@ -25,8 +25,13 @@ import (
 type Programs struct {
 	Policy *policy.Policy
 	State  *state.DB
+	Began  Began
+}
+
+// Began knows when sessions began.
+type Began interface {
 	// Since returns the start of the session of a call. It is zero if the policy does not need it.
-	Since func(c *call.Call) time.Time
+	Since(c *call.Call) time.Time
 }
 
 // Stage records the programs that a call executes, and judges each program before the kernel executes it.
@@ -79,7 +84,7 @@ func (p *Programs) judgeOf(c *call.Call) execgate.Judge {
 	return &judge{
 		policy: p.Policy, decision: c.Decision.Policy, asker: c.Client, answers: c.Answers(p.State),
 		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Top(), commands: c.Identity.Tool.Commands,
-		since: p.Since(c),
+		since: p.Began.Since(c),
 	}
 }
 

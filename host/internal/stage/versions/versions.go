@@ -23,8 +23,13 @@ type Versions struct {
 	State    *state.DB
 	// Timeout is the timeout for calls of tools without a configured timeout.
 	Timeout time.Duration
+	Plugins Plugins
+}
+
+// Plugins are the plugins of the current generation.
+type Plugins interface {
 	// Reserve leases the current instance of a plugin to a call of an owner. It returns nil if a reload replaced the plugin.
-	Reserve func(plugin, owner string) call.Lease
+	Reserve(plugin, owner string) call.Lease
 }
 
 // Stage counts the calls of both versions during the rollout of a new version of a plugin.
@@ -236,7 +241,7 @@ func (s *shadowCall) compare(ctx context.Context, candidate call.Lease) {
 // new version, or a different result than in its first run. In both cases, files have changed meanwhile, so the earlier
 // difference is not the fault of the new version.
 func (s *shadowCall) changed(ctx context.Context, now *tape.Result) bool {
-	old := s.v.Reserve(s.plugin, s.owner)
+	old := s.v.Plugins.Reserve(s.plugin, s.owner)
 	if old == nil {
 		return true // the rollout is over
 	}

@@ -1,4 +1,5 @@
-package dispatch
+// Package hooks runs the hooks of the configuration. [Stage] is a stage of each call.
+package hooks
 
 import (
 	"context"
@@ -6,23 +7,25 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/stage"
 )
 
-// hooks runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
+// Stage runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
 // can replace or withhold the result.
-func (d *Dispatcher) hooks() Stage {
-	if d.Hooks == nil {
-		return Stage{}
+func Stage(set *hook.Set) stage.Stage {
+	if set == nil {
+		return stage.Stage{}
 	}
-	return Stage{Name: "hooks", Wrap: func(next Handler) Handler {
-		return func(ctx context.Context, c *Call) *tool.Result {
+	return stage.Stage{Name: "hooks", Wrap: func(next stage.Handler) stage.Handler {
+		return func(ctx context.Context, c *call.Call) *tool.Result {
 			name := c.Identity.Tool.FullName()
-			if before := d.Hooks.For(tool.HookBefore, name); len(before) > 0 {
+			if before := set.For(tool.HookBefore, name); len(before) > 0 {
 				if err := c.BeforeHooks(ctx, before); err != nil {
-					return notPermitted(ctx, c, err)
+					return stage.NotPermitted(ctx, c, err)
 				}
 			}
-			after := d.Hooks.For(tool.HookAfter, name)
+			after := set.For(tool.HookAfter, name)
 			if len(after) == 0 {
 				return next(ctx, c)
 			}
