@@ -17,13 +17,6 @@ func (h *Host) Search(_ context.Context, q SearchQuery) (*Found, error) {
 	return h.engine.Search(q)
 }
 
-// Forget deletes what searches learned from calls in the host's workspace, for all principals. It deletes what was learned
-// about the words of the query, or about all words if the argument "all" is true. It returns the number of deleted pairs of
-// a word and a tool.
-func (h *Host) Forget(_ context.Context, query string, all bool) (int64, error) {
-	return h.engine.Forget(query, all)
-}
-
 // Endpoint is a list of tools for MCP clients, as the configuration defines it.
 type Endpoint = engine.Endpoint
 

@@ -193,8 +193,7 @@ func (s *Server) remember(ctx context.Context, session *mcp.ServerSession, call 
 	if json.Unmarshal(call.Params.Arguments, &args) != nil {
 		return // the host accepts more forms of arguments; the answer has the commands in any case
 	}
-	q := host.SearchQuery{Principal: principalOf(call.GetExtra()), Endpoint: s.opts.Endpoint, Quiet: true}
-	q.Workspace, _ = s.roots.peek(session)
+	q := host.SearchQuery{Principal: principalOf(call.GetExtra()), Endpoint: s.opts.Endpoint}
 	q.Words, q.Namespace, q.Limit = args.Query, args.Namespace, args.Limit
 	found, err := s.host.Search(ctx, q)
 	if err != nil {

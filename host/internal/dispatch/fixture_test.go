@@ -121,7 +121,7 @@ func (r *rig) dispatcher() *Dispatcher {
 	permissions := r.permissions()
 	stages := []Stage{
 		(&Fallbacks{Host: core.Host, Results: r.Results}).Stage(),
-		(&Records{Registry: r.Registry, State: r.State, Metrics: r.Limits.Metrics, Finder: r.Finder}).Stage(),
+		(&Records{Registry: r.Registry, State: r.State, Metrics: r.Limits.Metrics}).Stage(),
 		bounds.Stage(r.Results),
 		r.Hooks,
 		permissions.Authorize(),

@@ -6,7 +6,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
@@ -23,8 +22,6 @@ type Records struct {
 	State    *state.DB
 	// Metrics counts the calls. A nil Metrics disables the statistics.
 	Metrics *metrics.Metrics
-	// Finder learns from the calls. It can be nil.
-	Finder *find.Index
 }
 
 // Stage completes the result of each call. It adds the call to the trace, the audit log, the metrics and the session's
@@ -42,7 +39,6 @@ func (r *Records) Stage() Stage {
 			r.State.AddAudit(c.AuditEntry(res))
 			r.count(c, res)
 			r.addHistory(c, res)
-			r.learn(c, res)
 			return res
 		}
 	}}
@@ -106,12 +102,4 @@ func (r *Records) addHistory(c *Call, res *tool.Result) {
 		e.Command, e.Arguments = req.Name, req.Arguments
 	}
 	r.State.AddHistory(e)
-}
-
-// learn makes later searches rank the tool of a successful call higher. It ignores bundled tools: they are called all
-// the time, so their calls rarely result from a search.
-func (r *Records) learn(c *Call, res *tool.Result) {
-	if e := c.Identity.Tool; r.Finder != nil && e != nil && !e.Bundled && c.Request.Exchange == nil && res.Success() {
-		r.Finder.Usage.Called(caller(c), e.FullName())
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/state"
 )
 
 // searching is the placeholder for the result of a call that searches for tools. The search runs when the call runs,
@@ -26,18 +25,8 @@ func (d *Dispatcher) reply(finder *find.Index) Handler {
 		case finder == nil:
 			return call.Refused(tool.Errorf(tool.Unavailable, "This host cannot search its tools. Run help for a list."))
 		}
-		return help.Search(finder, d.callable(c), c.Identity.Command.Search, caller(c))
+		return help.Search(finder, d.callable(c), c.Identity.Command.Search)
 	}
-}
-
-// caller returns the workspace, the principal and the session of a call. The index of tools stores what it learns from
-// calls under these keys.
-func caller(c *Call) find.Caller {
-	s := &c.Request.Session
-	if s.Principal == nil {
-		return find.Caller{}
-	}
-	return find.Caller{UsageScope: state.UsageScope{Workspace: s.Workspace, Principal: s.Principal.Owner()}, Session: s.ID}
 }
 
 // visible returns the tools that the caller may see. These are the tools that the caller may call.

@@ -22,7 +22,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/inflight"
@@ -252,7 +251,7 @@ func (e *Engine) parts(cfg *config.Config) generation.Parts {
 	}
 	return generation.Parts{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
-		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
+		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
 		Preview:   e.preview,

@@ -76,12 +76,6 @@ type SearchQuery struct {
 	// Principal and Endpoint restrict the search to the tools that can be called. A nil principal is the local user.
 	Principal *Principal
 	Endpoint  string
-	// Workspace and Session select the earlier calls that increase the scores; see [Request]. The host records the
-	// search, and learns which tools the session calls after the search. If Quiet is set, it does not record the
-	// search.
-	Workspace string
-	Session   string
-	Quiet     bool
 }
 
 // Found is the answer to a search.
@@ -104,11 +98,7 @@ type FoundTool struct {
 	// answers of a person.
 	Permission policy.Outlook `json:"permission"`
 	Score      float64        `json:"score"`
-	// Usage is the part of Score that results from earlier calls. UsageWords lists those word stems of the query after
-	// which the tool was called earlier.
-	Usage      float64      `json:"usage,omitempty"`
-	UsageWords []string     `json:"usage_words,omitempty"`
-	Matches    []find.Match `json:"matches,omitempty"`
+	Matches    []find.Match   `json:"matches,omitempty"`
 }
 
 // FoundNamespace is the namespace of a field, with the tools in it.
@@ -133,47 +123,18 @@ func (e *Engine) Search(q SearchQuery) (*Found, error) {
 	if q.Namespace != "" && !slices.Contains(g.Registry.Namespaces(), q.Namespace) {
 		return nil, fmt.Errorf("there is no field namespace %q.%s", q.Namespace, suggest.DidYouMean(q.Namespace, g.Registry.Namespaces()))
 	}
-	if q.Caller, err = e.searcher(who, &q); err != nil {
-		return nil, err
-	}
 	a := e.reloader.Builder.Calls.Finder.Search(g.Registry, allowed, q.Query)
 	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, g.Dispatch.Outlook, q.Words, q.Schema)}
 	for _, h := range a.Hits {
 		out.Tools = append(out.Tools, FoundTool{
 			FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool), Permission: g.Dispatch.Outlook(h.Tool),
-			Score: h.Score, Usage: h.Usage, UsageWords: h.UsageWords, Matches: h.Matches,
+			Score: h.Score, Matches: h.Matches,
 		})
 	}
 	for _, n := range a.Namespaces {
 		out.Namespaces = append(out.Namespaces, FoundNamespace(n))
 	}
 	return out, nil
-}
-
-// searcher returns the workspace, the principal and the session of a search. These three select the earlier calls that
-// increase the scores. The session is empty for a quiet search.
-func (e *Engine) searcher(who *Principal, q *SearchQuery) (out find.Caller, err error) {
-	if out.Workspace, err = e.workspace(who, q.Workspace); err != nil {
-		return out, err
-	}
-	out.Principal = who.Owner()
-	if !q.Quiet {
-		out.Session, err = who.SessionKey(q.Session, out.Workspace)
-	}
-	return out, err
-}
-
-// Forget deletes what was learned in the workspace about the words of a query, for all principals. If all is true, it
-// deletes what was learned about all words. It returns the number of deleted pairs of a word and a tool.
-func (e *Engine) Forget(query string, all bool) (int64, error) {
-	if all {
-		return e.state.ForgetWords(e.opts.Workspace, nil)
-	}
-	stems := find.Stems(query)
-	if len(stems) == 0 {
-		return 0, nil
-	}
-	return e.state.ForgetWords(e.opts.Workspace, stems)
 }
 
 // Uses returns the number of recent calls of each tool, by its full name.

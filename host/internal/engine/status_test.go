@@ -245,9 +245,6 @@ func TestSearch(t *testing.T) {
 	if uses := f.Uses(); uses["where"] != 1 {
 		t.Errorf("%v", uses)
 	}
-	if _, err := f.Forget("", true); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestPermissionTests checks the tests of a configuration, which run nothing.

@@ -32,8 +32,6 @@ type Query struct {
 	Limit int
 	// Explain adds to each hit the parts of the definition that contain the words.
 	Explain bool
-	// Caller is who searches.
-	Caller Caller
 }
 
 // Answer is the result of a search.
@@ -48,10 +46,6 @@ type Hit struct {
 	Tool *registry.Entry
 	// Score increases with the rank. Scores of different queries cannot be compared.
 	Score float64
-	// Usage is the part of the score that comes from earlier calls of the tool, at most a half. UsageWords lists the
-	// stems of the query after which the tool was called.
-	Usage      float64
-	UsageWords []string
 	// Matches lists the words in each part of the definition, if the query asks for an explanation.
 	Matches []Match
 }
@@ -64,9 +58,6 @@ type Match struct {
 
 // Index is a search index. The zero value is an empty index. It is safe for concurrent use.
 type Index struct {
-	// Usage learns from searches and calls. Nil means that nothing is learned.
-	Usage *Usage
-
 	mu    sync.Mutex
 	table *table
 }
@@ -78,12 +69,7 @@ func (x *Index) Search(r *registry.Registry, allowed func(*registry.Entry) bool,
 	if len(ws) == 0 {
 		return &Answer{Namespaces: Namespaces(r, allowed)}
 	}
-	var learned []string
-	if x.Usage != nil {
-		learned = Stems(x.Usage.State.MaskCommand(q.Words))
-	}
-	hits := t.search(allowed, q, x.Usage.weigh(q.Caller, learned))
-	x.Usage.searched(q.Caller, learned, hits)
+	hits := t.search(allowed, q)
 	if q.Explain {
 		for i := range hits {
 			hits[i].Matches = t.byName[hits[i].Tool.FullName()].explain(ws)
@@ -123,31 +109,21 @@ func fingerprint(e *registry.Entry) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// The method "search" returns the best tools. The table ranks by words alone, and usage adds at most the same score
-// again. So the search ends when no further tool can be among the best.
-func (t *table) search(allowed func(*registry.Entry) bool, q Query, usage map[string]*learned) (hits []Hit) {
+// The method "search" returns the best tools.
+func (t *table) search(allowed func(*registry.Entry) bool, q Query) (hits []Hit) {
 	limit := min(q.Limit, MaxLimit)
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	used := 0
 	for _, r := range t.rank(q.Words) {
-		if len(hits) >= limit && (used == len(usage) || 2*r.score < hits[limit-1].Score) {
+		if len(hits) == limit {
 			break
 		}
-		if q.Namespace != "" && r.tool.Namespace != q.Namespace || !r.tool.Enabled || !allowed(r.tool) {
-			continue
-		}
-		l := usage[r.tool.FullName()]
-		if l != nil {
-			used++
-		}
-		if len(hits) < limit || l != nil {
+		if (q.Namespace == "" || r.tool.Namespace == q.Namespace) && r.tool.Enabled && allowed(r.tool) {
 			hits = append(hits, Hit{Tool: r.tool, Score: r.score})
 		}
 	}
-	rerank(hits, usage)
-	return hits[:min(len(hits), limit)]
+	return hits
 }
 
 // explain returns the words that each part of the definition contains.

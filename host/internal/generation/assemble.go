@@ -163,7 +163,7 @@ func (b *Builder) stages(g *Generation, core dispatch.Core) []dispatch.Stage {
 	permissions := &dispatch.Permissions{Policy: core.Policy, State: core.State, Host: core.Host}
 	return []dispatch.Stage{
 		(&dispatch.Fallbacks{Host: core.Host, Results: results}).Stage(),
-		(&dispatch.Records{Registry: core.Registry, State: core.State, Metrics: limits.Metrics, Finder: core.Finder}).Stage(),
+		(&dispatch.Records{Registry: core.Registry, State: core.State, Metrics: limits.Metrics}).Stage(),
 		bounds.Stage(results),
 		hooks.Stage(g.Hooks),
 		permissions.Authorize(),

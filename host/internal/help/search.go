@@ -16,11 +16,11 @@ import (
 )
 
 // Search answers a command that searches for tools.
-func Search(index *find.Index, v View, s *router.Search, who find.Caller) *tool.Result {
+func Search(index *find.Index, v View, s *router.Search) *tool.Result {
 	if s.Namespace != "" && !slices.ContainsFunc(find.Namespaces(v.Registry, v.allowed), func(n find.Namespace) bool { return n.Name == s.Namespace }) {
 		return tool.Failed(tool.Errorf(tool.NotFound, "There is no field namespace %q. Search without a namespace, or run help for a list.", s.Namespace).From(tool.SourceHost))
 	}
-	a := index.Search(v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit, Caller: who})
+	a := index.Search(v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit})
 	return &tool.Result{Output: Found(a, v.Outlook, s.Words, s.Schema)}
 }
 
@@ -46,7 +46,7 @@ func Found(a *find.Answer, outlook func(*registry.Entry) policy.Outlook, words s
 				fmt.Fprintf(&out, "  %s: %s\n", m.In, strings.Join(m.Words, ", "))
 			}
 			if h.Matches != nil {
-				fmt.Fprintf(&out, "  score: %.2f%s\n", h.Score, usage(&h))
+				fmt.Fprintf(&out, "  score: %.2f\n", h.Score)
 			}
 		}
 		out.WriteString("Run such a line as a command. NAME --help describes the parameters; --json '{…}' takes all of them at once.")
@@ -80,14 +80,6 @@ func permission(o policy.Outlook) string {
 	case policy.Allow, policy.Deny: // a search does not find denied tools
 	}
 	return ""
-}
-
-// usage describes the part of a score that comes from earlier calls.
-func usage(h *find.Hit) string {
-	if h.Usage == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" = %.2f by words + %.2f by usage (earlier calls after searches for: %s)", h.Score-h.Usage, h.Usage, strings.Join(h.UsageWords, ", "))
 }
 
 // maxNamespaceLine limits the length of a line about a namespace, in bytes.

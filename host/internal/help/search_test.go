@@ -30,7 +30,7 @@ func TestSearch(t *testing.T) {
 		if c.Search == nil {
 			t.Fatalf("%s: %+v", command, c)
 		}
-		res := help.Search(x, help.View{Registry: r}, c.Search, find.Caller{})
+		res := help.Search(x, help.View{Registry: r}, c.Search)
 		if res.Error != nil {
 			got.WriteString("error: " + res.Error.Message + "\n\n")
 			continue
@@ -58,7 +58,7 @@ func TestView(t *testing.T) {
 			c := router.Parse(command, r, router.Options{})
 			res := help.Result(v, c)
 			if c.Search != nil {
-				res = help.Search(x, v, c.Search, find.Caller{})
+				res = help.Search(x, v, c.Search)
 			}
 			text := res.Output
 			if res.Error != nil {

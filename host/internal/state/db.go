@@ -143,6 +143,9 @@ CREATE INDEX definitions_sums ON definitions (config, plugin, approved_sum, repo
 CREATE TABLE applied_uses (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, digest BLOB NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO applied_uses SELECT config, at_ns, x'' FROM applied;
 ALTER TABLE applied DROP COLUMN at_ns;
+`, `
+DROP TABLE tool_words;
+DROP TABLE searches;
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.

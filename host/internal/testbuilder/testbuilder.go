@@ -15,7 +15,6 @@ import (
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/pluginlog"
@@ -172,7 +171,7 @@ func New(t testing.TB, d *Dir) *Host {
 	h := &Host{Dir: d}
 	h.Builder = generation.NewBuilder(generation.Parts{
 		Options: generation.Options{Workspace: d.Workspace(), Bundled: d.Bundled()},
-		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Finder: find.Index{Usage: &find.Usage{State: db, Log: log}}, Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
+		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
 		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: login.NewKeeper(login.Open(home.Root), nil, log),
 		Overrides: new(generation.Overrides), Log: log, Logs: pluginlog.New(home.Logs, log),
 	}, h)

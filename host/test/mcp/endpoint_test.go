@@ -162,28 +162,6 @@ func TestEndpoint(t *testing.T) {
 			}
 		})
 	}
-	t.Run("usage", func(t *testing.T) {
-		at := func(name string) *mcp.ClientSession {
-			return hosttest.Connect(t, "2026-07-28", &mcp.StreamableClientTransport{Endpoint: base + "/mcp/auto", HTTPClient: &http.Client{Transport: hosttest.Bearer(token[name])}}, nil, nil)
-		}
-		alice, bob := at("alice"), at("bob")
-		find := func(s *mcp.ClientSession, limit int) string {
-			return hosttest.Text(t, hosttest.CallTool(t, s, "find_tools", map[string]any{"query": "fortnightly get parcel", "limit": limit}))
-		}
-		before := find(bob, 50)
-		for _, command := range []string{"field:erp get_ticket --number 1", "field:erp delete_parcel --number 1"} {
-			if got := find(alice, 2); strings.Contains(got, command[:len("field:erp get_ticket")]) {
-				t.Errorf("before the call: %s", got)
-			}
-			hosttest.CallTool(t, alice, "bash", map[string]any{"command": command})
-		}
-		if got := find(alice, 5); !strings.Contains(got, "field:erp get_ticket ") || !strings.Contains(got, "field:erp delete_parcel ") {
-			t.Errorf("called tools do not rank higher: %s", got)
-		}
-		if got := find(bob, 50); got != before || strings.Contains(got, "delete_parcel") {
-			t.Errorf("bob sees what alice called: %s", got)
-		}
-	})
 	for _, c := range []struct{ who, endpoint string }{{"bob", "narrow"}, {"alice", "missing"}} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/mcp/"+c.endpoint, strings.NewReader("{}"))
 		hosttest.Must(t, err)

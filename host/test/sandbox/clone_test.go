@@ -91,7 +91,7 @@ func TestCloneCommandsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]bool{"__complete": true, "help": true, "reference": true} // TestHiddenCommands lists them
+	all := map[string]bool{"__complete": true, "help": true, "reference": true, "tools-forget": true} // TestHiddenCommands lists them
 	for _, p := range pages {
 		all[strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(filepath.Base(p), ".1"), "toolhost"), "-")] = true
 	}

@@ -1,4 +1,4 @@
-// Package toolscmd implements the commands "tools search", "tools forget" and "tools size".
+// Package toolscmd implements the commands "tools search" and "tools size".
 package toolscmd
 
 import (
@@ -22,14 +22,11 @@ func NewSearch(s *globals.Settings) *cobra.Command {
 		Long: `Search for tools by words of their names, descriptions, parameters and keywords. The answer
 has the command that calls each tool. Without words it lists the namespaces of field tools.
 In a command string, help --search WORDS gives the same answer. Tools that the policy always denies
-are left out. If a call needs a permission, the answer has the reason and the rule.
-
-Tools that were called after earlier searches for the same words rank higher, in the same
-workspace and for the same caller. "tools forget" undoes this.`,
+are left out. If a call needs a permission, the answer has the reason and the rule.`,
 		Example: `  toolhost tools search write a file
   toolhost tools search edit --explain`,
 		RunE: func(c *cobra.Command, args []string) error {
-			q.Words, q.Session = strings.Join(args, " "), s.Session
+			q.Words = strings.Join(args, " ")
 			h, err := s.OpenOnce(c)
 			if err != nil {
 				return err
@@ -54,7 +51,21 @@ workspace and for the same caller. "tools forget" undoes this.`,
 	}
 	c.Flags().StringVar(&q.Namespace, "namespace", "", "search only the field tools of this `namespace`")
 	c.Flags().IntVar(&q.Limit, "limit", 5, "maximum `number` of tools, at most 50")
-	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score, its part from usage, and the words that each part of a definition has")
+	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score, and the words that each part of a definition has")
 	c.Flags().BoolVar(&q.Schema, "schema", false, "show the schemas of the arguments")
+	return c
+}
+
+// NewForget returns the command "tools forget" of earlier versions, whose searches learned from calls. Scripts can still
+// run it.
+func NewForget(s *globals.Settings) *cobra.Command {
+	c := &cobra.Command{Use: "forget [WORDS]", Short: "Do nothing, because searches learn nothing", Hidden: true, RunE: func(*cobra.Command, []string) error {
+		if s.JSON {
+			return screen.PrintJSON(s.Out, map[string]int{"forgotten": 0})
+		}
+		_, err := fmt.Fprintln(s.Out, "Searches learn nothing, so there is nothing to forget.")
+		return err
+	}}
+	c.Flags().Bool("all", false, "forget all words")
 	return c
 }
