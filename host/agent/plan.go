@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/agent/internal/agentfile"
 )
 
@@ -153,7 +155,7 @@ func inside(dir, path string) bool {
 		parent := filepath.Dir(path)
 		resolved, err := filepath.EvalSymlinks(parent)
 		if err == nil {
-			return resolved == root || strings.HasPrefix(resolved, strings.TrimSuffix(root, "/")+"/")
+			return tool.Within(root, resolved)
 		}
 		if parent == path || !errors.Is(err, fs.ErrNotExist) {
 			return false

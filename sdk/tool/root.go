@@ -35,6 +35,9 @@ func (r Root) Contains(path string) bool {
 	return ok
 }
 
+// Within reports whether path is the directory dir or is below it. It compares only names, like [Root.Contains].
+func Within(dir, path string) bool { return Root{Path: dir}.Contains(path) }
+
 // Rel returns path relative to the root's directory. For the directory itself, it returns ".". If the root does not
 // contain path according to [Root.Contains], Rel returns false.
 func (r Root) Rel(path string) (rel string, ok bool) {

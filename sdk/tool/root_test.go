@@ -73,7 +73,7 @@ func TestRootContains(t *testing.T) {
 		if rel != c.rel || ok != (c.rel != "") {
 			t.Errorf("Root %q: Rel(%q) = %q, %t; want %q", c.root, c.path, rel, ok, c.rel)
 		}
-		if got := root.Contains(c.path); got != ok {
+		if got := root.Contains(c.path); got != ok || tool.Within(c.root, c.path) != ok {
 			t.Errorf("Root %q: Contains(%q) = %t, but Rel reports %t", c.root, c.path, got, ok)
 		}
 	}

@@ -183,7 +183,7 @@ func (s Source) invalid(n *config.Narrowing) error {
 func within(dirs []string, path string) bool {
 	paths := append(watch.Places(path), path)
 	for _, dir := range dirs {
-		if dir != "" && slices.ContainsFunc(paths, func(p string) bool { return tool.Root{Path: dir}.Contains(p) }) {
+		if slices.ContainsFunc(paths, func(p string) bool { return tool.Within(dir, p) }) {
 			return true
 		}
 	}

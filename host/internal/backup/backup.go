@@ -26,6 +26,7 @@ import (
 
 	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/statedb"
+	"toolhost.dev/sdk/tool"
 )
 
 const (
@@ -95,7 +96,7 @@ func Write(ctx context.Context, dir, path, version string) (*Report, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%s exists already; name another file, or remove it", path)
 	}
-	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+	if tool.Within(dir, path) {
 		return nil, fmt.Errorf("%s is in the state directory; name a file outside of it", path)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "state.db")); err != nil || !info.Mode().IsRegular() {

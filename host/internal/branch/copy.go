@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/branch/internal/killpoint"
@@ -322,7 +323,7 @@ func (b *Branch) OutsideGit() string {
 			to = filepath.Join(b.Base, dir)
 		}
 	}
-	if rel, err := filepath.Rel(b.Base, to); err == nil && filepath.IsLocal(rel) {
+	if tool.Within(b.Base, to) {
 		return ""
 	}
 	return fmt.Sprintf("The git directory of the workspace, %s, is outside of it and not in the branch %s. The branch holds back no commits or other changes of it: where the sandbox permits them, they take effect at once, and otherwise git fails", to, b.Name)

@@ -33,6 +33,7 @@ import (
 
 	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
 )
 
 // These are the names of files in the directory of a branch.
@@ -382,7 +383,7 @@ func (s *Store) suits(base string, dir *unix.Stat_t, how Backend) error {
 			return fmt.Errorf("the workspace %s and the state directory %s are in two mounts of the same file system, and the kernel renames no file from one to the other, so a branch could not be applied. Use a state directory in the mount of the workspace: --state DIR. In a container, mount one directory that has both", base, s.Dir)
 		}
 	}
-	if rel, err := filepath.Rel(base, s.Dir); err == nil && filepath.IsLocal(rel) {
+	if tool.Within(base, s.Dir) {
 		return fmt.Errorf("the directory of branches %s is in the workspace %s. Use a state directory outside of it: --state DIR", s.Dir, base)
 	}
 	if how.Copy {

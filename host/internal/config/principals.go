@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os/user"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,7 +206,7 @@ func (d *decoder) workspaces(e hcl.Expression) (out []string) {
 			d.fail(e.Range(), fmt.Sprintf("%q is not a directory", w), "Only the last part can be *: \"DIR/*\" permits each directory directly inside DIR.")
 		}
 		for _, other := range slices.Concat(out[:i], out[i+1:]) {
-			if rel, err := filepath.Rel(other, w); w == "*" || other == "*" || err == nil && filepath.IsLocal(rel) && other != w {
+			if w == "*" || other == "*" || other != w && tool.Within(other, w) {
 				d.fail(e.Range(), fmt.Sprintf("Workspace %q is inside %q", w, other), "A principal that writes in the outer one could replace the inner one. Name one of them.")
 				return out
 			}

@@ -254,7 +254,7 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 		path := outside(line, shown)
 		switch {
 		case path == "" || missing && !own || secret.MatchString(path):
-		case missing && under(path, scratch.Path) && (home == "" || !under(path, home)):
+		case missing && tool.Within(scratch.Path, path) && !tool.Within(home, path):
 			if _, err := os.Lstat(path); err == nil {
 				return fmt.Sprintf("The session has a %[1]s of its own, which other programs do not see. To show the file of the host, the operator sets read = [%[2]q] in the sandbox block of %[3]s", scratch.Path, path, block(l.cfg, p))
 			}
@@ -284,13 +284,8 @@ func outside(line string, dirs []string) string {
 		return ""
 	}
 	path := filepath.Clean(m[1])
-	if slices.ContainsFunc(dirs, func(dir string) bool { return under(path, dir) }) {
+	if slices.ContainsFunc(dirs, func(dir string) bool { return tool.Within(dir, path) }) {
 		return ""
 	}
 	return path
-}
-
-// The function "under" reports whether a path equals dir or is below dir.
-func under(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

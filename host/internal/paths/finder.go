@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/stamp"
 )
 
@@ -75,7 +77,7 @@ func New(roots []Root, rules Rules) *Finder {
 		if !r.Writable && f.hide.empty() { // no path in this root can match
 			continue
 		}
-		if i := slices.IndexFunc(f.roots, func(o Root) bool { return under(o.Path, r.Path) }); i >= 0 {
+		if i := slices.IndexFunc(f.roots, func(o Root) bool { return tool.Within(o.Path, r.Path) }); i >= 0 {
 			f.roots[i].Writable = f.roots[i].Writable || r.Writable
 			continue
 		}
@@ -353,7 +355,7 @@ func (f *Finder) collect() (out []Match) {
 			if err != nil || slices.ContainsFunc(f.roots, func(r Root) bool { return target == r.Path }) {
 				continue
 			}
-			if slices.ContainsFunc(f.roots, func(r Root) bool { return under(r.Path, target) }) {
+			if slices.ContainsFunc(f.roots, func(r Root) bool { return tool.Within(r.Path, target) }) {
 				l.Path = target
 				out = append(out, l)
 			}
@@ -417,7 +419,7 @@ func stampOf(path string) (stamp.Stamp, error) {
 // onHost returns the path through which this process sees a path of a root.
 func (f *Finder) onHost(path string) string {
 	for _, r := range f.roots {
-		if r.View != "" && under(r.Path, path) {
+		if r.View != "" && tool.Within(r.Path, path) {
 			return r.View + "/" + strings.TrimPrefix(path[len(r.Path):], "/")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // A layer over a root contains few directories. All other directories look like the directories of the root without the
@@ -23,7 +25,7 @@ func NewLayered(roots []Root, rules Rules, below *Finder, sweep func() ([]Match,
 // layeredRoot returns the root that has a layer and contains the path.
 func (f *Finder) layeredRoot(path string) *Root {
 	for i := range f.roots {
-		if r := &f.roots[i]; f.below != nil && r.Layer != "" && under(r.Path, path) {
+		if r := &f.roots[i]; f.below != nil && r.Layer != "" && tool.Within(r.Path, path) {
 			return r
 		}
 	}
@@ -46,7 +48,7 @@ func (f *Finder) updateLayered(r *Root, changed *[]string) {
 	old := f.nodes
 	f.nodes = make(map[string]*node, len(old))
 	for dir, n := range old {
-		if !under(r.Path, dir) {
+		if !tool.Within(r.Path, dir) {
 			f.nodes[dir] = n
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // Rules describes the paths that a finder searches for.
@@ -72,7 +74,7 @@ func (m *matcher) match(dir, name string) bool {
 
 func (m *matcher) matchPath(path string) bool {
 	for _, r := range m.copies {
-		if under(r.Path, path) && m.matchGlobs(r.CopyOf+path[len(r.Path):]) {
+		if tool.Within(r.Path, path) && m.matchGlobs(r.CopyOf+path[len(r.Path):]) {
 			return true
 		}
 	}
@@ -84,8 +86,3 @@ func (m *matcher) matchGlobs(path string) bool {
 }
 
 func (m *matcher) empty() bool { return len(m.names)+len(m.bases)+len(m.globs) == 0 }
-
-// The function "under" reports whether path equals dir or is below dir.
-func under(dir, path string) bool {
-	return path == dir || strings.HasPrefix(path, dir) && (dir == "/" || path[len(dir)] == '/')
-}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // The type "places" remembers the directory to which each workspace path of a grant first led. A principal with write
@@ -97,8 +99,8 @@ func inside(workspace, dir string) bool {
 	if err != nil {
 		target = filepath.Clean("/" + parent)
 	}
-	rel, err := filepath.Rel(target, dir)
-	return err == nil && filepath.IsLocal(rel) && (rel != "." || !children)
+	rel, ok := tool.Root{Path: target}.Rel(dir)
+	return ok && (rel != "." || !children)
 }
 
 // The function "plain" reports whether a directory exists and its path contains no symbolic link.

@@ -20,6 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/quarantine"
 )
 
@@ -160,17 +162,12 @@ func (g *Guard) tree(path string, create bool) *watched {
 // The function "outermost" removes duplicates, and directories inside other directories of the list.
 func outermost(dirs []Dir) (out []Dir) {
 	for i, dir := range dirs {
-		if !slices.ContainsFunc(dirs, func(other Dir) bool { return other.Path != dir.Path && under(other.Path, dir.Path) }) &&
+		if !slices.ContainsFunc(dirs, func(other Dir) bool { return other.Path != dir.Path && tool.Within(other.Path, dir.Path) }) &&
 			!slices.ContainsFunc(dirs[:i], func(other Dir) bool { return other.Path == dir.Path }) {
 			out = append(out, dir)
 		}
 	}
 	return out
-}
-
-func under(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // The method "watch" begins to watch a directory. It updates the attributes of a directory that is already watched.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/filetree"
 )
 
@@ -69,7 +71,7 @@ func FindOuter(dir string, adopted func(file, text string) bool) (out Outer) {
 	if adopted != nil {
 		out.Shown = append(out.Shown, borrowed(filepath.Join(common, "objects"), adopted, 0)...)
 	}
-	out.Shown = slices.DeleteFunc(out.Shown, func(path string) bool { return under(dir, path) })
+	out.Shown = slices.DeleteFunc(out.Shown, func(path string) bool { return tool.Within(dir, path) })
 	return out
 }
 
@@ -172,7 +174,7 @@ func holdsHome(dir string) bool {
 	if err == nil {
 		home, err = filepath.EvalSymlinks(home)
 	}
-	return err != nil || under(dir, home)
+	return err != nil || tool.Within(dir, home)
 }
 
 // The function "target" returns the absolute path of the git directory that a file named .git names, or "".

@@ -95,7 +95,7 @@ func (e *executables) matches(glob string, explicit bool) {
 }
 
 func (e *executables) inWritable(path string) bool {
-	return slices.ContainsFunc(e.writable, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
+	return slices.ContainsFunc(e.writable, func(dir string) bool { return tool.Within(dir, path) })
 }
 
 // add adds a program, its interpreter and its libraries.

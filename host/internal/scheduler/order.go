@@ -1,9 +1,9 @@
 package scheduler
 
 import (
-	"path/filepath"
-	"strings"
 	"time"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // Kind classifies calls by what they can change and what they depend on.
@@ -123,16 +123,10 @@ func overlap(a, b *Claim) bool {
 	}
 	for _, p := range a.Paths {
 		for _, q := range b.Paths {
-			if within(p, q) || within(q, p) {
+			if tool.Within(p, q) || tool.Within(q, p) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// The function "within" reports whether path equals dir or is below dir.
-func within(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == filepath.Separator || strings.HasSuffix(dir, string(filepath.Separator)))
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/ownfile"
 )
 
@@ -154,7 +156,7 @@ func (d *Decisions) Record(is Decision) error {
 func (d *Decisions) Revoke(path string) (revoked []string, err error) {
 	err = d.change(func(f *decisionsFile) error {
 		for config := range f.Decisions {
-			if rel, err := filepath.Rel(path, config); err == nil && filepath.IsLocal(rel) {
+			if tool.Within(path, config) {
 				revoked = append(revoked, config)
 				delete(f.Decisions, config)
 			}
