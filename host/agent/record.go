@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/agent/internal/agentfile"
 	"toolhost.dev/host/internal/ownfile"
 )
@@ -147,7 +149,7 @@ func (c *Change) write(project bool) error {
 	if err := os.MkdirAll(filepath.Dir(c.target), dirMode); err != nil {
 		return err
 	}
-	if err := ownfile.Replace(c.target, c.After, c.mode); err != nil {
+	if err := durable.ReplaceMode(c.target, c.After, c.mode); err != nil {
 		return fmt.Errorf("%s was not written: %w", c.Path, err)
 	}
 	return nil

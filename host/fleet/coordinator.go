@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host"
@@ -52,11 +53,7 @@ func (f *Fleet) writeKnown(k known) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(f.dir, fleetFile)
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return durable.Replace(filepath.Join(f.dir, fleetFile), b)
 }
 
 // coordinators returns the addresses of the coordinators. If they were changed while the fleet ran, they are the result of

@@ -16,7 +16,12 @@ const TempPrefix = "new-"
 // new content. The new content and its name are on disk when Replace returns. Concurrent calls for one file are safe; one
 // of them wins.
 func Replace(path string, content []byte) error {
-	if err := ReplaceUnsynced(path, content); err != nil {
+	return ReplaceMode(path, content, 0o600)
+}
+
+// ReplaceMode is like [Replace], and sets the permissions of the file.
+func ReplaceMode(path string, content []byte, mode fs.FileMode) error {
+	if err := replace(path, content, mode); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -38,10 +43,7 @@ func Update(path string, content []byte) error {
 	if st, err := os.Stat(path); err == nil {
 		mode = st.Mode().Perm()
 	}
-	if err := replace(path, content, mode); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
+	return ReplaceMode(path, content, mode)
 }
 
 func replace(path string, content []byte, mode fs.FileMode) error {

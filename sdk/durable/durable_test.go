@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -59,6 +60,26 @@ func TestUpdate(t *testing.T) {
 	all, err := os.ReadDir(dir)
 	if err != nil || len(all) != 3 {
 		t.Errorf("%v %v", all, err)
+	}
+}
+
+// TestReplaceOfLink checks that a link at the path is replaced, so that nobody who can create a link chooses which file is
+// changed. The file has the given permissions.
+func TestReplaceOfLink(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	for mode, replace := range map[os.FileMode]func(string, []byte) error{
+		0o600: durable.Replace, 0o644: func(path string, b []byte) error { return durable.ReplaceMode(path, b, 0o644) },
+	} {
+		if err := errors.Join(os.WriteFile(target, []byte("target"), 0o600), os.RemoveAll(link), os.Symlink(target, link), replace(link, []byte("new"))); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(target); err != nil || string(b) != "target" {
+			t.Errorf("%o: the target of the link has %q, %v", mode, b, err)
+		}
+		if st, err := os.Lstat(link); err != nil || st.Mode() != mode {
+			t.Errorf("%v, want %v: %v", st.Mode(), mode, err)
+		}
 	}
 }
 

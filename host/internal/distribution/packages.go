@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/npm"
-	"toolhost.dev/host/internal/ownfile"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
@@ -85,7 +86,7 @@ func (m *Manager) installPackage(ctx context.Context, p WantedPackage, lock *tru
 	err = m.Store.Change(m.Lock, func(r *store.Record) { r.Trees = with(r.Trees, digest, tree) })
 	if err == nil && text == nil {
 		if err = os.MkdirAll(filepath.Dir(file), 0o755); err == nil { //nolint:gosec // as any directory of configuration
-			err = ownfile.Replace(file, done.Lock, 0o644)
+			err = durable.ReplaceMode(file, done.Lock, 0o644)
 		}
 	}
 	if err != nil {

@@ -18,9 +18,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/flock"
-	"toolhost.dev/host/internal/ownfile"
 )
 
 // layout is a repository in the OCI image layout: a directory with blobs and a file index.json, which lists the tags.
@@ -223,7 +224,7 @@ func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, conten
 	}
 	all, err := l.list(ctx)
 	if errors.Is(err, ErrNotFound) {
-		all, err = &listing{SchemaVersion: 2, MediaType: artifact.TypeIndex}, ownfile.Replace(filepath.Join(l.write, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644)
+		all, err = &listing{SchemaVersion: 2, MediaType: artifact.TypeIndex}, durable.ReplaceMode(filepath.Join(l.write, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644)
 	}
 	if err != nil {
 		return err
@@ -240,7 +241,7 @@ func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, conten
 	if err != nil {
 		return err
 	}
-	return ownfile.Replace(filepath.Join(l.write, indexFile), append(b, '\n'), 0o644)
+	return durable.ReplaceMode(filepath.Join(l.write, indexFile), append(b, '\n'), 0o644)
 }
 
 // The type "directory" is the path of a layout on this machine.

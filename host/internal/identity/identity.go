@@ -21,6 +21,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/nodename"
 )
 
@@ -251,16 +253,7 @@ func writeKey(path string, key ed25519.PrivateKey) error {
 
 // writePEM replaces a file, so that a reader never sees a part of it.
 func writePEM(path, kind string, der []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it is gone after the rename
-	err = errors.Join(pem.Encode(f, &pem.Block{Type: kind, Bytes: der}), f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return durable.ReplaceMode(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }
 
 func readPEM(path string) ([]byte, error) {

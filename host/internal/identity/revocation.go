@@ -12,8 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"toolhost.dev/sdk/durable"
 )
 
 const (
@@ -212,6 +215,9 @@ func (a *Authority) issued(node string, others [][]byte) (out []*x509.Certificat
 		}
 	}
 	for _, f := range files {
+		if strings.HasPrefix(f.Name(), durable.TempPrefix) { // a process was killed before any node got this certificate
+			continue
+		}
 		c, err := readCert(filepath.Join(a.dir, issuedDir, f.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("a certificate that the authority signed cannot be read: %w", err)

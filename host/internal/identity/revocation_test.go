@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/identity"
 )
 
@@ -49,6 +51,9 @@ func TestRevocations(t *testing.T) {
 	}
 	if s, c := both(); s != nil || c != nil {
 		t.Fatalf("%v, %v", s, c)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "issued", durable.TempPrefix+"1"), []byte("-----BEGIN"), 0o600); err != nil { // a killed process left it
+		t.Fatal(err)
 	}
 	first, serials, err := a.Revoke("two", two.Certificate(), []byte("no certificate"), node(t, authority(t), "two").Certificate())
 	if err != nil || len(serials) != 1 {

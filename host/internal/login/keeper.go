@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"toolhost.dev/host/internal/ownfile"
+	"toolhost.dev/sdk/durable"
 )
 
 // tokenPrefix begins the names of files with access tokens in the state directories of plugins.
@@ -202,7 +202,7 @@ func (k *Keeper) fail(resource string) {
 // write replaces a file with a token. If the token is empty, it removes the file.
 func write(file, token string) error {
 	if token != "" {
-		return ownfile.Replace(file, []byte(token), 0o600)
+		return durable.ReplaceUnsynced(file, []byte(token))
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/flock"
 )
 
@@ -89,31 +91,8 @@ func (f File) Change(change func() (any, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := Replace(f.Path, append(b, '\n'), 0o600); err != nil {
+	if err := durable.Replace(f.Path, append(b, '\n')); err != nil {
 		return failed(err)
 	}
 	return nil
-}
-
-// Replace replaces a file atomically. The content is on the disk when Replace returns.
-func Replace(path string, content []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // ignore this error, because the first error is returned
-		}
-	}()
-	if _, err = f.Write(content); err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

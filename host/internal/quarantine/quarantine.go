@@ -20,8 +20,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/ownfile"
 )
 
 // The kinds of entries.
@@ -119,7 +120,7 @@ func (s *Store) write(e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := ownfile.Replace(s.path(e.ID), b, 0o600); err != nil {
+	if err := durable.ReplaceUnsynced(s.path(e.ID), b); err != nil {
 		return fmt.Errorf("the quarantine cannot be written: %w", err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolhost.dev/host/internal/ownfile"
+	"toolhost.dev/sdk/durable"
 )
 
 // New returns the problems that must be reported. It omits a problem that is in the list "broken" and was also in this
@@ -34,7 +34,7 @@ func New(problems, broken []string, dir, config string) []string {
 		_ = os.Remove(path) // error ignored: a remaining file only hides the same failures later
 	default:
 		if err := os.MkdirAll(dir, 0o700); err == nil {
-			_ = ownfile.Replace(path, []byte(text), 0o600) // error ignored: without the file, the next run reports the failures again
+			_ = durable.ReplaceUnsynced(path, []byte(text)) // error ignored: without the file, the next run reports the failures again
 		}
 	}
 	return problems

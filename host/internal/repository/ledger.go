@@ -10,8 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/flock"
-	"toolhost.dev/host/internal/ownfile"
 )
 
 // ledger is a file in which hosts record the content that a tree had before their tools ran. A killed host leaves this
@@ -78,7 +79,7 @@ func (l *ledger) write(r *record) error {
 	}
 	b, err := json.Marshal(r)
 	if err == nil { // replace atomically, because an incomplete record would count as a missing record
-		err = ownfile.Replace(l.path, b, 0o600)
+		err = durable.ReplaceUnsynced(l.path, b)
 	}
 	if err != nil {
 		return fmt.Errorf("the record of the repositories cannot be written: %w", err)

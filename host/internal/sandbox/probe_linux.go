@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/durable"
+
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/sandbox/confine/seccomp"
@@ -61,7 +63,7 @@ func Probe(launcher, cache string) Kernel {
 		k.noGate(Landlock{}, try(Landlock{}, launcher, k.ABI, true))
 	}
 	if cache != "" && k.Namespaces && len(k.NoGate) == 0 {
-		_ = replace(file, []byte(key)) // ignore the error: the next host then probes again
+		_ = durable.ReplaceUnsynced(file, []byte(key)) // ignore the error: the next host then probes again
 	}
 	return k
 }
@@ -168,23 +170,4 @@ func (p probed) check(launcher string) error {
 	default:
 		return errors.New("the host does not see which programs the processes of plugins execute")
 	}
-}
-
-// replace writes a file atomically.
-func replace(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".sandbox")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/ownfile"
 	"toolhost.dev/host/internal/source"
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -241,7 +241,7 @@ func (l *Lock) Write(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as any directory of configuration
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
-	if err := ownfile.Replace(path, b.Bytes(), 0o644); err != nil {
+	if err := durable.ReplaceMode(path, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
 	return nil
