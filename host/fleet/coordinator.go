@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"toolhost.dev/sdk/durable"
@@ -478,6 +477,3 @@ func (f *Fleet) first() bool {
 	_, err := os.Stat(filepath.Join(f.dir, "ca.key"))
 	return err == nil
 }
-
-// tryLock locks a file for this process and for the processes that inherit the descriptor of the file.
-func tryLock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

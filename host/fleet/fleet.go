@@ -40,6 +40,7 @@ import (
 	"toolhost.dev/host/fleet/internal/gate"
 	"toolhost.dev/host/fleet/internal/journal"
 	"toolhost.dev/host/fleet/internal/lease"
+	"toolhost.dev/host/internal/flock"
 	"toolhost.dev/host/internal/identity"
 	"toolhost.dev/host/internal/sandbox/deadline"
 )
@@ -173,8 +174,7 @@ func (f *Fleet) lockDir(ctx context.Context) error {
 	}
 	f.lock = lock
 	for end := time.Now().Add(lockPatience); ; {
-		err := tryLock(lock)
-		if err == nil {
+		if flock.Try(lock) {
 			return nil
 		}
 		if time.Now().After(end) {

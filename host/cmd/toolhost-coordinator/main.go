@@ -22,6 +22,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"toolhost.dev/host/internal/flock"
 	"toolhost.dev/host/internal/identity"
 )
 
@@ -186,13 +187,12 @@ func split(address string) (host string, port int, err error) {
 
 // lockStore prevents two coordinators from using the same store.
 func lockStore(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := flock.Open(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("another coordinator uses the store %s. Stop it first, or use another store", dir)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("another coordinator uses the store %s. Stop it first, or use another store", dir)
 	}
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintln(f, os.Getpid()) // the node uses this process id to stop the coordinator

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/statedb"
 
@@ -218,12 +220,12 @@ func (r *reader) check(content io.Reader) error {
 
 // hold locks a file or directory that is not complete, until the process ends or unlock is called.
 func hold(path string) (unlock func(), err error) {
-	f, err := os.Open(path)
+	f, err := flock.Open(path, os.O_RDONLY, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%s is in use", path)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if !flock.Try(f) {
-		return nil, errors.Join(fmt.Errorf("%s is in use", path), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,36 +42,17 @@ func Get(ctx context.Context, r Repository, blob artifact.Descriptor, dir string
 	if err != nil {
 		return nil, err
 	}
-	d, err := lockPart(filepath.Join(dir, filepath.Base(name)))
+	path := filepath.Join(dir, filepath.Base(name))
+	f, err := flock.Open(path, os.O_CREATE|os.O_RDWR, unix.LOCK_EX) // wait until no other process uses the file
 	if err != nil {
 		return nil, err
 	}
+	d := &Download{f, path}
 	if err := d.fill(ctx, r, blob, progress); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	_, err = d.File.Seek(0, io.SeekStart)
 	return d, err
-}
-
-// lockPart opens the file of a download and waits until no other process uses it. If the other process removes the file
-// meanwhile, lockPart opens the path again.
-func lockPart(path string) (*Download, error) {
-	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		if err := flock.Apply(f, unix.LOCK_EX); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		is, err := f.Stat()
-		if now, errNow := os.Stat(path); err == nil && errNow == nil && os.SameFile(is, now) {
-			return &Download{f, path}, nil
-		}
-		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, err
-		}
-	}
 }
 
 func (d *Download) fill(ctx context.Context, r Repository, blob artifact.Descriptor, progress func(int64)) error {

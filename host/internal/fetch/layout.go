@@ -214,14 +214,11 @@ func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, conten
 	if err := l.PushBlob(ctx, d, bytes.NewReader(content)); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(l.write, ".lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	lock, err := flock.Open(filepath.Join(l.write, ".lock"), os.O_CREATE|os.O_RDWR, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
 	defer lock.Close() //nolint:errcheck // also unlocks
-	if err := flock.Apply(lock, unix.LOCK_EX); err != nil {
-		return err
-	}
 	all, err := l.list(ctx)
 	if errors.Is(err, ErrNotFound) {
 		all, err = &listing{SchemaVersion: 2, MediaType: artifact.TypeIndex}, durable.ReplaceMode(filepath.Join(l.write, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644)

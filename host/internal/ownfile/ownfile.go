@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"toolhost.dev/sdk/durable"
@@ -75,14 +76,11 @@ func (f File) Change(change func() (any, error)) error {
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return failed(err)
 	}
-	lock, err := os.OpenFile(f.Path[:len(f.Path)-len(filepath.Ext(f.Path))]+".lock", os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	lock, err := flock.Open(strings.TrimSuffix(f.Path, filepath.Ext(f.Path))+".lock", os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
 	if err != nil {
-		return failed(err)
-	}
-	defer lock.Close() //nolint:errcheck // also unlocks
-	if err := flock.Apply(lock, syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("%s cannot be locked: %w", f.Name, err)
 	}
+	defer lock.Close() //nolint:errcheck // also unlocks
 	v, err := change()
 	if err != nil {
 		return err

@@ -340,31 +340,11 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 
 // The function "open" opens and locks a file. It returns nil without an error if another process holds the lock.
 func open(path string) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600) // O_NONBLOCK, so that a named pipe does not block
-		if err != nil {
-			return nil, err
-		}
-		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-			_ = f.Close()
-			return nil, errors.Join(err, fmt.Errorf("%s is not a regular file: remove it", path))
-		}
-		switch err := flock.Apply(f, unix.LOCK_EX|unix.LOCK_NB); {
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return nil, f.Close()
-		case err != nil:
-			return nil, errors.Join(err, f.Close())
-		}
-		// The last holder can remove the file between the open and the lock.
-		locked, err := f.Stat()
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		if now, err := os.Stat(path); err == nil && os.SameFile(locked, now) {
-			return f, nil
-		}
-		_ = f.Close()
+	f, err := flock.Open(path, os.O_RDWR|os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = nil
 	}
+	return f, err
 }
 
 // The function "describe" writes the holder to its lock file. It ignores errors, because only people need the

@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/flock"
@@ -339,24 +341,12 @@ func (j *journal) create() error {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
 		id := hex.EncodeToString(b[:])
-		f, err := os.OpenFile(filepath.Join(j.dir, id+journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		if !flock.Try(f) { // a recovering process locked the file first
-			_ = f.Close()
-			continue
-		}
-		opened, err := f.Stat()
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
-		if now, err := os.Stat(f.Name()); err != nil || !os.SameFile(opened, now) {
-			_ = f.Close()
+		f, err := flock.Open(filepath.Join(j.dir, id+journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) { // a recovering process locked the file first
 			continue
 		}
 		j.id, j.owner = id, f
-		return nil
+		return err
 	}
 }
 

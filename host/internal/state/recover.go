@@ -59,14 +59,11 @@ func (d *DB) Recover() error {
 	}
 	// Only one process recovers at a time. Another process must wait, because it must not use a session before the
 	// session's journal is applied. Otherwise the journal would overwrite newer changes.
-	turn, err := os.OpenFile(filepath.Join(filepath.Dir(d.journal.dir), recoverFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	turn, err := flock.Open(filepath.Join(filepath.Dir(d.journal.dir), recoverFile), os.O_RDWR|os.O_CREATE, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
 	defer turn.Close() //nolint:errcheck // nothing was written
-	if err := flock.Apply(turn, unix.LOCK_EX); err != nil {
-		return err
-	}
 	// On a full disk, a host adopts the journal of an earlier host. If the host that adopted the journal is then
 	// killed, its own journal contains the newer changes and must be applied later.
 	slices.SortStableFunc(others, func(a, b string) int { return lastWrite(a).Compare(lastWrite(b)) })
@@ -113,8 +110,8 @@ func (d *DB) ownJournal() string {
 
 // recoverJournal applies a journal if its process has ended. If the database cannot be written, it adopts the journal.
 func (d *DB) recoverJournal(path string) (err error) {
-	f, err := openRegular(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := flock.Open(path, os.O_RDONLY, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
 	}
 	if err != nil {
@@ -126,16 +123,6 @@ func (d *DB) recoverJournal(path string) (err error) {
 			_ = f.Close()
 		}
 	}()
-	if !flock.Try(f) {
-		return nil
-	}
-	opened, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if now, err := os.Stat(path); err != nil || !os.SameFile(opened, now) {
-		return nil
-	}
 	base := strings.TrimSuffix(path, journalSuffix)
 	segments, err := filepath.Glob(escapeGlob(base) + ".[0-9]*")
 	if err != nil {
@@ -294,14 +281,11 @@ func readSegment(path string) (out []*record, damaged bool, err error) {
 func Owners(dir string) (n int) {
 	owners, _ := filepath.Glob(filepath.Join(dir, journalDir, "*"+journalSuffix)) // the pattern is valid
 	for _, path := range owners {
-		f, err := os.Open(path)
-		if err != nil {
-			continue
-		}
-		if !flock.Try(f) {
+		f, err := flock.Open(path, os.O_RDONLY, unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
 			n++
 		}
-		_ = f.Close()
+		_ = f.Close() // f is nil if an error occurred
 	}
 	return n
 }

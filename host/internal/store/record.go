@@ -96,12 +96,8 @@ func (s *Store) LockAll() (unlock func(), err error) { return s.use(s.all(), uni
 func (s *Store) all() string { return filepath.Join(s.records(), "all.use") }
 
 func (s *Store) use(path string, how int) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := flock.Open(path, os.O_CREATE|os.O_RDWR, how)
 	if err != nil {
-		return nil, err
-	}
-	if err := flock.Apply(f, how); err != nil {
-		_ = f.Close()
 		return nil, err
 	}
 	return func() { _ = f.Close() }, nil

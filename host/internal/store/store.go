@@ -114,7 +114,7 @@ func (s *Store) Temporary() (dir string, release func(), err error) {
 		if dir, err = os.MkdirTemp(s.Partial(), "x-"); err != nil {
 			return "", nil, err
 		}
-		f, err := lockedDir(dir, unix.LOCK_EX)
+		f, err := flock.Open(dir, os.O_RDONLY, unix.LOCK_EX)
 		if errors.Is(err, fs.ErrNotExist) { // Sweep was faster
 			continue
 		}
@@ -126,27 +126,6 @@ func (s *Store) Temporary() (dir string, release func(), err error) {
 			_ = f.Close()
 		}, nil
 	}
-}
-
-// lockedDir opens and locks a directory. Another process can remove the directory before it is locked. The error is then
-// [fs.ErrNotExist].
-func lockedDir(dir string, how int) (*os.File, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := flock.Apply(f, how); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	is, err := f.Stat()
-	now, errNow := os.Stat(dir)
-	if err = errors.Join(err, errNow); err == nil && !os.SameFile(is, now) {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // Publish makes a temporary directory the directory of a plugin's files. If another process has already published the
@@ -184,17 +163,16 @@ func flush(path string) error {
 // Remove removes the files of a plugin. It returns false if a running process uses them.
 func (s *Store) Remove(content string) (bool, error) {
 	dir := s.Dir(content)
-	f, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := flock.Open(dir, os.O_RDONLY, unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
-	}
-	if err != nil {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	defer f.Close() //nolint:errcheck // also unlocks
-	if !flock.Try(f) {
-		return false, nil
-	}
 	gone, release, err := s.Temporary()
 	if err != nil {
 		return false, err
@@ -232,14 +210,9 @@ func (s *Store) Sweep(parts bool) error {
 		if !e.IsDir() && !parts {
 			continue
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			continue
+		if f, err := flock.Open(path, os.O_RDONLY, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			errs = append(errs, os.RemoveAll(path), f.Close())
 		}
-		if flock.Try(f) {
-			errs = append(errs, os.RemoveAll(path))
-		}
-		errs = append(errs, f.Close())
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -263,7 +236,7 @@ func (s *Store) Hold(path string) error {
 	if held.dirs[dir] != nil {
 		return nil
 	}
-	f, err := lockedDir(dir, unix.LOCK_SH)
+	f, err := flock.Open(dir, os.O_RDONLY, unix.LOCK_SH)
 	if err != nil {
 		return err
 	}

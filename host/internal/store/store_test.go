@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/flock"
 )
 
 const someContent = "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -89,7 +91,7 @@ func holdRemoved(t *testing.T, s *Store, dir string) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f, err := lockedDir(dir, unix.LOCK_EX)
+	f, err := flock.Open(dir, os.O_RDONLY, unix.LOCK_EX)
 	if err != nil {
 		t.Fatal(err)
 	}
