@@ -48,29 +48,14 @@ type Home struct {
 
 // Plugins returns the directory that contains the private directories of all plugins. It returns "" if the host keeps no
 // state.
-func (h Home) Plugins() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "plugins")
-}
+func (h Home) Plugins() string { return h.kept("plugins") }
 
 // Plugin returns the directory of a plugin. It returns "" if the host keeps no state.
-func (h Home) Plugin(name string) string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Plugins(), name)
-}
+func (h Home) Plugin(name string) string { return h.kept("plugins", name) }
 
 // Principals returns the directory that contains the directories of plugins for all owners except the local user. It
 // returns "" if the host keeps no state.
-func (h Home) Principals() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "principals")
-}
+func (h Home) Principals() string { return h.kept("principals") }
 
 // PluginOf returns the directory of a plugin for the sessions of an owner. An empty owner means the local user. PluginOf
 // returns "" if the host keeps no state.
@@ -93,36 +78,16 @@ func (h Home) Output(owner, plugin string) string {
 }
 
 // Control returns the directory with the sockets of running hosts. It returns "" if the host keeps no state.
-func (h Home) Control() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "control")
-}
+func (h Home) Control() string { return h.kept("control") }
 
 // Logs returns the directory with the logs of the plugins. It returns "" if the host keeps no state.
-func (h Home) Logs() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "logs")
-}
+func (h Home) Logs() string { return h.kept("logs") }
 
 // Locks returns the directory with the locks of sessions. It returns "" if the host keeps no state.
-func (h Home) Locks() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "locks")
-}
+func (h Home) Locks() string { return h.kept("locks") }
 
 // Recordings returns the directory with the sockets of recordings. It returns "" if the host keeps no state.
-func (h Home) Recordings() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "recordings")
-}
+func (h Home) Recordings() string { return h.kept("recordings") }
 
 // Commands returns the directory with the programs through which commands call tools.
 func (h Home) Commands() (string, error) { return h.below("commands") }
@@ -137,18 +102,21 @@ func (h Home) Versions() (string, error) { return h.below("versions") }
 func (h Home) Masks() (string, error) { return h.below("masks") }
 
 // Branches returns the directory of the branches. It returns "" if the host keeps no state.
-func (h Home) Branches() string {
-	if h.Root == "" {
-		return ""
-	}
-	return filepath.Join(h.Root, "branches")
-}
+func (h Home) Branches() string { return h.kept("branches") }
 
 // Scratch returns the directory with the temporary directories of sessions.
 func (h Home) Scratch() (string, error) { return h.below("scratch") }
 
 // Quarantine returns the parent directory of the quarantine.
 func (h Home) Quarantine() (string, error) { return h.below("") }
+
+// kept returns a path below the state directory. It returns "" if the host keeps no state.
+func (h Home) kept(names ...string) string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(append([]string{h.Root}, names...)...)
+}
 
 func (h Home) below(name string) (string, error) {
 	dir := h.Root

@@ -1,12 +1,8 @@
 package branchcmd
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -98,16 +94,7 @@ func confirmRestore(s process.Stdio, b *admin.Branches, name string, number int,
 	if yes || !screen.IsTerminal(s.In) {
 		return to.Number, nil
 	}
-	fmt.Fprint(s.Err, "Restore the branch? [y/N] ")
-	line, err := bufio.NewReader(s.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		fmt.Fprintln(s.Err, "Nothing was restored.")
-		return 0, process.ExitError(process.ExitFailure)
-	}
-	return to.Number, nil
+	return to.Number, process.Confirm(s.In, s.Err, "Restore the branch?", "Nothing was restored.")
 }
 
 func newRestore(s *globals.Settings) *cobra.Command {

@@ -1,8 +1,6 @@
 package configcmd
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -145,14 +143,5 @@ func confirmRestore(s *globals.Settings, id string) (string, error) {
 		fmt.Fprintf(s.Err, "toolhost: there is no terminal to ask on. To restore this content: toolhost quarantine restore %s --accept %s\n", id, e.Digest())
 		return "", process.ExitError(process.ExitFailure)
 	}
-	fmt.Fprint(s.Err, "Restore this content? [y/N] ")
-	line, err := bufio.NewReader(s.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		fmt.Fprintln(s.Err, "Nothing was restored.")
-		return "", process.ExitError(process.ExitFailure)
-	}
-	return e.Digest(), nil
+	return e.Digest(), process.Confirm(s.In, s.Err, "Restore this content?", "Nothing was restored.")
 }

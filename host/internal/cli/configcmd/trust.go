@@ -1,8 +1,6 @@
 package configcmd
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -83,14 +81,8 @@ func reviewContent(s *globals.Settings) error {
 		fmt.Fprintf(s.Err, "toolhost: there is no terminal to ask on. To trust this content: toolhost trust --accept %s\n", r.Digest)
 		return process.ExitError(process.ExitFailure)
 	}
-	fmt.Fprint(s.Out, "Trust this content here? [y/N] ")
-	line, err := bufio.NewReader(s.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := process.Confirm(s.In, s.Out, "Trust this content here?", "Not trusted. Nothing was changed."); err != nil {
 		return err
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		fmt.Fprintln(s.Out, "Not trusted. Nothing was changed.")
-		return process.ExitError(process.ExitFailure)
 	}
 	return acceptContent(s, r.Digest)
 }

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -135,6 +136,21 @@ type ExitError int
 
 // Error implements error.
 func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// Confirm prints a question and reads the answer of a person. If the answer is not yes, Confirm prints what that means, and
+// returns [ExitFailure].
+func Confirm(in io.Reader, out io.Writer, question, otherwise string) error {
+	fmt.Fprint(out, question+" [y/N] ")
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		fmt.Fprintln(out, otherwise)
+		return ExitError(ExitFailure)
+	}
+	return nil
+}
 
 // ExitStatus returns the exit status for a result, as an error. For a native command, this is the exit status from the
 // shell.

@@ -3,6 +3,7 @@ package process
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -64,5 +65,16 @@ func TestWhenUnread(t *testing.T) {
 		default:
 		}
 		_, _ = r.Close(), w.Close()
+	}
+}
+
+// TestConfirm checks that only a yes confirms, also if the input ends without a line feed or at once.
+func TestConfirm(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, " YES\r\n": true, "yes": true, "": false, "\n": false, "n\n": false, "yesterday\n": false, "no\ny\n": false} {
+		var out strings.Builder
+		err := Confirm(strings.NewReader(answer), &out, "Sure?", "Nothing was done.")
+		if confirmed := err == nil; confirmed != want || out.String() != map[bool]string{true: "Sure? [y/N] ", false: "Sure? [y/N] Nothing was done.\n"}[confirmed] {
+			t.Errorf("%q: %v, %q", answer, err, out.String())
+		}
 	}
 }

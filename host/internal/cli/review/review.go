@@ -2,13 +2,10 @@
 package review
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
-	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -57,14 +54,8 @@ func Apply(s process.Stdio, changes []*agent.Change, o Options, write func() err
 	case !screen.IsTerminal(s.In):
 		return false, errors.New("there is no terminal to ask on, and nothing was written; review the changes and add --yes")
 	default:
-		fmt.Fprint(s.Out, "Write these changes? [y/N] ")
-		line, err := bufio.NewReader(s.In).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err := process.Confirm(s.In, s.Out, "Write these changes?", "Nothing was written."); err != nil {
 			return false, err
-		}
-		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-			fmt.Fprintln(s.Out, "Nothing was written.")
-			return false, process.ExitError(process.ExitFailure)
 		}
 	}
 	return true, write()
