@@ -73,7 +73,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := under(p, "toolhost.dev/host/cmd/toolhost", internal+"cli") && under(i, internal+"cli")
-			return own || !strings.HasPrefix(i, internal) || i == internal+"jsontext" || i == internal+"lazyregexp" || i == internal+"testlines" // the last one for tests
+			return own || !strings.HasPrefix(i, internal) || i == internal+"lazyregexp" || i == internal+"testlines" // the last one for tests
 		},
 	},
 	{
@@ -147,7 +147,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"sandbox", internal+"signature", internal+"source") || i == internal+"recursion" || i == internal+"flock" || i == internal+"jsontext" || i == internal+"lazyregexp" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
+			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"sandbox", internal+"signature", internal+"source") || i == internal+"recursion" || i == internal+"flock" || i == internal+"lazyregexp" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
 		},
 	},
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolhost.dev/host/internal/jsontext"
+	"toolhost.dev/sdk/rawjson"
+
 	"toolhost.dev/host/mcp/internal/message"
 )
 
@@ -98,7 +99,7 @@ func encodeText(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult, 
 	if len(res.Meta) > 0 {
 		b = append(appendValue(append(b, `"_meta":`...), map[string]any(res.Meta)), ',')
 	}
-	b = append(jsontext.AppendString(append(b, `"content":[{"type":"text","text":`...), text), `}]`...)
+	b = append(rawjson.AppendString(append(b, `"content":[{"type":"text","text":`...), text), `}]`...)
 	if data, ok := res.StructuredContent.(json.RawMessage); ok { // the host has checked that it is JSON
 		b = append(append(b, `,"structuredContent":`...), data...)
 	}
@@ -112,7 +113,7 @@ func encodeText(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult, 
 func appendValue(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
-		return jsontext.AppendString(b, v)
+		return rawjson.AppendString(b, v)
 	case int:
 		return strconv.AppendInt(b, int64(v), 10)
 	case bool:
@@ -123,7 +124,7 @@ func appendValue(b []byte, v any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendValue(append(jsontext.AppendString(b, k), ':'), v[k])
+			b = appendValue(append(rawjson.AppendString(b, k), ':'), v[k])
 		}
 		return append(b, '}')
 	}

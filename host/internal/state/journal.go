@@ -18,10 +18,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/rawjson"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/flock"
-	"toolhost.dev/host/internal/jsontext"
 )
 
 // The type "journal" stores the writes of answered calls that the database does not contain yet. Each process has its own
@@ -98,7 +98,7 @@ type raw string
 // The method "encode" appends the text as JSON.
 func (r raw) encode(b []byte) []byte {
 	if utf8.ValidString(string(r)) {
-		return jsontext.AppendString(b, string(r))
+		return rawjson.AppendString(b, string(r))
 	}
 	return append(appendBytes(append(b, '['), []byte(r)), ']')
 }

@@ -1,4 +1,4 @@
-package jsontext_test
+package rawjson_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/jsontext"
+	"toolhost.dev/sdk/rawjson"
 )
 
 // TestAppendString compares the encoding of texts with the encoding of the standard library. The texts contain each
@@ -21,7 +21,7 @@ func TestAppendString(t *testing.T) {
 		if err := enc.Encode(s); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(jsontext.AppendString(nil, s)) + "\n"; got != want.String() {
+		if got := string(rawjson.AppendString(nil, s)) + "\n"; got != want.String() {
 			t.Fatalf("%q: %s, want %s", s, got, want.String())
 		}
 	}
