@@ -417,6 +417,15 @@ func refuse(w http.ResponseWriter, code int, kind tool.Kind, message string) {
 	reply(w, code, map[string]any{"success": false, "output": nil, "error": &tool.Error{Kind: kind, Message: message, Source: tool.SourceHost}})
 }
 
+// outcome answers with a value. If err is not nil, it answers with the error, under the given status and kind.
+func outcome(w http.ResponseWriter, v any, err error, code int, kind tool.Kind) {
+	if err != nil {
+		refuse(w, code, kind, err.Error())
+		return
+	}
+	reply(w, http.StatusOK, v)
+}
+
 func reply(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

@@ -79,29 +79,17 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.host.Reload(r.Context(), host.ReloadOptions{Plugins: body.Plugins, AcceptChanges: body.AcceptChanges, ApprovePrivileges: body.ApprovePrivileges, By: who(r).Name})
-	if err != nil {
-		refuse(w, http.StatusConflict, tool.InvalidArguments, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, out)
+	outcome(w, out, err, http.StatusConflict, tool.InvalidArguments)
 }
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	plan, err := s.host.Plan(r.Context())
-	if err != nil {
-		refuse(w, http.StatusConflict, tool.Unavailable, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, plan)
+	outcome(w, plan, err, http.StatusConflict, tool.Unavailable)
 }
 
 func (s *server) configHistory(w http.ResponseWriter, _ *http.Request) {
 	h, err := s.host.ConfigHistory()
-	if err != nil {
-		refuse(w, http.StatusNotFound, tool.NotFound, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, h)
+	outcome(w, h, err, http.StatusNotFound, tool.NotFound)
 }
 
 func (s *server) rollback(w http.ResponseWriter, r *http.Request) {
@@ -112,22 +100,14 @@ func (s *server) rollback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.host.Rollback(r.Context(), body.ID, who(r))
-	if err != nil {
-		refuse(w, http.StatusConflict, tool.Conflict, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, out)
+	outcome(w, out, err, http.StatusConflict, tool.Conflict)
 }
 
 // setEnabled enables or disables a tool, or all tools of a plugin.
 func (s *server) setEnabled(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		if err := s.host.SetEnabled(name, on, who(r)); err != nil {
-			refuse(w, http.StatusNotFound, tool.NotFound, err.Error())
-			return
-		}
-		reply(w, http.StatusOK, map[string]any{"name": name, "enabled": on})
+		outcome(w, map[string]any{"name": name, "enabled": on}, s.host.SetEnabled(name, on, who(r)), http.StatusNotFound, tool.NotFound)
 	}
 }
 
@@ -137,11 +117,7 @@ func (s *server) doctor(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	d, err := s.opts.Doctor()
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, tool.Internal, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, d)
+	outcome(w, d, err, http.StatusInternalServerError, tool.Internal)
 }
 
 // logQuery returns the selection of a request for entries of the audit log.

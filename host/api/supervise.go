@@ -20,11 +20,7 @@ func (s *server) rollout(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("unknown action %.40q; use one of %v", action, rolloutActions))
 		return
 	}
-	if err := s.host.Rollout(plugin, action, who(r)); err != nil {
-		refuse(w, http.StatusConflict, tool.Conflict, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, map[string]any{"plugin": plugin, "action": action})
+	outcome(w, map[string]any{"plugin": plugin, "action": action}, s.host.Rollout(plugin, action, who(r)), http.StatusConflict, tool.Conflict)
 }
 
 // The method "pin" pins or approves a plugin, and applies the change at once.
@@ -54,21 +50,13 @@ func (s *server) pin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.host.Renew(r.Context(), who(r))
-	if err != nil {
-		refuse(w, http.StatusConflict, tool.Conflict, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, out)
+	outcome(w, out, err, http.StatusConflict, tool.Conflict)
 }
 
 // branches lists the branches that the principal can see.
 func (s *server) branches(w http.ResponseWriter, r *http.Request) {
 	list, err := s.host.Branches(who(r))
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, tool.Internal, err.Error())
-		return
-	}
-	reply(w, http.StatusOK, list)
+	outcome(w, list, err, http.StatusInternalServerError, tool.Internal)
 }
 
 // supervised returns a handler that calls one of two handlers. If the path contains the id of a branch, it calls byID;

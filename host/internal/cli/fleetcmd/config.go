@@ -32,10 +32,7 @@ func newAdopt(s *globals.Settings) *cobra.Command {
 		Long: `Make the configuration of this node the configuration of the fleet. Nodes with a different configuration take
 no new sessions until they have this one, too.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := do[struct{}](c.Context(), s, fleet.OpAdopt, fleet.Arguments{}); err != nil {
-				return err
-			}
-			return say(s, struct{}{}, "the configuration of this node is now the configuration of the fleet")
+			return act(c, s, fleet.OpAdopt, fleet.Arguments{}, struct{}{}, "the configuration of this node is now the configuration of the fleet")
 		},
 	}
 }
@@ -91,10 +88,7 @@ func newAbort(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "abort", Short: "End the trial, and go back to the configuration of the fleet", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := do[struct{}](c.Context(), s, fleet.OpAbort, fleet.Arguments{}); err != nil {
-				return err
-			}
-			return say(s, struct{}{}, "all nodes have the configuration of the fleet")
+			return act(c, s, fleet.OpAbort, fleet.Arguments{}, struct{}{}, "all nodes have the configuration of the fleet")
 		},
 	}
 }
@@ -103,14 +97,7 @@ func newPull(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "pull [NODE]", Short: "Give a node the configuration of the fleet", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var a fleet.Arguments
-			if len(args) > 0 {
-				a.Node = args[0]
-			}
-			if _, err := do[struct{}](c.Context(), s, fleet.OpPull, a); err != nil {
-				return err
-			}
-			return say(s, struct{}{}, "the node has the configuration of the fleet")
+			return act(c, s, fleet.OpPull, fleet.Arguments{Node: strings.Join(args, "")}, struct{}{}, "the node has the configuration of the fleet")
 		},
 	}
 }

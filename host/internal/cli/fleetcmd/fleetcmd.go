@@ -127,15 +127,20 @@ func newMove(s *globals.Settings) *cobra.Command {
 		Use: "move SESSION", Short: "Move a session to another node, between two of its calls", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Session = args[0]
-			if _, err := do[struct{}](c.Context(), s, fleet.OpMove, a); err != nil {
-				return err
-			}
-			return say(s, map[string]string{"moved": a.Session}, "session %s moved", a.Session)
+			return act(c, s, fleet.OpMove, a, map[string]string{"moved": a.Session}, "session %s moved", a.Session)
 		},
 	}
 	c.Flags().StringVar(&a.To, "to", "", "`node` that gets it (default: the fleet chooses)")
 	c.Flags().DurationVar(&a.Wait, "wait", time.Minute, "how long to wait for its calls and jobs")
 	return c
+}
+
+// act carries out an operation, and prints the outcome like say.
+func act(c *cobra.Command, s *globals.Settings, operation string, a fleet.Arguments, v any, format string, args ...any) error {
+	if _, err := do[struct{}](c.Context(), s, operation, a); err != nil {
+		return err
+	}
+	return say(s, v, format, args...)
 }
 
 // say prints the outcome of a command as text. With the flag --json, it prints v instead.
@@ -184,14 +189,7 @@ func newUndrain(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "undrain [NODE]", Short: "Let a drained node take sessions again", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var a fleet.Arguments
-			if len(args) > 0 {
-				a.Node = args[0]
-			}
-			if _, err := do[struct{}](c.Context(), s, fleet.OpUndrain, a); err != nil {
-				return err
-			}
-			return say(s, struct{}{}, "the node takes sessions again")
+			return act(c, s, fleet.OpUndrain, fleet.Arguments{Node: strings.Join(args, "")}, struct{}{}, "the node takes sessions again")
 		},
 	}
 }
@@ -226,10 +224,7 @@ command, it runs, but it need not succeed: your word counts.`,
 			if !fenced {
 				return errors.New("first make sure that the node cannot change shared files any more, then repeat the command with --i-have-fenced-it")
 			}
-			if _, err := do[struct{}](c.Context(), s, fleet.OpTakeover, fleet.Arguments{Node: args[0]}); err != nil {
-				return err
-			}
-			return say(s, struct{}{}, "other nodes take the sessions of %s", args[0])
+			return act(c, s, fleet.OpTakeover, fleet.Arguments{Node: args[0]}, struct{}{}, "other nodes take the sessions of %s", args[0])
 		},
 	}
 	c.Flags().BoolVar(&fenced, "i-have-fenced-it", false, "the node cannot change shared files any more")
@@ -240,10 +235,7 @@ func newForget(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "forget NODE", Short: "Remove a node that has ended from the list", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := do[struct{}](c.Context(), s, fleet.OpForget, fleet.Arguments{Node: args[0]}); err != nil {
-				return err
-			}
-			return say(s, struct{}{}, "node %s is forgotten", args[0])
+			return act(c, s, fleet.OpForget, fleet.Arguments{Node: args[0]}, struct{}{}, "node %s is forgotten", args[0])
 		},
 	}
 }
@@ -281,10 +273,7 @@ func newRemoveSession(s *globals.Settings) *cobra.Command {
 A later call with the same name begins a new session.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Session = args[0]
-			if _, err := do[struct{}](c.Context(), s, fleet.OpRemove, a); err != nil {
-				return err
-			}
-			return say(s, map[string]string{"removed": a.Session}, "session %s is removed", a.Session)
+			return act(c, s, fleet.OpRemove, a, map[string]string{"removed": a.Session}, "session %s is removed", a.Session)
 		},
 	}
 	c.Flags().DurationVar(&a.Wait, "wait", time.Minute, "how long to wait for its calls and jobs before jobs are ended")
