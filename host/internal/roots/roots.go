@@ -11,7 +11,6 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/breadth"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/statedir"
 )
@@ -47,7 +46,7 @@ func Configured(cfg *config.Config, workspace string) []tool.Root {
 	roots := []tool.Root{{Path: workspace, Writable: Refused(cfg, workspace) == nil && cfg.Sandbox.Workspace != "read-only"}}
 	for _, r := range cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
-			roots = append(roots, tool.Root{Path: path, Writable: r.Writable && breadth.Check(path, cfg.Sandbox.AllowRoot) == ""})
+			roots = append(roots, tool.Root{Path: path, Writable: r.Writable && broad(path, cfg.Sandbox.AllowRoot) == ""})
 		}
 	}
 	return roots
@@ -59,7 +58,7 @@ func Refused(cfg *config.Config, workspace string) error {
 	if cfg.Sandbox.Workspace == "read-only" && !cfg.Sandbox.Narrowed {
 		return nil
 	}
-	why := breadth.Check(workspace, cfg.Sandbox.AllowRoot)
+	why := broad(workspace, cfg.Sandbox.AllowRoot)
 	if why == "" {
 		return nil
 	}
@@ -78,7 +77,7 @@ func Check(cfg *config.Config) error {
 		if err != nil {
 			continue // the root does not exist now
 		}
-		if why := breadth.Check(path, cfg.Sandbox.AllowRoot); why != "" {
+		if why := broad(path, cfg.Sandbox.AllowRoot); why != "" {
 			errs = append(errs, fmt.Errorf("sandbox root %s: it is %s, and tools could change everything in it. Name a directory below it, or permit it with sandbox { allow_root = [%q] }", r.Path, why, r.Path))
 		}
 	}

@@ -1,6 +1,4 @@
-// Package breadth recognizes directories that are too broad for tools to write in, such as the root of the file system,
-// a home directory, or a system directory. Most callers want [Check].
-package breadth
+package roots
 
 import (
 	"bufio"
@@ -23,10 +21,10 @@ var (
 	}
 )
 
-// Check returns the reason why tools must not write in a directory, as a noun phrase such as "your home directory". It
+// broad returns the reason why tools must not write in a directory, as a noun phrase such as "your home directory". It
 // returns "" if tools are allowed to write. The path dir is absolute and without symbolic links. The operator permits
-// the directories in allowed. Check compares them with dir as files, because two paths can lead to the same directory.
-func Check(dir string, allowed []string) string {
+// the directories in allowed. They are compared with dir as files, because two paths can lead to the same directory.
+func broad(dir string, allowed []string) string {
 	key := known{dir, os.Getenv("HOME")}
 	found, ok := reasons.Load(key)
 	if !ok {
@@ -39,8 +37,7 @@ func Check(dir string, allowed []string) string {
 	return why
 }
 
-// The map "reasons" caches the results of Check for the life of the process, because a host checks the same directories
-// many times.
+// The map "reasons" caches results for the life of the process, because a host checks the same directories many times.
 var reasons sync.Map // keys of type known, values of type string
 
 type known struct{ dir, home string }
