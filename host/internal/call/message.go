@@ -98,7 +98,7 @@ func (c *Call) Question() *policy.Request {
 	e := c.Identity.Tool
 	return &policy.Request{
 		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Call: c.Decision.Sent, Args: c.Decision.Arguments,
-		Workspace: c.Request.Session.Top(), Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated, Bundled: e.Bundled,
+		Workspace: c.Request.Session.Top(), Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated, Bundled: e.Bundled, Past: c.Request.Session.Past,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trace"
 )
@@ -69,6 +70,8 @@ type Session struct {
 	// Temporary is the temporary directory of the session, which all its tools share; see package scratch. A zero
 	// Temporary means that the session has no temporary directory.
 	Temporary tool.Root
+	// Past knows the paths that existed before the session. It is nil if no state is kept.
+	Past *scratch.Past
 	// Branch is the name of the session's branch, and Mount describes how this process accesses the branch. Both are
 	// empty for a session that works in the workspace itself.
 	Branch string

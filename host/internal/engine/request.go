@@ -267,6 +267,7 @@ func (e *Engine) withTemporary(s call.Session) call.Session {
 	if err != nil {
 		return s // without it, tools do not share temporary files
 	}
+	s.Past = scratch.PastOf(base, s.ID)
 	s.Temporary = e.Current().Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
 	e.cleaning.Do(func() {
 		go e.cleanBranches()

@@ -397,7 +397,7 @@ func (f *facts) unrestorable(operands []string) bool {
 	files := f.req.files()
 	return slices.ContainsFunc(operands, func(o string) bool {
 		path := f.resolve(o)
-		if path == "" || f.ownFiles([]string{o}) || !files.exists(path) || !f.req.Since.IsZero() && !files.older(path, f.req.Since) {
+		if path == "" || f.ownFiles([]string{o}) || !files.exists(path) || !f.req.older(path) {
 			return false
 		}
 		rel, _ := f.ephemeral(path)

@@ -26,7 +26,7 @@ func deletes(f *facts) bool {
 		if !files.exists(t.path) {
 			return false // the file does not exist, or the script creates it first
 		}
-		return t.all || f.req.Since.IsZero() || files.older(t.path, f.req.Since)
+		return t.all || f.req.older(t.path)
 	}) || len(targets) > 0 && f.suspect()
 }
 
@@ -144,6 +144,10 @@ func isReference(path string) bool {
 func temporaryDirs() []string {
 	return []string{"/tmp", "/var/tmp", "/dev/shm", "/private/tmp", filepath.Clean(os.TempDir())}
 }
+
+// IsReplaceable reports whether the deletion of a path in a root never depends on whether the path existed before the
+// session: a build creates it again, or it is one of git's objects.
+func IsReplaceable(rel string) bool { return regenerable(rel) || isReference("/"+rel) }
 
 // The function "regenerable" reports whether a build or a test creates a file or directory again.
 func regenerable(path string) bool {

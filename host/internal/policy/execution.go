@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
 )
@@ -35,6 +36,8 @@ type Execution struct {
 	Workspace string
 	// Since is the start of the session; see [Request.Since].
 	Since time.Time
+	// Past knows the paths that existed before the session; see [Request.Past].
+	Past *scratch.Past
 	// Before is the file that the process executed before the program. It can be empty unless the program belongs to
 	// git.
 	Before string
@@ -96,7 +99,7 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, Past: x.Past, tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
 	// Git executes its own programs by these paths, for example at the end of "git stash" and "git submodule add". At
 	// this point no work can be lost, and the command of the caller was already judged. But in the shells of aliases,
 	// hooks and "git bisect run", PATH also leads to these paths. Commands of an alias were not judged before.

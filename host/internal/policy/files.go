@@ -220,10 +220,11 @@ func (t *tree) born(path string) time.Time {
 	return t.files.Born(path)
 }
 
-// The method "older" reports whether a file was created before a time. For a directory, the method also examines the
-// files in the directory, because moved files keep their times.
-func (t *tree) older(path string, than time.Time) bool {
-	if !t.born(path).After(than) {
+// The method "older" reports whether a file is one of before the session: it was created earlier, or replaced one that was.
+// For a directory, the method also examines the files in the directory, because moved files keep their times.
+func (req *Request) older(path string) bool {
+	t := req.files()
+	if req.Since.IsZero() || !t.born(path).After(req.Since) || req.existed(path) {
 		return true
 	}
 	if _, dir, _ := t.lstat(path); !dir {
@@ -233,7 +234,18 @@ func (t *tree) older(path string, than time.Time) bool {
 	if len(names) == maxEntries {
 		t.uncertain = true
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return t.older(filepath.Join(path, name), than) })
+	return slices.ContainsFunc(names, func(name string) bool { return req.older(filepath.Join(path, name)) })
+}
+
+// existed reports whether a path was in use before the session.
+func (req *Request) existed(path string) bool {
+	if req.Past == nil || req.Call == nil {
+		return false
+	}
+	if req.past == nil {
+		req.past = req.Past.Existed(req.Call.Roots)
+	}
+	return req.past(path)
 }
 
 // repositoryOf returns the top directory of the repository that contains dir. The result is empty if there is no

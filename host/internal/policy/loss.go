@@ -177,6 +177,40 @@ func (f *facts) moved(operands []string, option bool) []target {
 	return out
 }
 
+// Move is a file or directory that gets another path.
+type Move struct{ From, To string }
+
+// Moves returns what a program moves, as far as its arguments show it. It returns nil if the policy does not need it.
+func (p *Policy) Moves(x *Execution) (out []Move) {
+	if !p.rules.Careful {
+		return nil
+	}
+	commands, _ := p.carried(x)
+	for i := range commands {
+		c := &commands[i]
+		if c.Name() == "git" && len(c.Words) > 1 {
+			c.Words = c.Words[1:]
+		}
+		if c.Name() != "mv" || c.Remote {
+			continue
+		}
+		f := &facts{req: &Request{Call: x.Call, tree: newTree(x.Files)}, c: c}
+		to, into := f.destination(), false
+		if _, dir, _ := f.req.files().lstat(f.req.files().follow(to)); dir {
+			to, into = f.req.files().follow(to), true
+		}
+		targets, _ := f.removed()
+		for _, t := range targets {
+			at := to
+			if into {
+				at = filepath.Join(to, filepath.Base(t.path))
+			}
+			out = append(out, Move{t.path, at})
+		}
+	}
+	return out
+}
+
 // The function "locks" reports whether a mode for chmod removes a permission of the owner, so that files in the
 // directory become unreadable.
 func locks(mode string) bool {

@@ -134,6 +134,8 @@ type Request struct {
 	// Since is the start of the session. Files with a later creation time belong to the session. A zero time means that
 	// the start is unknown.
 	Since time.Time
+	// Past knows the paths that existed before the session, whenever their files were created. It can be nil.
+	Past *scratch.Past
 
 	// Person reports that a person can be asked. In this case, a path outside of the roots causes a question, unless a
 	// rule decides.
@@ -142,8 +144,9 @@ type Request struct {
 	// The field can be nil.
 	Answers Answers
 
-	byGit bool  // whether git itself starts the program
-	tree  *tree // a cache that the method files creates
+	byGit bool                   // whether git itself starts the program
+	tree  *tree                  // a cache that the method files creates
+	past  func(path string) bool // a cache that the method existed creates
 	// workTree is the value of GIT_WORK_TREE in the environment of a program. gitDir reports whether GIT_DIR is set.
 	workTree string
 	gitDir   bool

@@ -98,3 +98,50 @@ func TestPaths(t *testing.T) {
 		t.Errorf("%v, %v", rest, tmp)
 	}
 }
+
+// TestPast checks that a path of before the session stays one under its later names, and that a path without a valid record
+// counts as one.
+func TestPast(t *testing.T) {
+	base, ws, other := t.TempDir(), t.TempDir(), t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(ws, "old", "built"), 0o700))
+	must(t, os.WriteFile(filepath.Join(ws, "old", "f"), nil, 0o600))
+	roots := []tool.Root{{Path: ws, Writable: true}, {Path: other}, {Path: Path, Source: "/x", Writable: true}}
+	past := PastOf(base, "s")
+	expect := func(when string, want map[string]bool) {
+		t.Helper()
+		existed := past.Existed(roots)
+		for path, want := range want {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(ws, path)
+			}
+			if existed(path) != want {
+				t.Errorf("%s: %s existed: %t", when, path, !want)
+			}
+		}
+	}
+	expect("without a record", map[string]bool{"old": true, "new": true, other + "/x": false, "/tmp/x": false})
+	skip := func(rel string) bool { return filepath.Base(rel) == "built" }
+	must(t, past.Record(roots, skip))
+	must(t, os.WriteFile(filepath.Join(ws, "new"), nil, 0o600))
+	must(t, past.Record(roots, skip)) // keeps the first record
+	expect("after a change", map[string]bool{ws: true, "old": true, "old/f": true, "old/built": false, "new": false, "old/g": false})
+
+	for _, m := range [][2]string{{"new", "new2"}, {"old", "moved"}, {"moved/f", "g"}, {"g", "h/g"}} {
+		must(t, past.Move(roots, filepath.Join(ws, m[0]), filepath.Join(ws, m[1])))
+	}
+	expect("after moves", map[string]bool{"old/f": true, "moved": true, "moved/f": true, "g": true, "h/g": true, "h": false, "new2": false, "moved/x": false})
+
+	past = PastOf(base, "t")
+	expect("another session", map[string]bool{"new": true})
+	must(t, past.Record(roots, skip))
+	long := time.Now().Add(-2 * maxAge)
+	must(t, os.Chtimes(past.file(roots[0]), long, long))
+	expect("an old record", map[string]bool{"newer": true})
+	must(t, past.Record(roots, skip))
+	expect("a new record", map[string]bool{"newer": false, "new": true})
+	must(t, os.WriteFile(past.file(roots[0]), []byte{0}, 0o600))
+	expect("too many paths", map[string]bool{"newer": true})
+	if past = nil; past.Existed(roots)(ws) {
+		t.Error("a nil record knows a path")
+	}
+}

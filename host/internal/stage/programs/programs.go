@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
@@ -38,6 +39,7 @@ type Began interface {
 func (p *Programs) Stage() stage.Stage {
 	return stage.Stage{Name: "programs", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
+			p.record(c)
 			sent, token := c.Decision.Sent, ""
 			if sent.Commands != nil {
 				token = sent.Commands.Token
@@ -51,6 +53,13 @@ func (p *Programs) Stage() stage.Stage {
 			return res
 		}
 	}}
+}
+
+// record records the files of before the session, before the first call that can change them.
+func (p *Programs) record(c *call.Call) {
+	if past := c.Request.Session.Past; past != nil && p.Policy.Careful() && !c.Identity.Tool.Definition.Traits.ReadOnly {
+		_ = past.Record(c.Decision.Sent.Roots, policy.IsReplaceable) // ignore the error: without a record, all files count as older
+	}
 }
 
 // judge applies the policy to the programs that a call executes. It stores the data of the call that it needs, because
@@ -68,6 +77,7 @@ type judge struct {
 	commands bool
 	// since is the start of the session. It is zero if the policy does not need it.
 	since time.Time
+	past  *scratch.Past
 
 	mu sync.Mutex
 	// permitted contains the scripts that a person permitted to run.
@@ -84,13 +94,13 @@ func (p *Programs) judgeOf(c *call.Call) execgate.Judge {
 	return &judge{
 		policy: p.Policy, decision: c.Decision.Policy, asker: c.Client, answers: c.Answers(p.State),
 		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Top(), commands: c.Identity.Tool.Commands,
-		since: p.Began.Since(c),
+		since: p.Began.Since(c), past: c.Request.Session.Past,
 	}
 }
 
 // execution converts an execution for the policy.
 func (j *judge) execution(e *execgate.Execution) *policy.Execution {
-	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files}
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Past: j.past, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files}
 	for _, a := range e.Ancestors {
 		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
 	}
@@ -170,7 +180,13 @@ func pending(v execgate.Verdict) []policy.Judgement {
 
 // verdict judges one program. If listed is true, the program must be in the list.
 func (j *judge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
-	judged := j.policy.JudgeExecution(j.execution(e))
+	x := j.execution(e)
+	judged := j.policy.JudgeExecution(x)
+	if j.past != nil && judged.Effect != policy.Deny {
+		for _, m := range j.policy.Moves(x) {
+			_ = j.past.Move(j.call.Roots, m.From, m.To) // ignore the error: the file stays, and the next command that deletes it is judged by its time
+		}
+	}
 	if !listed && j.policy.Unlisted(&judged) {
 		return execgate.Verdict{Effect: execgate.Allow, Loads: judged.Loads}
 	}
