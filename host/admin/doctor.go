@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,8 +107,10 @@ type PluginDiagnosis struct {
 	// Enforce is the configured confinement: "auto", "require" or "off".
 	Enforce string `json:"enforce"`
 	Backend string `json:"backend"`
-	// Refused is the reason why the plugin does not run. Empty means that the plugin runs.
+	// Refused is the reason why the plugin does not run confined as configured. Unloaded is the reason why the host could not
+	// load it. The plugin runs if both are empty.
 	Refused  string          `json:"refused,omitempty"`
+	Unloaded string          `json:"unloaded,omitempty"`
 	Profile  sandbox.Profile `json:"profile"`
 	Enforced []string        `json:"enforced"`
 	Missing  []sandbox.Gap   `json:"missing"`
@@ -136,32 +139,41 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	launcher.List(settings.Listed(cfg))
 	branches, noBranches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Problems: problemsOf(opts), Branches: branches, NoBranches: noBranches}
+	problems, unloaded := problemsOf(cfg, opts)
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Problems: problems, Branches: branches, NoBranches: noBranches}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
+		out.Plugins[i].Unloaded = unloaded[p.Name]
 	}
 	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Bundled == "bash" && launcher.Gated(&p, all) })
 	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
 	return out, nil
 }
 
-// problemsOf returns the known failures of a host. It starts no plugin, so it knows nothing about plugins that never ran. If
-// the host cannot start, it returns the reason.
-func problemsOf(opts Options) []string {
+// problemsOf returns the known failures of a host, and the reasons why plugins are not loaded by plugin name. It starts no plugin,
+// so it knows nothing about plugins that never ran. If the host cannot start, no plugin is loaded.
+func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded map[string]string) {
 	opts.Live, opts.OnConfig, opts.Log = false, nil, nil
+	unloaded = make(map[string]string)
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{Unstarted: true})
 	if err != nil {
-		return []string{err.Error()}
+		for i := range cfg.Plugins {
+			unloaded[cfg.Plugins[i].Name] = err.Error()
+		}
+		return []string{err.Error()}, unloaded
 	}
-	out := slices.DeleteFunc(append([]string{}, e.Problems()...), func(p string) bool { return strings.Contains(p, generation.ErrUnstarted.Error()) })
+	unstarted := func(why string) bool { return strings.Contains(why, generation.ErrUnstarted.Error()) }
+	maps.Copy(unloaded, e.Current().Unloaded)
+	maps.DeleteFunc(unloaded, func(_, why string) bool { return unstarted(why) })
+	problems = slices.DeleteFunc(append([]string{}, e.Problems()...), unstarted)
 	if err := e.Close(); err != nil {
-		out = append(out, err.Error())
+		problems = append(problems, err.Error())
 	}
-	return out
+	return problems, unloaded
 }
 
 // probeBranches returns how branches are made, or the reason why sessions cannot work in branches. It mounts a branch to find

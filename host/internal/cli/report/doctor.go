@@ -61,7 +61,7 @@ func verdict(d *admin.Diagnosis) string {
 	var refused, open, lacking []string
 	for _, p := range d.Plugins {
 		switch {
-		case p.Refused != "":
+		case p.Refused != "", p.Unloaded != "":
 			refused = append(refused, p.Name)
 		case p.Backend == "none":
 			open = append(open, p.Name)
