@@ -43,6 +43,11 @@ type Options struct {
 	BundledDir string
 	// Workspace is the default root directory of sessions. Empty means the current directory.
 	Workspace string
+	// Secrets are files that tools must neither read nor replace, such as tokens, by the flags or names for messages. If tools
+	// can reach one, New returns an error, a reload is refused, and a request with such a workspace, too. Workspaces are further
+	// workspaces for this check at the start. A name that ends in "/*" means each directory in it.
+	Workspaces []string
+	Secrets    map[string]string
 	// ReadOnly prevents tools from writing in the workspace.
 	ReadOnly bool
 	// Trust contains digests of project files that are trusted for this host. "toolhost trust" prints digests in the

@@ -11,53 +11,20 @@ import (
 	"strings"
 	"syscall"
 
-	"toolhost.dev/host/internal/engine"
-	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/watch"
 )
 
 // TokenFile returns the token in a file with an absolute path. If the file does not exist, TokenFile makes it, with a new
-// token, and reports that. It refuses a file that other users can access or replace; see also [CheckUnreachable]. No error
-// contains the token.
-func TokenFile(path string, opts Options, workspaces []string) (token string, made bool, err error) {
+// token, and reports that. It refuses a file that other users can access or replace. Whether tools can reach the file depends
+// on the configuration; see [host.Options.Secrets]. No error contains the token.
+func TokenFile(path string) (token string, made bool, err error) {
 	if err = checkLinks(path); err == nil {
-		err = CheckUnreachable(path, opts, workspaces)
-	}
-	if err == nil {
 		made, err = makeToken(path)
 	}
 	if err == nil {
 		token, err = readToken(path)
 	}
 	return token, made, err
-}
-
-// CheckUnreachable returns an error if tools can read or replace a secret file of the host. The path must be absolute.
-// CheckUnreachable considers tools in the workspace of the options, in those of principals, and in the given workspaces.
-// A workspace that ends in "/*" means each directory in it.
-func CheckUnreachable(path string, opts Options, workspaces []string) error {
-	source, err := engine.Options(opts).Source()
-	if err != nil {
-		return err
-	}
-	cfg, err := source.Open()
-	if err != nil {
-		return err
-	}
-	all := append([]string{source.Workspace}, workspaces...)
-	for i := range cfg.Access.Principals {
-		all = append(all, cfg.Access.Principals[i].Workspaces...)
-	}
-	for _, workspace := range all {
-		workspace = strings.TrimSuffix(workspace, "/*")
-		if target, err := filepath.EvalSymlinks(workspace); err == nil && filepath.IsAbs(target) {
-			workspace = target
-		}
-		if dir := roots.Reaching(cfg, workspace, path); dir != "" {
-			return fmt.Errorf("%s is in %s, where tools could read or replace it. Name a file in a directory that no tool can access, and use another secret if tools could access this one", path, dir)
-		}
-	}
-	return nil
 }
 
 // checkLinks returns an error if a symbolic link in a path belongs to another user, who could change its target. Links of root

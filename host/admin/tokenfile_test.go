@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host"
 	"toolhost.dev/host/internal/testneed"
 )
 
@@ -35,7 +36,6 @@ func TestTokenFile(t *testing.T) {
 			return change(path, another, -1)
 		}
 	}
-	opts := Options{Workspace: t.TempDir(), StateDir: t.TempDir()}
 	for name, tc := range map[string]struct {
 		prepare func(path string) error
 		root    bool // whether only root can prepare the file
@@ -73,7 +73,7 @@ func TestTokenFile(t *testing.T) {
 			if strings.HasPrefix(name, "a directory") {
 				path = filepath.Join(path, "token")
 			}
-			token, made, err := TokenFile(path, opts, nil)
+			token, made, err := TokenFile(path)
 			if tc.want == "" && (err != nil || made || token != secret) {
 				t.Errorf("%q, %v", token, err)
 			}
@@ -87,7 +87,8 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// TestSecretsWithinReach checks that no file with a token is accepted, and none made, where tools could read or replace it.
+// TestSecretsWithinReach checks that no host starts, reloads its configuration, or serves a workspace if its tools could then read
+// or replace a secret file of the host.
 func TestSecretsWithinReach(t *testing.T) {
 	base := t.TempDir()
 	for _, dir := range []string{"work", "root", "read", "ci", "more/a", "sub/keys", "keys"} {
@@ -95,12 +96,7 @@ func TestSecretsWithinReach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("toolhost.hcl", strings.ReplaceAll(`bundled = false
+	config := strings.ReplaceAll(`bundled = false
 sandbox {
   root "BASE/root" {}
 }
@@ -113,8 +109,16 @@ plugin "p" {
 principal "ci" {
   workspaces = ["BASE/ci"]
 }
-`, "BASE", base))
-	opts := Options{Config: filepath.Join(base, "toolhost.hcl"), Workspace: filepath.Join(base, "work"), StateDir: filepath.Join(base, "state")}
+`, "BASE", base)
+	opts := Options{
+		Config: filepath.Join(base, "toolhost.hcl"), Workspace: filepath.Join(base, "work"), StateDir: filepath.Join(base, "state"), Workspaces: []string{filepath.Join(base, "more/*")},
+	}
+	write := func(text string) {
+		if err := os.WriteFile(opts.Config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(config)
 	for link, target := range map[string]string{"work/link": "keys", "keys/out": "work", "keys/same": "sub/keys"} {
 		if err := os.Symlink(filepath.Join(base, target), filepath.Join(base, link)); err != nil {
 			t.Fatal(err)
@@ -124,21 +128,35 @@ principal "ci" {
 		"work/token": "work", "work/link/token": "work", "keys/out/token": "work", "root/token": "root", "read/token": "read", "ci/token": "ci", "more/a/token": "more",
 		"keys/token": "", "keys/same/token": "", "token": "",
 	} {
-		path := filepath.Join(base, name)
-		for _, existing := range []bool{false, true} {
-			if existing {
-				write(name, "the-secret")
-			}
-			token, made, err := TokenFile(path, opts, []string{filepath.Join(base, "more/*")})
-			if within == "" && (err != nil || made == existing || token == "") {
-				t.Errorf("%s: %q %v %v", name, token, made, err)
-			}
-			if within != "" && (err == nil || token != "" || !strings.Contains(err.Error(), "is in "+filepath.Join(base, within)+", where tools")) {
-				t.Errorf("%s: %q %v", name, token, err)
-			}
-			if err := os.Remove(path); (err == nil) != (within == "" || existing) {
-				t.Errorf("%s was made or is missing: %v", name, err)
-			}
+		opts.Secrets = map[string]string{"--token-file": filepath.Join(base, name), "--tls-key": filepath.Join(base, "key")}
+		h, err := host.New(t.Context(), opts)
+		if err == nil {
+			err = h.Close()
+		}
+		if says := name + " is in " + filepath.Join(base, within) + ", where tools could read or replace it"; within == "" && err != nil || within != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	opts.Secrets = map[string]string{"--fleet-token-file": filepath.Join(base, "keys/token")}
+	h, err := host.New(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close() //nolint:errcheck // the test is over
+	const says = "--fleet-token-file: "
+	for dir, refused := range map[string]bool{"more": false, "keys": true} {
+		if _, err := h.Cwd(host.Request{Workspace: filepath.Join(base, dir)}); refused != (err != nil && strings.Contains(err.Error(), says)) {
+			t.Errorf("a request with the workspace %s: %v", dir, err)
+		}
+	}
+	for text, refused := range map[string]bool{
+		config + "# more": false, strings.Replace(config, base+"/root", base+"/keys", 1): true,
+	} {
+		write(text)
+		report, err := h.Reload(t.Context(), host.ReloadOptions{})
+		if err != nil || refused != strings.Contains(report.Config.Refused, says) {
+			t.Errorf("a reload: %+v, %v", report, err)
 		}
 	}
 }

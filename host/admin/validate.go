@@ -71,13 +71,13 @@ func Validate(opts Options) (Summary, error) {
 func checkPlaces(opts Options, workspace string, cfg *config.Config) error {
 	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
-		return roots.CheckPlaces(cfg, workspace, "", "")
+		return (&roots.Places{}).Check(cfg, workspace)
 	}
 	target, err := filepath.EvalSymlinks(dir)
 	if err != nil { // it does not exist yet
 		target = dir
 	}
-	return roots.CheckPlaces(cfg, workspace, dir, target)
+	return (&roots.Places{State: dir, Target: target}).Check(cfg, workspace)
 }
 
 // checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration. It starts no

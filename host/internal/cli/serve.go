@@ -109,7 +109,7 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 		}
 		defer listener.Close() //nolint:errcheck // Shutdown has closed it
 	}
-	h, err := s.OpenLive(c, host.Options{Prompt: true})
+	h, err := f.open(c, s, &token, &approver)
 	if err != nil {
 		return err
 	}
@@ -154,6 +154,30 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 	replaced := f.offer(h, listener, mine)
 	serving()
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }, leave) })
+}
+
+// open starts the host, unless tools could reach a token or a key of the server. Then it reads the tokens in files.
+func (f *serveFlags) open(c *cobra.Command, s *globals.Settings, token, approver *string) (*host.Host, error) {
+	secrets, err := f.secrets()
+	if err != nil {
+		return nil, err
+	}
+	workspaces, err := f.allowed()
+	if err != nil {
+		return nil, err
+	}
+	h, err := s.OpenLive(c, host.Options{Prompt: true, Secrets: secrets, Workspaces: workspaces})
+	if err != nil {
+		return nil, err
+	}
+	err = f.readToken("--token-file", secrets, token)
+	if err == nil {
+		err = f.readToken("--approver-token-file", secrets, approver)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
 }
 
 // newWeb returns the web server. The contexts of its requests end with ctx.
@@ -286,8 +310,8 @@ func (f *serveFlags) announce(l net.Listener, made made) {
 	}
 }
 
-// tokens returns the server's token and the token for answers, from files or from the environment. It returns "" for a token
-// that is missing.
+// tokens returns the server's token and the token for answers from the environment. It returns "" for a token that is
+// missing.
 func (f *serveFlags) tokens() (token, approver string, err error) {
 	s := f.settings
 	token, approver = s.Getenv(tokenEnv), s.Getenv(approverEnv)
@@ -297,54 +321,37 @@ func (f *serveFlags) tokens() (token, approver string, err error) {
 	if f.noAuth && (token != "" || f.tokenFile != "") {
 		return "", "", errors.New("a token and --no-auth exclude each other: use one of them")
 	}
-	if f.tokenFile != "" {
-		if token, err = f.tokenOf("--token-file", f.tokenFile); err != nil {
-			return "", "", err
-		}
-	}
-	if f.approverFile != "" {
-		if approver, err = f.tokenOf("--approver-token-file", f.approverFile); err != nil {
-			return "", "", err
-		}
-	}
-	return token, approver, f.checkKey()
+	return token, approver, nil
 }
 
-// tokenOf returns the token in the file that a flag names. See [admin.TokenFile].
-func (f *serveFlags) tokenOf(flag, name string) (string, error) {
-	path, workspaces, err := f.secretFile(name)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
-	}
-	token, made, err := admin.TokenFile(path, f.settings.Options(), workspaces)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
-	}
-	if made {
-		fmt.Fprintf(f.settings.Err, "toolhost: a new token is in %s\n", screen.Clean(path))
-	}
-	return token, nil
-}
-
-// checkKey returns an error if tools can read or replace the key of the server's certificate.
-func (f *serveFlags) checkKey() error {
-	if f.key == "" {
+// readToken replaces a token by the one in the file of a flag, if it is set. See [admin.TokenFile].
+func (f *serveFlags) readToken(flag string, files map[string]string, token *string) error {
+	path, set := files[flag]
+	if !set {
 		return nil
 	}
-	path, workspaces, err := f.secretFile(f.key)
-	if err == nil {
-		err = admin.CheckUnreachable(path, f.settings.Options(), workspaces)
-	}
+	read, made, err := admin.TokenFile(path)
 	if err != nil {
-		return fmt.Errorf("--tls-key: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	if *token = read; made {
+		fmt.Fprintf(f.settings.Err, "toolhost: a new token is in %s\n", screen.Clean(path))
 	}
 	return nil
 }
 
-// secretFile returns the absolute path of a file, and the workspaces whose tools must not access it.
-func (f *serveFlags) secretFile(name string) (path string, workspaces []string, err error) {
-	if path, err = filepath.Abs(f.settings.Path(name)); err == nil {
-		workspaces, err = f.allowed()
+// secrets returns the files that tools must not reach, by their flags.
+func (f *serveFlags) secrets() (map[string]string, error) {
+	out := make(map[string]string)
+	for flag, name := range map[string]string{"--token-file": f.tokenFile, "--approver-token-file": f.approverFile, "--tls-key": f.key, "--fleet-token-file": f.fleet.TokenFile()} {
+		if name == "" {
+			continue
+		}
+		path, err := filepath.Abs(f.settings.Path(name))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		out[flag] = path
 	}
-	return path, workspaces, err
+	return out, nil
 }

@@ -51,6 +51,8 @@ type Options struct {
 	Variables, VariableFiles []string
 	BundledDir               string
 	Workspace                string
+	Workspaces               []string
+	Secrets                  map[string]string
 	ReadOnly                 bool
 	Trust                    []string
 	RequireTrust             bool
@@ -308,8 +310,8 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 		return nil, err
 	}
 	root, err := filepath.EvalSymlinks(dir)
-	if err == nil && roots.Refused(cfg, e.opts.Workspace) == nil {
-		err = roots.StateOutside(cfg, e.opts.Workspace, dir, root)
+	if err == nil {
+		err = (&roots.Places{State: dir, Target: root}).StateOutside(cfg, e.opts.Workspace)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -331,13 +333,18 @@ func (e *Engine) checkPlace(cfg *config.Config) error {
 	return nil
 }
 
-// checkPlaces returns an error if tools can write to a place that only the host must write to; see [roots.CheckPlaces].
+// checkPlaces returns an error if tools can reach a place that only the host must use; see [roots.Places].
 func (e *Engine) checkPlaces(cfg *config.Config) error {
+	return e.places(cfg).Check(cfg, e.opts.Workspace)
+}
+
+// The method "places" returns the files of the host that tools must not change.
+func (e *Engine) places(cfg *config.Config) *roots.Places {
 	dir := e.home.Root
 	if found, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir); err == nil && e.home.Root != "" {
 		dir = found
 	}
-	return roots.CheckPlaces(cfg, e.opts.Workspace, dir, e.home.Root)
+	return &roots.Places{State: dir, Target: e.home.Root, Secrets: e.opts.Secrets, Workspaces: e.opts.Workspaces}
 }
 
 func (e *Engine) problemf(format string, a ...any) {

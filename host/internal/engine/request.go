@@ -194,7 +194,7 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
 	cfg := e.Current().Config
-	if err := errors.Join(e.keepsStateOut(cfg, workspace), e.keepsHostOut(cfg, workspace)); err != nil {
+	if err := errors.Join(e.keepsPlacesOut(cfg, workspace), e.keepsHostOut(cfg, workspace)); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
 	key, err := who.SessionKey(req.Session, workspace)
@@ -218,16 +218,13 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 	return out, err
 }
 
-// keepsStateOut returns an error if tools in a workspace can write to the state directory; see [roots.Outside].
-func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
-	if e.home.Root == "" || e.outside.Checked(cfg, workspace) {
+// keepsPlacesOut returns an error if tools in a workspace can write to the state directory, or reach a secret; see
+// [roots.Outside].
+func (e *Engine) keepsPlacesOut(cfg *config.Config, workspace string) error {
+	if e.outside.Checked(cfg, workspace) {
 		return nil
 	}
-	dir, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir)
-	if err != nil {
-		dir = e.home.Root
-	}
-	return e.outside.Check(cfg, workspace, dir, e.home.Root)
+	return e.outside.Check(cfg, workspace, e.places(cfg))
 }
 
 // keepsHostOut returns an error if tools of a requested workspace could write files that the host runs or reads. These

@@ -1,10 +1,13 @@
 package roots
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"toolhost.dev/sdk/tool"
@@ -14,9 +17,21 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// Outside checks that tools cannot write to the state directory of a host, which contains the audit log, the remembered answers
-// and the trust store. It caches a nil result, because tools cannot change it: they cannot write to any directory with a link
-// to the state directory. The cache is valid for one configuration. The zero value is ready for use.
+// Places are the files of a host that tools must not change. The zero value has only the directory of recordings, which the
+// configuration names.
+type Places struct {
+	// State is the state directory, which contains the audit log, the remembered answers and the trust store. Target is its path
+	// without symbolic links. They are empty if the host keeps no state.
+	State, Target string
+	// Secrets are files that tools must not read either, such as tokens, by the flags that name them.
+	Secrets map[string]string
+	// Workspaces are further workspaces from which tools must not reach the secrets. A name that ends in "/*" means each
+	// directory in it.
+	Workspaces []string
+}
+
+// Outside checks that tools cannot reach the places of a host. It caches a nil result, because tools cannot change it: they
+// cannot write to any directory with a link to a place. The cache is valid for one configuration. The zero value is ready for use.
 type Outside struct {
 	mu         sync.Mutex
 	cfg        *config.Config
@@ -26,9 +41,10 @@ type Outside struct {
 // maxPlaces limits the number of workspaces in the cache of an [Outside].
 const maxPlaces = 1024
 
-// Check is like [StateOutside] and caches a nil result.
-func (o *Outside) Check(cfg *config.Config, workspace, dir, target string) error {
-	err := StateOutside(cfg, workspace, dir, target)
+// Check returns an error if tools in the workspace of a request can write to the state directory, or reach a secret. It caches
+// a nil result.
+func (o *Outside) Check(cfg *config.Config, workspace string, p *Places) error {
+	err := errors.Join(p.StateOutside(cfg, workspace), p.secretsOutside(cfg, workspace))
 	if err == nil {
 		o.add(cfg, workspace)
 	}
@@ -51,77 +67,95 @@ func (o *Outside) add(cfg *config.Config, workspace string) {
 	o.workspaces[workspace] = true
 }
 
-// CheckPlaces returns an error if tools in a workspace can write to a place that only the host must write to: the state
-// directory dir, whose path without symbolic links is target, or the directory of recordings. If the workspace is too broad,
-// it returns nil, because no call can run in such a workspace.
-func CheckPlaces(cfg *config.Config, workspace, dir, target string) error {
-	if Refused(cfg, workspace) != nil {
-		return nil //nolint:nilerr // see above
+// Check returns an error if tools in a workspace can write to the state directory or to the directory of recordings, or if
+// tools in it or in another known workspace can reach a secret.
+func (p *Places) Check(cfg *config.Config, workspace string) error {
+	all := slices.Concat([]string{workspace}, p.Workspaces)
+	for i := range cfg.Access.Principals {
+		all = append(all, cfg.Access.Principals[i].Workspaces...)
 	}
-	if target != "" {
-		if err := StateOutside(cfg, workspace, dir, target); err != nil {
+	for _, dir := range all {
+		if len(p.Secrets) == 0 {
+			break
+		}
+		dir = strings.TrimSuffix(dir, "/*")
+		if target, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(target) {
+			dir = target
+		}
+		if err := p.secretsOutside(cfg, dir); err != nil {
 			return err
 		}
+	}
+	if err := p.StateOutside(cfg, workspace); err != nil {
+		return err
 	}
 	return RecordingsOutside(cfg, workspace)
 }
 
-// RecordingsOutside returns an error if tools in a workspace can write to the directory of recordings. If the workspace is too
-// broad, it returns nil.
+// RecordingsOutside returns an error if tools in a workspace can write to the directory of recordings.
 func RecordingsOutside(cfg *config.Config, workspace string) error {
 	tapes := cfg.Record.Dir
-	if tapes == "" || Refused(cfg, workspace) != nil {
-		return nil //nolint:nilerr // see above
+	if tapes == "" {
+		return nil
 	}
-	for _, r := range Configured(cfg, workspace) {
-		if r.Writable && slices.ContainsFunc(watch.Places(tapes), r.Contains) {
-			return fmt.Errorf("the directory of recordings %s is in %s, where tools can write. In record { dir }, name a directory outside of it, such as /var/lib/toolhost/tapes", tapes, r.Path)
-		}
+	if dir := through(accessible(cfg, workspace, false), watch.Places(tapes)); dir != "" {
+		return fmt.Errorf("the directory of recordings %s is in %s, where tools can write. In record { dir }, name a directory outside of it, such as /var/lib/toolhost/tapes", tapes, dir)
 	}
 	return nil
 }
 
-// StateOutside returns an error if tools in a workspace can write to the state directory dir. The path target is dir
-// without symbolic links. The function also checks the links that lead to the directory, because tools could change the
-// target of a link.
-func StateOutside(cfg *config.Config, workspace, dir, target string) error {
-	places := append(watch.Places(dir), target)
-	var writable []tool.Root
-	for _, r := range Configured(cfg, workspace) {
-		if r.Writable {
-			writable = append(writable, r)
-		}
+// StateOutside returns an error if tools in a workspace can write to the state directory.
+func (p *Places) StateOutside(cfg *config.Config, workspace string) error {
+	if p.Target == "" {
+		return nil
 	}
-	for i := range cfg.Plugins {
-		for _, path := range cfg.Plugins[i].Confinement.Write {
-			writable = append(writable, tool.Root{Path: path})
-		}
+	writable := accessible(cfg, workspace, false)
+	if dir := through(writable, append(watch.Places(p.State), p.Target)); dir != "" {
+		return fmt.Errorf("the state directory %s is in %s, where tools can write. With --state, name a directory outside of it, such as %s", p.Target, dir, otherState(tool.Root{Path: dir}))
 	}
 	for _, r := range writable {
-		if slices.ContainsFunc(places, r.Contains) {
-			return fmt.Errorf("the state directory %s is in %s, where tools can write. With --state, name a directory outside of it, such as %s", target, r.Path, otherState(r))
-		}
-		if (tool.Root{Path: target}).Contains(r.Path) {
-			return fmt.Errorf("tools could write in %s, which is in the state directory %s. Use another workspace: --workspace DIR", r.Path, target)
+		if (tool.Root{Path: p.Target}).Contains(r.Path) {
+			return fmt.Errorf("tools could write in %s, which is in the state directory %s. Use another workspace: --workspace DIR", r.Path, p.Target)
 		}
 	}
 	return nil
 }
 
-// Reaching returns the directory through which tools in a workspace can read or replace a file of the host, such as a
-// token. It returns "" if they cannot. Like [StateOutside], it also checks the links that lead to the file.
-func Reaching(cfg *config.Config, workspace, file string) string {
-	all := Configured(cfg, workspace)
-	if Refused(cfg, workspace) != nil { // no call can run there
-		all = all[1:]
-	}
-	for i := range cfg.Plugins {
-		for _, path := range slices.Concat(cfg.Plugins[i].Confinement.Read, cfg.Plugins[i].Confinement.Write) {
-			all = append(all, tool.Root{Path: path})
+// secretsOutside returns an error if tools in a workspace can read or replace a secret.
+func (p *Places) secretsOutside(cfg *config.Config, workspace string) error {
+	for _, name := range slices.Sorted(maps.Keys(p.Secrets)) {
+		path := p.Secrets[name]
+		if dir := through(accessible(cfg, workspace, true), watch.Places(path)); dir != "" {
+			return fmt.Errorf("%s: %s is in %s, where tools could read or replace it. Name a file in a directory that no tool can access, and use another secret if tools could access this one", name, path, dir)
 		}
 	}
-	places := watch.Places(file)
-	for _, r := range all {
+	return nil
+}
+
+// accessible returns the directories in which tools of a workspace can write, or also those in which they can only read. If the
+// workspace is too broad, it is not among them, because no call can run there.
+func accessible(cfg *config.Config, workspace string, read bool) (out []tool.Root) {
+	for i, r := range Configured(cfg, workspace) {
+		if refused := i == 0 && Refused(cfg, workspace) != nil; !refused && (read || r.Writable) {
+			out = append(out, r)
+		}
+	}
+	for i := range cfg.Plugins {
+		dirs := cfg.Plugins[i].Confinement.Write
+		if read {
+			dirs = slices.Concat(dirs, cfg.Plugins[i].Confinement.Read)
+		}
+		for _, path := range dirs {
+			out = append(out, tool.Root{Path: path})
+		}
+	}
+	return out
+}
+
+// through returns the first directory that contains one of the places, or "". The places of a path are the path and the links
+// that lead to it, because tools could change the target of a link.
+func through(dirs []tool.Root, places []string) string {
+	for _, r := range dirs {
 		if slices.ContainsFunc(places, r.Contains) {
 			return r.Path
 		}

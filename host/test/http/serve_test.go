@@ -147,6 +147,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--token-file inside", "--token-file: " + dir + "/inside is in " + dir},
 		{"--approver-token-file inside", "--approver-token-file: " + dir + "/inside is in " + dir},
 		{"--tls-cert x --tls-key inside", "--tls-key: " + dir + "/inside is in " + dir},
+		{"--fleet --fleet-token-file inside", "--fleet-token-file: " + dir + "/inside is in " + dir},
 		{"--token-file " + keys + "/none --allow-workspace " + keys, "--token-file: " + keys + "/none is in " + keys},
 		{"--token-file /nowhere/none", "--token-file"},
 		{"--approver-token-file none", "--approver-token-file"},
@@ -154,7 +155,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--token-file " + keys + "/open", "other users can access the token in " + keys + "/open (mode 0644)"},
 		{"--approver-token-file " + keys + "/open", "--approver-token-file: other users can access the token"},
 	} {
-		c := hosttest.Toolhost(t, dir, append([]string{"serve"}, strings.Fields(tc.args)...)...)
+		c := hosttest.Toolhost(t, dir, append([]string{"serve", "--listen", "127.0.0.1:0"}, strings.Fields(tc.args)...)...)
 		c.Stderr = nil
 		b, err := c.CombinedOutput()
 		if err == nil || c.ProcessState.ExitCode() != 2 || !strings.Contains(string(b), tc.says) {

@@ -44,6 +44,9 @@ func (f *NodeFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.listen, "fleet-listen", "", "`address` for other nodes (default: from the configuration, else :7443)")
 }
 
+// TokenFile returns the file with a join token, or "".
+func (f *NodeFlags) TokenFile() string { return f.tokenFile }
+
 // On reports whether the flag --fleet is set.
 func (f *NodeFlags) On() bool { return f.on }
 
