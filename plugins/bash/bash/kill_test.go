@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,26 @@ var stubborn = map[string]string{
 	"yes":               `echo ready; yes`,
 }
 
+// grown contains the numbers of sleeping or printing processes of the commands above that do not start exactly one. It is -1
+// if they are not found: without the environment of the command, or stopped before they run sleep.
+var grown = map[string]int{
+	"shell": 0, "stopped": -1, "background": 2, "pipeline": 2, "monitor": 2, "setsid": 2, "double fork": 3, "closed streams": 2, "nohup": 2, "no environment": -1, "orphan without it": -1, "substitution": 3, "xargs": 2,
+}
+
+var sleeper = regexp.MustCompile(`^\d+ \S "(/bin/)?(sleep|yes)(\\x00|")`)
+
+// sleepers returns the number of processes that run sleep or yes.
+func sleepers() (n int) {
+	for _, p := range ours() {
+		if sleeper.MatchString(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestTimeoutKillsAll checks that a timeout kills all processes of a command. The deadline passes when the command has started
+// them. Only a command whose processes are not found waits for a timeout of its own.
 func TestTimeoutKillsAll(t *testing.T) { eachWay(t, timeoutKillsAll) }
 
 func timeoutKillsAll(t *testing.T, h *host) {
@@ -50,12 +71,32 @@ func timeoutKillsAll(t *testing.T, h *host) {
 			s := h.session()
 			s.t = t
 			s.ok("x=before")
-			a := s.call(t.Context(), args{Command: "x=after; cd /; " + command, Timeout: 1000})
+			ctx, expire := context.WithCancelCause(t.Context())
+			count, known := grown[name]
+			in, want := args{Command: "x=after; cd /; " + command, Timeout: 30_000}, "killed with everything"
+			switch {
+			case !known:
+				count = 1
+			case count < 0:
+				in.Timeout, want = 1000, "after 1s and was killed with everything"
+			}
+			p := &peer{seen: make(chan struct{}, 1000)}
+			go func() {
+				for range p.seen { // also after the end, because yes prints on
+					if count >= 0 && ctx.Err() == nil {
+						for sleepers() < count && t.Context().Err() == nil {
+							time.Sleep(time.Millisecond)
+						}
+						expire(context.DeadlineExceeded)
+					}
+				}
+			}()
+			a := s.callPeer(ctx, in, p)
 			noneNow(h)
 			if !errors.Is(a.Error, &tool.Error{Kind: tool.Timeout}) || !a.TimedOut {
 				t.Fatalf("error %v, timed_out %v", a.Error, a.TimedOut)
 			}
-			if !strings.Contains(a.Error.Message, "after 1s ") || !strings.Contains(a.Error.Message, "killed with everything") {
+			if !strings.Contains(a.Error.Message, want) || count >= 0 && ctx.Err() == nil {
 				t.Errorf("message: %.300s", a.Error.Message)
 			}
 			if !strings.HasPrefix(a.Stdout, "ready\n") || !strings.Contains(a.Error.Message, "ready\n") {
