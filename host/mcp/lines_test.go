@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/testlines"
@@ -164,6 +165,34 @@ func TestIDOfRunningRequest(t *testing.T) {
 			if got, err := s.Out.ReadString('\n'); err != nil || !strings.Contains(got, `"result":{}`) {
 				t.Errorf("%s: %v, %s", form, err, got)
 			}
+		}
+	}
+}
+
+// TestCancellationEndsTheCall checks that a canceled call ends, so that a call that must wait for it can run.
+func TestCancellationEndsTheCall(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	const (
+		length = 20 * time.Second
+		meta   = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	)
+	nap := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nap","arguments":{"ms":%d},%s}}`, length.Milliseconds(), meta)
+	for _, tc := range []struct{ revision, call string }{{"2025-03-26", nap}, {"2025-03-26", "[" + nap + "]"}, {"2025-11-25", nap}, {"2026-07-28", nap}} {
+		s := session(t, h, tc.revision)
+		began := time.Now()
+		fmt.Fprintln(s.In, tc.call)
+		fmt.Fprintln(s.In, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,`+meta+`}}`)
+		fmt.Fprintln(s.In, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{},`+meta+`}}`) // runs alone
+		got, err := s.Out.ReadString('\n')
+		for err == nil && strings.Contains(got, `"id":1,`) { // the newest revision answers canceled requests
+			got, err = s.Out.ReadString('\n')
+		}
+		if err != nil || !strings.Contains(got, `"id":2,"result":`) || strings.Contains(got, `"isError":true`) {
+			t.Errorf("%s: %s: %v, %s", tc.revision, tc.call, err, got)
+		}
+		if time.Since(began) >= length {
+			t.Errorf("%s: %s: the canceled call went on", tc.revision, tc.call)
 		}
 	}
 }
