@@ -18,6 +18,9 @@ func (h *Host) Workspace() string { return h.engine.Workspace() }
 // Tools returns the registered tools in the order of the configuration, including disabled ones.
 func (h *Host) Tools() []Tool { return h.engine.Tools() }
 
+// RoleName returns the full name of the tool with a role, also if it is disabled. It returns "" if no tool has the role.
+func (h *Host) RoleName(role tool.Role) string { return h.engine.Current().Registry.RoleName(role) }
+
 // AllTools returns an iterator over the tools that Tools returns. It does not copy the list, which can be long.
 func (h *Host) AllTools() iter.Seq[Tool] { return h.engine.AllTools() }
 

@@ -149,7 +149,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
 		out.Plugins[i].Unloaded = unloaded[p.Name]
 	}
-	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Bundled == "bash" && launcher.Gated(&p, all) })
+	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return servesShell(&p, known[p.Name]) && launcher.Gated(&p, all) })
 	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
 	return out, nil
 }
@@ -233,6 +233,12 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 		d.Refused = err.Error()
 	}
 	return d
+}
+
+// servesShell reports whether a plugin serves the shell. The argument "known" is nil if the plugin never ran. It can then serve the
+// shell.
+func servesShell(p *config.Plugin, known *tool.Description) bool {
+	return p.Field == "" && (known == nil || slices.ContainsFunc(known.Tools, func(d tool.Definition) bool { return d.Claims() == tool.RoleShell }))
 }
 
 // described returns the saved descriptions of plugins, by plugin name. It starts no plugins and creates no files. It

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/lazyregexp"
 )
 
@@ -50,7 +53,7 @@ type undoData struct {
 }
 
 func (c *Console) undoing(ctx context.Context, s *session, row *sessionRow, arguments map[string]any) (*undoData, error) {
-	res, err := c.run(ctx, s, row.ID, row.Workspace, "undo", arguments)
+	res, err := c.runRole(ctx, s, row.ID, row.Workspace, tool.RoleUndo, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +177,13 @@ func files(diff string) []string {
 	return out
 }
 
-// The method "undo" runs the tool "undo" or "redo" in a session. It undoes or redoes one change, a number of changes, or
+// The method "undo" runs the tool with the role undo or redo in a session. It undoes or redoes one change, a number of changes, or
 // all changes back to a given one.
 func (c *Console) undo(r *http.Request, s *session) (string, error) {
-	id, name, arguments := r.PostFormValue("id"), "undo", map[string]any{}
+	id, role, arguments := r.PostFormValue("id"), tool.RoleUndo, map[string]any{}
 	next := "/sessions?id=" + url.QueryEscape(id)
-	if r.PostFormValue("what") == "redo" {
-		name = "redo"
+	if r.PostFormValue("what") == string(tool.RoleRedo) {
+		role = tool.RoleRedo
 	}
 	if to := r.PostFormValue("to_change"); to != "" {
 		arguments["to"] = to
@@ -194,7 +197,7 @@ func (c *Console) undo(r *http.Request, s *session) (string, error) {
 		arguments["steps"] = n
 		next += "&show=changes"
 	}
-	if _, err := c.run(r.Context(), s, id, r.PostFormValue("workspace"), name, arguments); err != nil {
+	if _, err := c.runRole(r.Context(), s, id, r.PostFormValue("workspace"), role, arguments); err != nil {
 		return "", err
 	}
 	return next, nil

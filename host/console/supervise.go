@@ -97,6 +97,20 @@ func (c *Console) run(ctx context.Context, s *session, id, workspace, name strin
 	return res, nil
 }
 
+// runRole calls the tool with a role in a session of the person who is logged in.
+func (c *Console) runRole(ctx context.Context, s *session, id, workspace string, role tool.Role, arguments map[string]any) (*tool.Result, error) {
+	var tools []host.Tool
+	if err := c.get(ctx, s.principal, "/v1/tools", &tools); err != nil {
+		return nil, err
+	}
+	for i := range tools {
+		if t := &tools[i]; t.Namespace == "" && t.Role == role {
+			return c.run(ctx, s, id, workspace, t.FullName, arguments)
+		}
+	}
+	return nil, fmt.Errorf("no tool has the role %s; configure a plugin with such a tool", role)
+}
+
 // job is a background job, or a command for which a call still waits.
 type job struct {
 	ID         string `json:"id"`
@@ -106,7 +120,7 @@ type job struct {
 }
 
 func (c *Console) jobs(ctx context.Context, s *session, id, workspace string) ([]job, error) {
-	res, err := c.run(ctx, s, id, workspace, "job", map[string]any{"action": "list"})
+	res, err := c.runRole(ctx, s, id, workspace, tool.RoleJobs, map[string]any{"action": "list"})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +141,7 @@ func (c *Console) background(r *http.Request, s *session) (string, error) {
 	moved := 0
 	for _, j := range list {
 		if j.Foreground && j.Running {
-			if _, err := c.run(r.Context(), s, id, workspace, "job", map[string]any{"action": "background", "id": j.ID}); err != nil {
+			if _, err := c.runRole(r.Context(), s, id, workspace, tool.RoleJobs, map[string]any{"action": "background", "id": j.ID}); err != nil {
 				return "", err
 			}
 			moved++
@@ -160,7 +174,7 @@ func (c *Console) endSession(r *http.Request, s *session) (string, error) {
 		if !j.Running {
 			continue
 		}
-		if _, err := c.run(r.Context(), s, id, workspace, "job", map[string]any{"action": "kill", "id": j.ID}); err != nil {
+		if _, err := c.runRole(r.Context(), s, id, workspace, tool.RoleJobs, map[string]any{"action": "kill", "id": j.ID}); err != nil {
 			errs = append(errs, fmt.Errorf("job %s: %w", cmp.Or(j.Command, j.ID), err))
 		}
 	}

@@ -74,17 +74,20 @@ func described(t host.Tool) string {
 	return t.Description + "\n" + t.Limits
 }
 
-// Limits returns a description of the limits for commands of the tool "bash". It returns "" if the tool is not enabled.
+// Limits returns a description of the limits for commands of the shell. It returns "" if the shell is not enabled.
 func Limits(tools iter.Seq[host.Tool]) string {
 	for t := range tools {
-		if t.FullName == SingleName && t.Enabled {
+		if IsShell(&t) && t.Enabled {
 			return t.Limits
 		}
 	}
 	return ""
 }
 
-// SingleName is the name of the function that [Single] returns.
+// IsShell reports whether a tool runs the commands that name no tool. The function that [Single] returns replaces it.
+func IsShell(t *host.Tool) bool { return t.Namespace == "" && t.Role == tool.RoleShell }
+
+// SingleName is the name of the function that [Single] returns. Models know a function of this name from other programs.
 const SingleName = "bash"
 
 // Single returns one function that replaces all tools. Its argument is a command string.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/directory"
@@ -359,7 +361,7 @@ func (f *Fleet) quiet(ctx context.Context, o *owned, wait time.Duration) (ended 
 // jobs lists the background jobs of a session.
 func (f *Fleet) jobs(ctx context.Context, o *owned) (out []string) {
 	req := o.request
-	req.Name, req.Arguments = "job", json.RawMessage(`{"action":"list"}`)
+	req.Name, req.Arguments = f.host.RoleName(tool.RoleJobs), json.RawMessage(`{"action":"list"}`)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	res := f.host.BeginHere(req, nil).Run(ctx)

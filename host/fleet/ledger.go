@@ -231,7 +231,7 @@ func (l *ledger) note(res *tool.Result) {
 // explainUndo handles the error of an undo that finds no changes. It names in the error the nodes on which the earlier
 // changes of the session can be undone.
 func (l *ledger) explainUndo(res *tool.Result) {
-	if l.name != "undo" || res.Error == nil || res.Error.Kind != tool.NotFound || len(l.o.nodes) == 0 {
+	if res.Run.Role != tool.RoleUndo || res.Error == nil || res.Error.Kind != tool.NotFound || len(l.o.nodes) == 0 {
 		return
 	}
 	e := *res.Error

@@ -93,11 +93,15 @@ func sizeOf(functions []export.Function) (bytes int) {
 	return bytes
 }
 
-// listed returns the tools that a lazy endpoint lists under their own names. The command tool replaces bash.
+// replaced reports whether the function of a lazy endpoint that runs command lines replaces a tool, because the tool is the shell
+// or has the name of the function.
+func replaced(t *host.Tool) bool { return export.IsShell(t) || t.FunctionName == export.SingleName }
+
+// listed returns the tools that a lazy endpoint lists under their own names.
 func (o *offer) listed() []host.Tool {
 	var out []host.Tool
 	for _, t := range o.tools {
-		if slices.Contains(o.core, t.FullName) && t.FullName != export.SingleName {
+		if slices.Contains(o.core, t.FullName) && !replaced(&t) {
 			out = append(out, t)
 		}
 	}
@@ -124,7 +128,7 @@ func commandFunction(tools []host.Tool, uses map[string]int, allowed func(host.T
 	for _, t := range tools {
 		switch {
 		case !allowed(t):
-		case t.FullName == export.SingleName:
+		case replaced(&t):
 			shell = true
 			limits = export.Limits(slices.Values([]host.Tool{t}))
 		case t.Namespace == "":

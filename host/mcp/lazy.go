@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host"
 	"toolhost.dev/host/export"
 )
@@ -176,7 +178,7 @@ func (s *Server) unlisted(name string) (function, bool) {
 		return function{}, false
 	}
 	for _, t := range o.tools {
-		if t.FunctionName == name && t.FullName != export.SingleName {
+		if t.FunctionName == name && !replaced(&t) {
 			functions, _ := definitions([]export.Function{{Name: name, Tool: t.FullName}}, o.tools)
 			return functions[0], true
 		}
@@ -211,10 +213,10 @@ func (s *Server) remember(ctx context.Context, session *mcp.ServerSession, call 
 }
 
 // lists reports whether all clients list a tool.
-func (s *Server) lists(tool string) bool {
+func (s *Server) lists(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return tool == export.SingleName || slices.ContainsFunc(s.offered, func(f function) bool { return f.Tool == tool })
+	return name == s.host.RoleName(tool.RoleShell) || slices.ContainsFunc(s.offered, func(f function) bool { return f.Tool == name })
 }
 
 // nudge makes the SDK send notifications about a changed list. The middleware "onlyNeeded" drops those of sessions whose

@@ -284,7 +284,7 @@ func definition(t *mcp.Tool) []byte {
 }
 
 func annotations(t *host.Tool) *mcp.ToolAnnotations {
-	destructive, open := !t.Traits.ReadOnly && !t.Traits.AutoExecute, t.Category != "builtin" || t.FullName == "bash"
+	destructive, open := !t.Traits.ReadOnly && !t.Traits.AutoExecute, t.Category != "builtin" || t.Role == tool.RoleShell
 	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
 }
 

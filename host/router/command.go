@@ -78,6 +78,8 @@ type Command struct {
 type Tools interface {
 	// Agent returns the signature of an agent tool.
 	Agent(name string) (tool.Signature, bool)
+	// RoleName returns the full name of the tool with a role. It returns "" if no tool has the role.
+	RoleName(role tool.Role) string
 	// AgentNames lists the agent tools, for suggestions.
 	AgentNames() []string
 	// Absent returns advice on enabling a tool that the configuration does not use. It returns "" for other names.

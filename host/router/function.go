@@ -63,14 +63,11 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	return c
 }
 
-// shellName is the name of the tool that runs scripts of bash.
-const shellName = "bash"
-
 // Line routes the script of a function call of the shell tool if it is a command line that names a tool or asks for help. A
 // model that has the tools as functions also writes such lines, and bash would refuse them or call its own help. All other
 // commands are returned unchanged.
 func (c *Command) Line(tools Tools) *Command {
-	if c.Layer != Agent || c.Name != shellName || c.Error != nil {
+	if c.Layer != Agent || c.Name != tools.RoleName(tool.RoleShell) || c.Error != nil {
 		return c
 	}
 	for name := range c.Kwargs {

@@ -41,7 +41,11 @@ func (r registry) Habit(name string) (string, map[string]string, router.Converte
 	return a.target, a.params, a.convert
 }
 
-func (r registry) Namespaces() []string          { return slices.Sorted(maps.Keys(r.fields)) }
+func (r registry) Namespaces() []string { return slices.Sorted(maps.Keys(r.fields)) }
+func (r registry) RoleName(role tool.Role) string {
+	return map[tool.Role]string{tool.RoleShell: "bash"}[role]
+}
+
 func (r registry) FieldNames(ns string) []string { return slices.Sorted(maps.Keys(r.fields[ns])) }
 
 func (r registry) Field(ns, name string) (tool.Signature, bool) {

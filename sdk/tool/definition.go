@@ -56,6 +56,8 @@ type Definition struct {
 	// Keywords lists words by which a search for tools finds this one, in addition to those of its name and description:
 	// what a person would call it, such as "change" and "modify" for an edit. They only serve the search.
 	Keywords []string `json:"keywords,omitempty"`
+	// Role is the purpose of a tool that the host or a frontend uses itself, such as [RoleShell]. Most tools have none.
+	Role Role `json:"role,omitempty"`
 	// Varying lists parts of [Result.Data] that differ between equal calls, such as a duration, as JSON pointers. In a
 	// pointer, "*" stands for each element of an array or an object. Comparisons of recorded calls ignore these parts.
 	Varying []string `json:"varying,omitempty"`

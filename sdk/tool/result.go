@@ -46,6 +46,7 @@ const MetadataMCP = "_meta"
 type Run struct {
 	CallID        string
 	Tool          string
+	Role          Role // the role of the tool
 	Plugin        string
 	PluginVersion string
 	// QueueTime is the time from the request to the start of the tool. ExecutionTime is the duration of the tool's

@@ -208,7 +208,7 @@ func TestUnaryCalls(t *testing.T) {
 		Name: "p", Version: "1.2.3", MinHostVersion: "0.1.0", ConfigSchema: json.RawMessage(`{}`), Capabilities: []string{"a"},
 		Needs: &tool.Needs{Read: tool.Required, Write: tool.Optional, Network: tool.Required, Secrets: []tool.Secret{{Name: "T", Need: tool.Required}, {Name: "U", Need: tool.Optional}}},
 		Tools: []tool.Definition{{
-			Name: "t", Description: "d", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{}`), Category: tool.CategoryMCP, Version: "9", Examples: []string{"t x"}, StdinParameter: "s", Keywords: []string{"k"},
+			Name: "t", Description: "d", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{}`), Category: tool.CategoryMCP, Version: "9", Examples: []string{"t x"}, StdinParameter: "s", Keywords: []string{"k"}, Role: "r",
 			Traits: tool.Traits{ReadOnly: true, ConcurrencySafe: true, Dangerous: true, AutoExecute: true, Disabled: true, Idempotent: true}, DefaultTimeout: 90 * time.Second,
 		}, {Name: "own", DefaultTimeout: -time.Millisecond}},
 	}

@@ -173,7 +173,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
 		Title: valid(d.Title), Icons: d.Icons, Deprecated: valid(d.Deprecated), OriginalName: valid(d.OriginalName),
 		Varying: mapSlice(d.Varying, valid), Unordered: mapSlice(d.Unordered, valid),
-		Keywords: mapSlice(d.Keywords, valid),
+		Keywords: mapSlice(d.Keywords, valid), Role: valid(string(d.Role)),
 	}
 }
 
@@ -189,7 +189,7 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
 		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()), Deprecated: d.GetDeprecated(), OriginalName: d.GetOriginalName(),
 		Varying: d.GetVarying(), Unordered: d.GetUnordered(),
-		Keywords: d.GetKeywords(),
+		Keywords: d.GetKeywords(), Role: tool.Role(d.GetRole()),
 	}
 }
 

@@ -283,5 +283,5 @@ func (t *Tool) restore(ctx context.Context, b *branch.Branch, number int) *tool.
 		}
 		number = all[len(all)-1].Number
 	}
-	return t.Undo.Undo(ctx, call.Undo{To: strconv.Itoa(number), Action: "undo"})
+	return t.Undo.Undo(ctx, call.Undo{To: strconv.Itoa(number), Action: string(tool.RoleUndo)})
 }

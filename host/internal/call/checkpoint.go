@@ -11,11 +11,11 @@ type Checkpoints interface {
 	// Before makes a checkpoint before a call that can change files. If the checkpoint could not be made, Before
 	// returns a note for the caller.
 	Before(call, command string) (note string)
-	// Undo restores a checkpoint. It returns nil if the plugin of the tool "undo" must run the call.
+	// Undo restores a checkpoint. It returns nil if the plugin must run the call.
 	Undo(ctx context.Context, u Undo) *tool.Result
 }
 
-// Undo contains the arguments of the tool "undo".
+// Undo contains the arguments of the tool that undoes changes.
 type Undo struct {
 	FilePath string `json:"file_path"`
 	Steps    int    `json:"steps"`

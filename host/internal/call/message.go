@@ -75,7 +75,7 @@ func (c *Call) contains(text, path string) bool {
 	}
 }
 
-// changesUnnamed reports whether the call can change files that its arguments do not name, as the tool "undo" does.
+// changesUnnamed reports whether the call can change files that its arguments do not name, as an undo does.
 func (c *Call) changesUnnamed() bool {
 	if c.Identity.Tool.Definition.Traits.ReadOnly {
 		return false
@@ -98,7 +98,7 @@ func (c *Call) Question() *policy.Request {
 	e := c.Identity.Tool
 	return &policy.Request{
 		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Call: c.Decision.Sent, Args: c.Decision.Arguments,
-		Workspace: c.Request.Session.Top(), Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated, Bundled: e.Bundled, Past: c.Request.Session.Past,
+		Workspace: c.Request.Session.Top(), Shell: e.Definition.Role == tool.RoleShell, Gated: c.Identity.Gated, Bundled: e.Bundled, Past: c.Request.Session.Past,
 	}
 }
 

@@ -15,9 +15,6 @@ import (
 	"toolhost.dev/host/internal/trace"
 )
 
-// Shell is the name of the tool that runs native commands.
-const Shell = "bash"
-
 // MaxTimeout is the longest timeout of any call. It also applies to tools that control their own timeout.
 const MaxTimeout = time.Hour
 

@@ -146,7 +146,7 @@ func readAll(r io.Reader) (string, error) {
 // this is the exit status of the command.
 func printResult(id *call.Identity, name string, res *tool.Result, streams shim.Streams) int {
 	var shell struct{ Stdout, Stderr string }
-	isShell := id.Tool != nil && id.Tool.FullName() == call.Shell && json.Unmarshal(res.Data, &shell) == nil
+	isShell := id.Tool != nil && id.Tool.Has(tool.RoleShell) && json.Unmarshal(res.Data, &shell) == nil
 	var errs []error
 	write := func(w io.Writer, s string) {
 		_, err := io.WriteString(w, s)

@@ -94,7 +94,7 @@ func TestReadAll(t *testing.T) {
 }
 
 func TestWhatAShimPrints(t *testing.T) {
-	shell := &registry.Entry{Definition: tool.Definition{Name: call.Shell}}
+	shell := &registry.Entry{Definition: tool.Definition{Name: "sh", Role: tool.RoleShell}}
 	look := &registry.Entry{Definition: tool.Definition{Name: "look"}}
 	failed := func(kind tool.Kind, message string, code int) *tool.Error {
 		e := tool.Errorf(kind, "%s", message)

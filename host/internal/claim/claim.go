@@ -20,23 +20,30 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// kindsOf maps names of agent tools to kinds if the traits of the tools are not sufficient. A plugin's tool with such a
-// name has the same kind. The kinds of all other tools follow from their traits.
-var kindsOf = map[string]scheduler.Kind{
-	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "notebook_edit": scheduler.Edit, "undo": scheduler.Edit,
-	"job": scheduler.Free, "ask_user": scheduler.Free,
+// kindsOf maps roles to kinds if the traits of the tools are not sufficient. The kinds of all other tools follow from their
+// traits.
+var kindsOf = map[tool.Role]scheduler.Kind{
+	tool.RoleShell: scheduler.Shell, tool.RoleEdit: scheduler.Edit, tool.RoleWrite: scheduler.Edit, tool.RoleNotebook: scheduler.Edit,
+	tool.RoleUndo: scheduler.Edit, tool.RoleJobs: scheduler.Free, tool.RoleAsk: scheduler.Free,
 }
 
-// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to job, because it must
-// work while commands use all slots, and to ask_user, because it only waits for a person.
+// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to the tool for jobs, because
+// it must work while commands use all slots, and to the tool that asks, because it only waits for a person.
 func Controls(e *registry.Entry) bool {
-	return e.Namespace == "" && kindsOf[e.Definition.Name] == scheduler.Free
+	return e.Has(tool.RoleJobs) || e.Has(tool.RoleAsk)
+}
+
+// ChangesNothing reports whether a call cannot change files. A role of a tool that does not come with the host is no reason
+// to believe this.
+func ChangesNothing(c *call.Call) bool {
+	e := c.Identity.Tool
+	return e.Definition.Traits.ReadOnly || e.Bundled && Controls(e) || ReadsOnly(c)
 }
 
 // kindOf returns the kind of a tool. The kind determines for which other calls a call must wait.
 func kindOf(e *registry.Entry) scheduler.Kind {
 	def := &e.Definition
-	if kind, known := kindsOf[def.Name]; known && e.Namespace == "" {
+	if kind, known := kindsOf[def.Role]; known && e.Namespace == "" {
 		return kind
 	}
 	switch {
@@ -233,9 +240,10 @@ func Label(mask func(string) string, name, subject string) string {
 	return name + ": " + subject
 }
 
-// ReadsOnly reports whether a call runs only commands that change no file.
+// ReadsOnly reports whether a call runs only commands that change no file. It returns false for a shell that does not come
+// with the host, because its plugin can do something else than the command.
 func ReadsOnly(c *call.Call) bool {
-	if c.Identity.Tool.FullName() != call.Shell {
+	if e := c.Identity.Tool; !e.Bundled || !e.Has(tool.RoleShell) {
 		return false
 	}
 	return script.ReadsOnly(Text(c.Decision.Arguments["command"]), script.Options{Dir: c.Request.Session.Cwd})

@@ -21,7 +21,7 @@ func Stranded(c *call.Call) error {
 	}
 	args := c.Decision.Arguments
 	depends := false
-	if c.Identity.Tool.FullName() == call.Shell {
+	if c.Identity.Tool.Has(tool.RoleShell) {
 		depends = !leaves.MatchString(Text(args["command"])) && !filepath.IsAbs(Text(args["cwd"]))
 	} else {
 		for _, p := range c.Identity.Tool.Schema().Params() {

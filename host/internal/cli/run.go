@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"mvdan.cc/sh/v3/syntax"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/cli/branchcmd"
 	"toolhost.dev/host/internal/cli/globals"
@@ -96,7 +98,7 @@ func joinCommand(words []string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// jobNotes matches the note with which the tool bash reports that a command became a job.
+// jobNotes matches the note with which the bundled shell reports that a command became a job.
 var jobNotes = lazyregexp.New(`^\[The command .* the job job-[0-9a-f]+`)
 
 // jobsEnd is the note that replaces notes about jobs, because jobs end with a single run.
@@ -106,7 +108,7 @@ const jobsEnd = "[The processes that the command left running end now, because t
 // returns the note that replaces them, or "" if the call started no job.
 func endJobs(res *host.Result) string {
 	var data map[string]json.RawMessage
-	if res.Run.Tool != "bash" || json.Unmarshal(res.Data, &data) != nil {
+	if res.Run.Role != tool.RoleShell || json.Unmarshal(res.Data, &data) != nil {
 		return ""
 	}
 	if id := string(data["job_id"]); id == "" || id == `""` {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/manifest"
@@ -314,8 +316,9 @@ type Totals struct {
 // Alias is an additional name of a tool.
 type Alias struct {
 	Name string
-	// Tool is the full name of the tool, such as "read" or "jira:search".
+	// Tool is the full name of the tool, such as "read" or "jira:search". An alias of a preset has the Role of the tool instead.
 	Tool string
+	Role tool.Role
 	// Params maps additional parameter names to the tool's own parameter names.
 	Params map[string]string
 	// Preset is the preset that contains the alias. Empty means that the operator defined the alias.

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/config"
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
 )
 
 // load writes files to a directory and loads the configuration. If the map "files" contains only one file, load loads
@@ -305,7 +306,7 @@ alias "Read" { tool = "jira:search" }
 	if a := got["Read"]; a.Tool != "jira:search" {
 		t.Errorf("the operator's alias does not go before that of a preset: %+v", a)
 	}
-	if a := got["Grep"]; a.Tool != "grep" || a.Preset != "claude" {
+	if a := got["Grep"]; a.Role != tool.RoleSearch || a.Tool != "" || a.Preset != "claude" {
 		t.Errorf("%+v", a)
 	}
 	if _, on := got["shell_exec"]; on {

@@ -233,8 +233,8 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 	}
 	for _, preset := range d.cfg.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {
-			if _, overridden := own[a.Name]; !overridden && a.Name != a.Tool && !a.Calls {
-				d.cfg.Aliases = append(d.cfg.Aliases, Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Preset: preset})
+			if _, overridden := own[a.Name]; !overridden && !a.Calls {
+				d.cfg.Aliases = append(d.cfg.Aliases, Alias{Name: a.Name, Role: a.Role, Params: a.Params, Preset: preset})
 			}
 		}
 	}

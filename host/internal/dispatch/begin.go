@@ -217,12 +217,12 @@ func (d *Dispatcher) bind(c *Call) {
 	}
 	name := cmd.Name
 	if native {
-		name = call.Shell
+		name = d.Registry.RoleName(tool.RoleShell)
 	}
 	e, err := d.registry.Enabled(cmd.Namespace, name)
 	switch {
 	case err != nil && native:
-		id.Answer = call.Refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", cmd.FirstWord(), call.Shell))
+		id.Answer = call.Refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the shell.", cmd.FirstWord()))
 	case err != nil:
 		id.Answer = call.Refused(err)
 	case native:
@@ -251,7 +251,7 @@ func refuse(c *Call) *tool.Result {
 func (d *Dispatcher) bindShell(c *Call) {
 	args, bad := c.Identity.Tool.Schema().Check(c.Identity.Command.Kwargs)
 	if len(bad) > 0 {
-		c.Identity.Answer = call.Refused(tool.Errorf(tool.Internal, "Tool %s cannot run a command: %s. Configure another plugin for the shell.", call.Shell, bad[0].Message))
+		c.Identity.Answer = call.Refused(tool.Errorf(tool.Internal, "Tool %s cannot run a command: %s. Configure another plugin for the shell.", c.Identity.Tool.FullName(), bad[0].Message))
 		return
 	}
 	c.Decision.Arguments = args

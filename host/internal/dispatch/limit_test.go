@@ -41,7 +41,7 @@ func TestBusyTools(t *testing.T) {
 	}
 }
 
-// TestJobNeedsNoRoom checks that the tool job can run while other calls use all slots. Otherwise nobody could stop these
+// TestJobNeedsNoRoom checks that the tool for jobs can run while other calls use all slots. Otherwise nobody could stop these
 // calls.
 func TestJobNeedsNoRoom(t *testing.T) {
 	d := dispatcher(t, ok)
@@ -50,7 +50,7 @@ func TestJobNeedsNoRoom(t *testing.T) {
 	d.Limits.Stage().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
 		job := prepared(t, d, "look")
 		entry := *job.Identity.Tool
-		entry.Definition.Name = "job"
+		entry.Definition.Role = tool.RoleJobs
 		job.Identity.Tool = &entry
 		d.Limits.Stage().Wrap(func(context.Context, *Call) *tool.Result {
 			ran = true

@@ -44,7 +44,7 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
 		return c.Ask(ctx, ask)
 	}
-	if p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
+	if p.call.Identity.Depth > 0 || !p.call.Identity.Tool.Has(tool.RoleShell) || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
 		return p.Client.Ask(ctx, ask)
 	}
 	permission := *ask.Permission

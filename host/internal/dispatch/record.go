@@ -61,8 +61,8 @@ func unrecordable(db *state.DB, c *Call) *tool.Result {
 // complete adds information from the host to the result of the call.
 func complete(c *Call, res *tool.Result) {
 	res.Run.CallID, res.Run.TraceID = c.Request.ID, c.TraceContext().ID()
-	if res.Run.Tool == "" && c.Identity.Tool != nil {
-		res.Run.Tool = c.Identity.Tool.FullName()
+	if e := c.Identity.Tool; res.Run.Tool == "" && e != nil {
+		res.Run.Tool, res.Run.Role = e.FullName(), e.Role()
 	}
 	if res.Error != nil && res.Error.Source == "" {
 		res.Error = res.Error.From(tool.SourceTool)
@@ -75,7 +75,8 @@ func complete(c *Call, res *tool.Result) {
 // suggest adds the name of a similar tool to the result of an unknown shell command.
 func (r *Records) suggest(c *Call, res *tool.Result) {
 	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
-		notes.Similar(res, cmd.FirstWord(), r.Registry.AgentNames())
+		name := cmd.FirstWord()
+		notes.Similar(res, name, r.Registry.RoleName(notes.Counterpart(name)), r.Registry.AgentNames())
 	}
 }
 

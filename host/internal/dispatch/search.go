@@ -46,5 +46,5 @@ func (d *Dispatcher) callable(c *Call) help.View {
 
 // Outlook returns what the policy decides about calls of a tool while their arguments are unknown.
 func (d *Dispatcher) Outlook(e *registry.Entry) policy.Outlook {
-	return d.policy.Outlook(&policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell, Bundled: e.Bundled})
+	return d.policy.Outlook(&policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Role == tool.RoleShell, Bundled: e.Bundled})
 }

@@ -258,7 +258,7 @@ func (e *Engine) holdsBack(b *branch.Branch) bool {
 // confinesShell reports whether the sandbox keeps commands in a branch from all files of the workspace below it.
 func (e *Engine) confinesShell() bool {
 	g := e.Current()
-	shell := g.Registry.Lookup("", call.Shell)
+	shell := g.Registry.ByRole(tool.RoleShell)
 	return shell != nil && g.Launcher.ConfinesPlugin(shell.Plugin)
 }
 

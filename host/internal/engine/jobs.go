@@ -33,8 +33,9 @@ func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
 	defer cancel()
 	key, sessions := e.branches.Sessions(id)
+	name := e.Current().Registry.RoleName(tool.RoleJobs)
 	for _, session := range sessions {
-		call := &tool.Call{ID: "jobs-" + session, Tool: "job", SessionID: session, Arguments: json.RawMessage(`{"action":"list","lines":50,"timeout":30000}`)}
+		call := &tool.Call{ID: "jobs-" + session, Tool: name, SessionID: session, Arguments: json.RawMessage(`{"action":"list","lines":50,"timeout":30000}`)}
 		for _, res := range e.super.CallBranch(ctx, key, call) {
 			var list struct {
 				Jobs []struct {
@@ -43,7 +44,7 @@ func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 				} `json:"jobs"`
 			}
 			if json.Unmarshal(res.Data, &list) != nil {
-				continue // another plugin with a tool of this name can have answered
+				continue // a tool of another plugin can have the same name
 			}
 			for _, j := range list.Jobs {
 				if j.Running && !j.Foreground {

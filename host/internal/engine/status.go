@@ -11,7 +11,6 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/inflight"
@@ -87,7 +86,7 @@ func toolsOf(g *generation.Generation) []Tool {
 	for _, entry := range entries {
 		t := ToolOf(entry)
 		t.FunctionName = functions[t.FullName]
-		if t.FullName == call.Shell {
+		if entry.Has(tool.RoleShell) {
 			if p := g.Plugin(t.Plugin); p != nil {
 				t.Limits = g.Launcher.Limits(&p.Plugin)
 			}

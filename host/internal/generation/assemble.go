@@ -1,11 +1,13 @@
 package generation
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
 
 	"toolhost.dev/sdk/spill"
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
@@ -28,6 +30,7 @@ import (
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
+	"toolhost.dev/host/router"
 )
 
 // Assemble builds a generation from plugins with known descriptions. The result "refused" maps each plugin whose tools
@@ -258,7 +261,10 @@ func (g *Generation) addAliases(more []config.Alias) {
 	for _, a := range slices.Concat(g.Config.Aliases, more) {
 		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Habit: registry.Habit{Params: a.Params}, Optional: a.Preset != ""}
 		if a.Preset != "" {
-			alias.Convert = habit.Converter(a.Preset, a.Name)
+			if alias.Tool = g.toolOf(a.Role); alias.Tool == "" {
+				continue
+			}
+			alias.Convert = g.converter(habit.Converter(a.Preset, a.Name))
 		}
 		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
 			alias.Namespace, alias.Tool = ns, name
@@ -274,9 +280,34 @@ func (g *Generation) addAliases(more []config.Alias) {
 func (g *Generation) addHabits() {
 	for _, preset := range g.Config.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {
-			if (a.Name == a.Tool || a.Calls) && (g.Registry.Lookup("", a.Tool) != nil || g.Registry.Absent(a.Tool) != "") {
-				g.Registry.SetHabit(a.Name, a.Tool, registry.Habit{Params: a.Params, Convert: a.Convert})
+			if to := g.toolOf(a.Role); a.Calls && to != "" {
+				g.Registry.SetHabit(a.Name, to, registry.Habit{Params: a.Params, Convert: g.converter(a.Convert)})
 			}
 		}
+	}
+}
+
+// toolOf returns the name of the tool with a role. If the configuration has none, it returns the name of a bundled tool that
+// the operator can add, or "".
+func (g *Generation) toolOf(role tool.Role) string {
+	if name := g.Registry.RoleName(role); name != "" {
+		return name
+	}
+	for _, o := range g.Config.Offers {
+		if offered := (tool.Definition{Name: o.Tool}); offered.Claims() == role {
+			return o.Tool
+		}
+	}
+	return ""
+}
+
+// converter returns a conversion to the tool that has the role that the argument "convert" selects.
+func (g *Generation) converter(convert func(habit.Args) (tool.Role, habit.Args, error)) router.Converter {
+	if convert == nil {
+		return nil
+	}
+	return func(args habit.Args) (string, habit.Args, error) {
+		role, out, err := convert(args)
+		return cmp.Or(g.toolOf(role), string(role)), out, err
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -89,7 +88,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	}
 	about := g.about(r)
 	takesPaths := func(e *registry.Entry) bool {
-		return e.Definition.Name == call.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
+		return e.Definition.Role == tool.RoleShell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
 		bad["path"] = errors.New("none of the tools that the rule matches has a path parameter, so the rule would never apply")
@@ -106,7 +105,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
-		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell}
+		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Role == tool.RoleShell}
 		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
 		if named && kind && r.MatchTraits(e.Definition.Traits) && (r.Commands == nil || req.Shell) {

@@ -3,12 +3,14 @@ package habit
 import (
 	"encoding/json"
 	"strings"
+
+	"toolhost.dev/sdk/tool"
 )
 
 const endPatch = "*** End Patch"
 
-// This function returns the tool for a command: "edit" for a command that only applies a patch, otherwise "bash".
-func run(c *call) string {
+// run returns the role for a command: [tool.RoleEdit] for a command that only applies a patch, otherwise [tool.RoleShell].
+func run(c *call) tool.Role {
 	argv(c)
 	terminal(c)
 	restart(c)
@@ -17,12 +19,12 @@ func run(c *call) string {
 	begin, end := strings.Index(script, "*** Begin Patch"), strings.LastIndex(script, endPatch)
 	rest, applies := strings.CutPrefix(script, "apply_patch")
 	if !applies || begin < 0 || end < begin {
-		return "bash"
+		return tool.RoleShell
 	}
 	before, after := rest[:begin-len("apply_patch")], strings.Fields(strings.Trim(script[end+len(endPatch):], "'\""))
 	ended := len(after) == 0 || len(after) == 1 && strings.Contains(before, after[0]) // the only word after the patch is the end mark of a heredoc
 	if !ended || strings.ContainsAny(before, ";&|$`>(") {
-		return "bash"
+		return tool.RoleShell
 	}
 	for name := range c.args {
 		if name != "command" && name != "cwd" {
@@ -30,7 +32,7 @@ func run(c *call) string {
 		}
 	}
 	if _, ok := c.args["cwd"]; ok {
-		return "bash"
+		return tool.RoleShell
 	}
 	patch := script[begin : end+len(endPatch)]
 	if strings.HasPrefix(strings.TrimSpace(rest), "'") {
@@ -38,7 +40,7 @@ func run(c *call) string {
 	}
 	delete(c.args, "command")
 	c.set("diff", patch+"\n")
-	return "edit"
+	return tool.RoleEdit
 }
 
 // argv converts a command in the form of a word list to a script. A list such as ["bash", "-lc", "make test"] already

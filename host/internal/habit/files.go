@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // This function converts the numbers of the first and the last line to an offset and a limit.
@@ -43,7 +45,7 @@ func viewRange(c *call) {
 }
 
 // textEditor converts a call of Anthropic's text editor. A parameter of this editor selects the operation.
-func textEditor(c *call) string {
+func textEditor(c *call) tool.Role {
 	command, _ := c.text("command")
 	needs := func(params ...string) {
 		for _, name := range params {
@@ -56,27 +58,27 @@ func textEditor(c *call) string {
 	switch command {
 	case "view":
 		viewRange(c)
-		return "read"
+		return tool.RoleRead
 	case "create":
 		needs("content")
-		return "write"
+		return tool.RoleWrite
 	case "str_replace":
 		needs("old_string")
 		if _, ok := c.args["new_string"]; !ok {
 			c.set("new_string", "") // without new text, the text editor deletes the old text
 		}
-		return "edit"
+		return tool.RoleEdit
 	case "insert":
 		return insert(c)
 	case "undo_edit":
-		return "undo"
+		return tool.RoleUndo
 	}
 	c.fail("parameter \"command\" is %q, and must be view, create, str_replace, insert or undo_edit", command)
-	return "edit"
+	return tool.RoleEdit
 }
 
 // insert converts an insertion after a line to a diff without context lines.
-func insert(c *call) string {
+func insert(c *call) tool.Role {
 	line, ok := c.integer("insert_line")
 	if !ok || line < 0 {
 		c.fail("parameter \"insert_line\" is not a line number, or 0 for the beginning")
@@ -91,7 +93,7 @@ func insert(c *call) string {
 	added := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	c.set("file_path", path)
 	c.set("diff", fmt.Sprintf("@@ -%d,0 +%d,%d @@\n+%s\n", line, line+1, len(added), strings.Join(added, "+")))
-	return "edit"
+	return tool.RoleEdit
 }
 
 // edits renames the parameters in the elements of a list of edits.

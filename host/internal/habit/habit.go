@@ -1,4 +1,4 @@
-// Package habit converts calls in the form of other programs into calls of the bundled tools, because agents know the
+// Package habit converts calls in the form of other programs into calls of the tools that have the same roles, because agents know the
 // other programs. [Presets] contains the aliases of each program.
 //
 // A conversion loses no argument with an effect. If no tool supports an argument, the argument stays, and the tool
@@ -16,29 +16,30 @@ import (
 	"strings"
 
 	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
 )
 
 // Alias is a tool of another program.
 type Alias struct {
 	Name string
-	// Tool is the bundled tool with the same purpose. If Name and Tool are equal, only the arguments of the two tools
-	// differ.
-	Tool string
-	// Params maps parameter names of the other program's tool to parameter names of Tool. A parameter that maps to "" is
+	// Role is the role of the tool with the same purpose.
+	Role tool.Role
+	// Params maps parameter names of the other program's tool to parameter names of the tool with the role. A parameter that maps to "" is
 	// dropped.
 	Params map[string]string
-	// Calls restricts the alias to function calls. In a command line, the name can be the name of a program.
+	// Calls restricts the alias to function calls. In a command line, the name can be the name of a program or of the tool
+	// itself.
 	Calls bool
-	// Convert converts the arguments of a call and returns the tool to call, which can depend on the arguments. A nil
+	// Convert converts the arguments of a call and returns the role of the tool to call, which can depend on the arguments. A nil
 	// Convert only renames the parameters according to Params.
-	Convert func(args Args) (tool string, out Args, err error)
+	Convert func(args Args) (to tool.Role, out Args, err error)
 }
 
 // Args maps parameter names to the arguments of a call.
 type Args = map[string]json.RawMessage
 
 // Converter returns the conversion function of an alias in a preset. For an alias without a conversion, it returns nil.
-func Converter(preset, name string) func(args Args) (tool string, out Args, err error) {
+func Converter(preset, name string) func(args Args) (to tool.Role, out Args, err error) {
 	for _, a := range Presets[preset] {
 		if a.Name == name {
 			return a.Convert
@@ -54,20 +55,20 @@ type call struct {
 	problems []string
 }
 
-// converter returns a conversion for a fixed tool. The conversion first renames the parameters and then runs the steps.
-func converter(tool string, params map[string]string, steps ...func(c *call)) func(Args) (string, Args, error) {
-	return switching(params, func(c *call) string {
+// converter returns a conversion for a fixed role. The conversion first renames the parameters and then runs the steps.
+func converter(role tool.Role, params map[string]string, steps ...func(c *call)) func(Args) (tool.Role, Args, error) {
+	return switching(params, func(c *call) tool.Role {
 		for _, step := range steps {
 			step(c)
 		}
-		return tool
+		return role
 	})
 }
 
-// switching returns a conversion whose function "convert" selects the tool. The conversion first renames the
+// switching returns a conversion whose function "convert" selects the role. The conversion first renames the
 // parameters.
-func switching(params map[string]string, convert func(c *call) (tool string)) func(Args) (string, Args, error) {
-	return func(args Args) (string, Args, error) {
+func switching(params map[string]string, convert func(c *call) tool.Role) func(Args) (tool.Role, Args, error) {
+	return func(args Args) (tool.Role, Args, error) {
 		c := &call{args: make(Args, len(args))}
 		for _, given := range slices.Sorted(maps.Keys(args)) {
 			to, known := params[given]
@@ -78,11 +79,11 @@ func switching(params map[string]string, convert func(c *call) (tool string)) fu
 				c.set(to, args[given])
 			}
 		}
-		tool := convert(c)
+		role := convert(c)
 		if len(c.problems) > 0 {
 			return "", nil, errors.New(strings.Join(c.problems, "; "))
 		}
-		return tool, c.args, nil
+		return role, c.args, nil
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // TestNames checks that each name has only one meaning.
@@ -85,15 +87,15 @@ func TestConversions(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := maps.Clone(args)
-		tool, out, err := Converter(c.preset, c.name)(args)
+		role, out, err := Converter(c.preset, c.name)(args)
 		text, _ := json.Marshal(out)
 		switch {
 		case c.fails != "":
 			if err == nil || !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("%s %s: %s, %v", c.name, c.args, text, err)
 			}
-		case err != nil || tool != c.tool || c.want != "" && string(text) != c.want:
-			t.Errorf("%s %s: %s %s, %v", c.name, c.args, tool, text, err)
+		case err != nil || role != (&tool.Definition{Name: c.tool}).Claims() || c.want != "" && string(text) != c.want:
+			t.Errorf("%s %s: %s %s, %v", c.name, c.args, role, text, err)
 		}
 		if !maps.EqualFunc(args, before, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
 			t.Errorf("%s %s: the arguments changed", c.name, c.args)

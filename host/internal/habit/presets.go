@@ -1,5 +1,7 @@
 package habit
 
+import "toolhost.dev/sdk/tool"
+
 // Presets maps the names of other programs to the aliases of their tools. The preset "common" contains names that many
 // agents use.
 var Presets = map[string][]Alias{
@@ -23,13 +25,13 @@ func params(all ...map[string]string) map[string]string {
 }
 
 // renames returns an alias that only renames parameters.
-func renames(name, tool string, all ...map[string]string) Alias {
-	return Alias{Name: name, Tool: tool, Params: params(all...)}
+func renames(name string, role tool.Role, all ...map[string]string) Alias {
+	return Alias{Name: name, Role: role, Params: params(all...)}
 }
 
-// converts returns an alias with a conversion for a fixed tool.
-func converts(name, tool string, names map[string]string, steps ...func(c *call)) Alias {
-	return Alias{Name: name, Tool: tool, Params: names, Convert: converter(tool, names, steps...)}
+// converts returns an alias with a conversion for a fixed role.
+func converts(name string, role tool.Role, names map[string]string, steps ...func(c *call)) Alias {
+	return Alias{Name: name, Role: role, Params: names, Convert: converter(role, names, steps...)}
 }
 
 // These maps contain the names of parameters in other programs. A name that maps to "" belongs to a parameter that only
@@ -71,87 +73,92 @@ func inCalls(all ...Alias) []Alias {
 }
 
 // These functions return aliases that several presets use.
-func reading(name string) Alias { return converts(name, "read", span, whole, lines, sliceMode, pages) }
-func editing(name string) Alias { return converts(name, "edit", swap, edits, expected, preview) }
-func searching(name string) Alias {
-	return converts(name, "grep", find, globs, letterCase, names, fixed, regexps, perFile, ignoring)
+func reading(name string) Alias {
+	return converts(name, tool.RoleRead, span, whole, lines, sliceMode, pages)
 }
-func finding(n string) Alias    { return converts(n, "glob", name, anyCase, ignoring) }
-func listing(name string) Alias { return converts(name, "list", dir, ignoring, ignored, depth, first) }
+func editing(name string) Alias { return converts(name, tool.RoleEdit, swap, edits, expected, preview) }
+func searching(name string) Alias {
+	return converts(name, tool.RoleSearch, find, globs, letterCase, names, fixed, regexps, perFile, ignoring)
+}
+func finding(n string) Alias { return converts(n, tool.RoleFind, name, anyCase, ignoring) }
+func listing(name string) Alias {
+	return converts(name, tool.RoleList, dir, ignoring, ignored, depth, first)
+}
 func running(name string) Alias {
-	return Alias{Name: name, Tool: "bash", Params: shell, Convert: switching(shell, run)}
+	return Alias{Name: name, Role: tool.RoleShell, Params: shell, Convert: switching(shell, run)}
 }
 func patching(name string) Alias {
 	names := params(talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
-	return converts(name, "edit", names, positional)
+	return converts(name, tool.RoleEdit, names, positional)
 }
 func planning(name string) Alias {
-	return converts(name, "todo", map[string]string{"plan": "todos", "tasks": "todos", "items": "todos", "explanation": ""}, tasks)
+	return converts(name, tool.RolePlan, map[string]string{"plan": "todos", "tasks": "todos", "items": "todos", "explanation": ""}, tasks)
 }
-func fetching(name string) Alias { return converts(name, "web_fetch", web, address, rawPage) }
-func removing(name string) Alias { return converts(name, "edit", file, removal) }
+func fetching(name string) Alias { return converts(name, tool.RoleFetch, web, address, rawPage) }
+func removing(name string) Alias { return converts(name, tool.RoleEdit, file, removal) }
 
 var common = append([]Alias{
-	// These aliases belong to tools of other programs that have the same name as a bundled tool but other parameters.
-	reading("read"), editing("edit"), renames("write", "write", text), searching("grep"), finding("glob"), listing("list"), running("bash"),
-	converts("ask_user", "ask_user", nil, questions), planning("todo"),
-
 	reading("file_read"), reading("read_file"), reading("view_file"), reading("open_file"), reading("cat_file"), reading("read_text_file"),
-	renames("file_write", "write", text), renames("write_file", "write", text), renames("create_file", "write", text), renames("write_to_file", "write", text), renames("save_file", "write", text),
+	renames("file_write", tool.RoleWrite, text), renames("write_file", tool.RoleWrite, text), renames("create_file", tool.RoleWrite, text), renames("write_to_file", tool.RoleWrite, text), renames("save_file", tool.RoleWrite, text),
 	editing("file_edit"), editing("edit_file"), editing("str_replace"), editing("search_replace"), editing("multi_edit"), editing("replace_in_file"),
 	removing("delete_file"), removing("remove_file"),
 	listing("file_list"), listing("list_dir"), listing("list_files"), listing("list_directory"), listing("directory_tree"), listing("ls_dir"),
 	finding("glob_search"), finding("file_search"), finding("find_files"), finding("glob_file_search"),
 	searching("grep_search"), searching("search_files"), searching("search_file_content"), searching("grep_files"), searching("text_search"),
-	renames("find_symbol", "code_query", symbol), renames("symbol_search", "code_query", symbol), renames("code_search", "code_query", symbol),
+	renames("find_symbol", tool.RoleSymbols, symbol), renames("symbol_search", tool.RoleSymbols, symbol), renames("code_search", tool.RoleSymbols, symbol),
 	running("shell_exec"), running("run_shell_command"), running("run_command"), running("execute_command"), running("run_terminal_cmd"), running("run_in_terminal"), running("execute_bash"),
-	renames("undo_edit", "undo", file),
+	renames("undo_edit", tool.RoleUndo, file),
 	patching("apply_patch"), patching("apply_diff"),
 	planning("todo_write"),
-	fetching("web_fetch"), fetching("fetch_url"), fetching("read_url_content"),
-	converts("ask_followup_question", "ask_user", map[string]string{"follow_up": "options", "suggest": "options"}),
-}, inCalls(reading("view"), editing("multiedit"), searching("ripgrep"), planning("todos"), fetching("fetch"))...)
+	fetching("fetch_url"), fetching("read_url_content"),
+	converts("ask_followup_question", tool.RoleAsk, map[string]string{"follow_up": "options", "suggest": "options"}),
+}, inCalls(
+	reading("view"), editing("multiedit"), searching("ripgrep"), planning("todos"), fetching("fetch"),
+	// Tools of other programs have these names, too, but other parameters.
+	reading("read"), editing("edit"), renames("write", tool.RoleWrite, text), searching("grep"), finding("glob"), listing("list"), running("bash"),
+	converts("ask_user", tool.RoleAsk, nil, questions), planning("todo"), fetching("web_fetch"),
+)...)
 
 var claude = []Alias{
-	converts("Read", "read", params(span, map[string]string{"allow_large": ""}), lines, pages),
-	renames("Write", "write", text),
+	converts("Read", tool.RoleRead, params(span, map[string]string{"allow_large": ""}), lines, pages),
+	renames("Write", tool.RoleWrite, text),
 	editing("Edit"), editing("MultiEdit"),
 	listing("LS"), finding("Glob"), searching("Grep"), running("Bash"),
-	converts("BashOutput", "job", job, output), converts("TaskOutput", "job", job, output),
-	converts("KillShell", "job", job, kill), converts("KillBash", "job", job, kill), converts("TaskStop", "job", job, kill),
-	converts("AskUserQuestion", "ask_user", nil, questions),
-	planning("TodoWrite"), renames("TodoRead", "todo"),
-	renames("NotebookEdit", "notebook_edit", notebook), converts("NotebookRead", "read", params(span, map[string]string{"notebook_path": "file_path"}), lines),
+	converts("BashOutput", tool.RoleJobs, job, output), converts("TaskOutput", tool.RoleJobs, job, output),
+	converts("KillShell", tool.RoleJobs, job, kill), converts("KillBash", tool.RoleJobs, job, kill), converts("TaskStop", tool.RoleJobs, job, kill),
+	converts("AskUserQuestion", tool.RoleAsk, nil, questions),
+	planning("TodoWrite"), renames("TodoRead", tool.RolePlan),
+	renames("NotebookEdit", tool.RoleNotebook, notebook), converts("NotebookRead", tool.RoleRead, params(span, map[string]string{"notebook_path": "file_path"}), lines),
 	fetching("WebFetch"),
 }
 
 var codex = append([]Alias{
 	running("shell_command"), running("container.exec"), running("exec_command"), running("unified_exec"),
-	{Name: "local_shell", Tool: "bash", Params: shell, Convert: switching(shell, func(c *call) string {
+	{Name: "local_shell", Role: tool.RoleShell, Params: shell, Convert: switching(shell, func(c *call) tool.Role {
 		action(c)
 		return run(c)
 	})},
-	converts("write_stdin", "job", job, stdin),
+	converts("write_stdin", tool.RoleJobs, job, stdin),
 	planning("update_plan"),
 	reading("view_image"),
-	converts("request_user_input", "ask_user", nil, questions),
+	converts("request_user_input", tool.RoleAsk, nil, questions),
 }, inCalls(running("shell"))...)
 
 var gemini = append([]Alias{
 	planning("write_todos"),
-	converts("read_background_output", "job", job, output),
-	converts("read_many_files", "read", talk, manyFiles),
+	converts("read_background_output", tool.RoleJobs, job, output),
+	converts("read_many_files", tool.RoleRead, talk, manyFiles),
 }, inCalls(editing("replace"))...)
 
 var opencode = inCalls(
 	patching("patch"),
-	planning("todowrite"), renames("todoread", "todo"),
+	planning("todowrite"), renames("todoread", tool.RolePlan),
 	fetching("webfetch"),
-	converts("question", "ask_user", nil, questions),
+	converts("question", tool.RoleAsk, nil, questions),
 )
 
 var anthropic = []Alias{
-	{Name: "str_replace_based_edit_tool", Tool: "edit", Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
-	{Name: "str_replace_editor", Tool: "edit", Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
-	{Name: "text_editor", Tool: "edit", Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
+	{Name: "str_replace_based_edit_tool", Role: tool.RoleEdit, Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
+	{Name: "str_replace_editor", Role: tool.RoleEdit, Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
+	{Name: "text_editor", Role: tool.RoleEdit, Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
 }

@@ -137,17 +137,21 @@ func Directory(res *tool.Result, cwd, why string) {
 	}
 }
 
-// counterparts maps programs that are often missing to the tool that does the same.
-var counterparts = map[string]string{
-	"rg": "grep", "ripgrep": "grep", "ag": "grep", "ack": "grep", "ugrep": "grep", "fd": "glob", "fdfind": "glob", "bat": "read", "batcat": "read",
+// counterparts maps programs that are often missing to the role of the tool that does the same.
+var counterparts = map[string]tool.Role{
+	"rg": tool.RoleSearch, "ripgrep": tool.RoleSearch, "ag": tool.RoleSearch, "ack": tool.RoleSearch, "ugrep": tool.RoleSearch,
+	"fd": tool.RoleFind, "fdfind": tool.RoleFind, "bat": tool.RoleRead, "batcat": tool.RoleRead,
 }
 
-// Similar adds a note with a known name to the result of an unknown command: the tool that does the same as the command, or
-// the tool with the most similar name. It adds no note if there is neither.
-func Similar(res *tool.Result, name string, known []string) {
+// Counterpart returns the role of the tool that does the same as a program that is often missing, or "".
+func Counterpart(program string) tool.Role { return counterparts[program] }
+
+// Similar adds a note with a known name to the result of an unknown command: the tool "same" that does the same as the command,
+// or the tool with the most similar name. It adds no note if neither is known.
+func Similar(res *tool.Result, name, same string, known []string) {
 	similar := suggest.DidYouMean(name, known)
 	note := "No tool has that name either." + similar
-	if same := counterparts[name]; slices.Contains(known, same) {
+	if slices.Contains(known, same) {
 		note = fmt.Sprintf("The program %s is not installed. Use the tool %s instead; see %[2]s --help.", name, same)
 	} else if similar == "" {
 		return

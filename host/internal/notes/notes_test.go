@@ -37,18 +37,18 @@ func TestSimilarNames(t *testing.T) {
 	known := []string{"read", "write"}
 	res := &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "sh: reed: not found\n")}
 	original := res.Error
-	Similar(res, "reed", known)
+	Similar(res, "reed", "", known)
 	const note = "No tool has that name either. Did you mean \"read\"?"
 	if res.Error.Message != "sh: reed: not found\n"+note || res.Metadata["note"] != note || original.Message != "sh: reed: not found\n" {
 		t.Errorf("%q, %v", res.Error.Message, res.Metadata)
 	}
 	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "x"), Metadata: map[string]any{"note": "other"}}
-	Similar(res, "reed", known)
+	Similar(res, "reed", "", known)
 	if res.Metadata["note"] != "other" {
 		t.Errorf("%v", res.Metadata)
 	}
 	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "x")}
-	if Similar(res, "quite-different", known); res.Error.Message != "x" || res.Metadata != nil {
+	if Similar(res, "quite-different", "", known); res.Error.Message != "x" || res.Metadata != nil {
 		t.Errorf("%+v", res)
 	}
 }

@@ -115,6 +115,7 @@ type Registry struct {
 type snapshot struct {
 	byName  map[string]*Entry // tools by full name
 	order   []*Entry
+	roles   map[tool.Role]*Entry
 	aliases map[string]Alias
 	habits  map[string]Alias
 	absent  map[string]string // advice by the name of a tool that the configuration does not use
@@ -170,7 +171,7 @@ func (a *Alias) Target() string {
 // New returns an empty registry.
 func New() *Registry {
 	r := new(Registry)
-	r.publish(&snapshot{byName: make(map[string]*Entry)})
+	r.publish(&snapshot{byName: make(map[string]*Entry), roles: make(map[tool.Role]*Entry)})
 	return r
 }
 
@@ -195,7 +196,7 @@ func (r *Registry) AddAll(all ...Addition) []error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
+	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), roles: maps.Clone(old.roles), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
 	errs := make([]error, len(all))
 	for i, a := range all {
 		errs[i] = next.add(a)
@@ -231,6 +232,7 @@ func (s *snapshot) add(a Addition) error {
 		}
 		e.Definition.Version = cmp.Or(e.Definition.Version, desc.Version)
 		e.Commands = commands
+		s.assign(e)
 		delete(s.failed, e.FullName())
 		s.byName[e.FullName()] = e
 		s.order = append(s.order, e)

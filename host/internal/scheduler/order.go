@@ -13,7 +13,7 @@ type Kind int
 const (
 	// Alone is a call of unknown effect. Only calls of kind Free run at the same time.
 	Alone Kind = iota
-	// Free is a call that does not depend on the session or change it. Examples are job, ask_user, and tools of mounted
+	// Free is a call that does not depend on the session or change it. Examples are jobs, questions to a person, and tools of mounted
 	// servers.
 	Free
 	// Read is a call of a read-only tool.

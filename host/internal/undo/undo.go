@@ -85,7 +85,7 @@ const undoDiff = 16 << 10
 
 // Undo implements [call.Checkpoints].
 func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
-	if u.FilePath == "list" && u.Action == "undo" {
+	if u.FilePath == "list" && u.Action == string(tool.RoleUndo) {
 		u.FilePath, u.Action = "", "list"
 	}
 	if u.FilePath != "" || u.Action == "clear" {

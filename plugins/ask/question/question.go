@@ -69,6 +69,7 @@ type answers struct {
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
+		Role: tool.RoleAsk,
 		Description: "Ask the user for a decision or a fact that you cannot find out, and wait for the answer. " +
 			"The outcome is answered, declined, timeout or unavailable. After unavailable (there is nobody to ask), decide yourself and state your assumption, or stop.",
 		Keywords: []string{"question", "person", "human", "clarify", "confirm", "choose", "decision"},

@@ -55,7 +55,7 @@ func jobDefinition() sdk.Definition {
 		panic(err) // the type jobData is invalid, which is a programming error
 	}
 	return sdk.Definition{
-		Name: "job", Output: output,
+		Name: "job", Role: tool.RoleJobs, Output: output,
 		Description:    "Manage the background jobs of this session, and commands that a call still waits for. A job ends with its processes, when it is killed, after a day, or with the host.",
 		StdinParameter: "input",
 		Keywords:       []string{"background", "process", "running", "wait", "stop", "kill", "terminate"},

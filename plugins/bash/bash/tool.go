@@ -58,7 +58,7 @@ func definition() sdk.Definition {
 		panic(err) // the result type is invalid, which is a programming error
 	}
 	return sdk.Definition{
-		Name: "bash", Description: description, Output: output,
+		Name: "bash", Role: tool.RoleShell, Description: description, Output: output,
 		StdinParameter: "stdin",
 		Keywords:       []string{"shell", "terminal", "command", "execute", "script", "program", "build", "compile", "test", "install", "package", "move", "rename", "delete", "remove", "git"},
 		Category:       tool.CategoryBuiltin,

@@ -22,6 +22,7 @@ type branchArgs struct {
 func (e *editor) branchTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "branch",
+		Role:        tool.RoleBranch,
 		Description: "Review branches: layers over the workspace that keep what a session changes until somebody applies it.",
 		Keywords:    []string{"checkpoint", "discard", "try", "experiment", "isolated", "layer"},
 		Category:    tool.CategoryBuiltin,

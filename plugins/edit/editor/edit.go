@@ -31,6 +31,7 @@ type editInput struct {
 func (e *editor) editTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "edit",
+		Role: tool.RoleEdit,
 		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must match " +
 			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
 			"a single similar place is still found, and the result reports this.",

@@ -42,6 +42,7 @@ type notebookData struct {
 func (e *editor) notebookTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:           "notebook_edit",
+		Role:           tool.RoleNotebook,
 		Description:    "Change a cell of a Jupyter notebook, which must have been read. Outputs of a changed cell are removed.",
 		Keywords:       []string{"jupyter", "ipynb", "cell", "notebook"},
 		Category:       tool.CategoryBuiltin,

@@ -67,6 +67,7 @@ type touched struct {
 func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "undo",
+		Role:        tool.RoleUndo,
 		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It is refused if a file has changed since. redo reverts it.",
 		Keywords:    []string{"revert", "rollback", "restore", "previous", "earlier", "version", "back"},
 		Category:    tool.CategoryBuiltin,
@@ -78,6 +79,7 @@ func (e *editor) undoTool() sdk.Tool {
 func (e *editor) redoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "redo",
+		Role:        tool.RoleRedo,
 		Description: "Redo changes that undo reverted, if their files were not changed since.",
 		Keywords:    []string{"reapply", "repeat", "again", "undone"},
 		Category:    tool.CategoryBuiltin,

@@ -34,6 +34,7 @@ type writeData struct {
 func (e *editor) writeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:           "write",
+		Role:           tool.RoleWrite,
 		Description:    "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first.",
 		Keywords:       []string{"create", "make", "new", "add", "append", "save", "put", "overwrite", "file"},
 		Category:       tool.CategoryBuiltin,

@@ -31,6 +31,7 @@ type codeArgs struct {
 func (f *finder) codeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "code_query",
+		Role:        tool.RoleSymbols,
 		Description: "Find where functions, types, methods, variables and files are declared, by name, in a whole tree without ignored files. Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed; in other languages, lines that look like declarations are marked as [pattern]. The best matches come first. The query * with the path of a file returns its outline. To find uses, use grep.",
 		Traits:      looking,
 		Keywords:    []string{"definition", "declaration", "symbol", "outline", "jump", "functions", "classes", "defined"},

@@ -29,6 +29,7 @@ type globArgs struct {
 func (f *finder) globTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "glob",
+		Role:        tool.RoleFind,
 		Description: "Find files by a pattern of their paths in a whole tree without hidden and ignored files. The last modified files come first.",
 		Traits:      looking,
 		Keywords:    []string{"find", "locate", "files", "names", "filename", "wildcard", "extension", "recent", "newest", "fd"},

@@ -44,6 +44,7 @@ type listFile struct {
 func (f *finder) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "list",
+		Role:        tool.RoleList,
 		Description: "List a directory with types, sizes and times (UTC).",
 		Traits:      looking,
 		Keywords:    []string{"ls", "dir", "directory", "folder", "contents", "entries", "show", "files"},

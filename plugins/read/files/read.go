@@ -81,6 +81,7 @@ type severalData struct {
 func (p *plugin) readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "read",
+		Role:        tool.RoleRead,
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
 		Traits:      looking,
 		Keywords:    []string{"open", "show", "view", "display", "print", "look", "cat", "contents", "file", "image", "picture"},

@@ -36,6 +36,7 @@ type data struct {
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "todo", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name:           "todo",
+		Role:           tool.RolePlan,
 		Description:    "Keep a list of tasks: plan work of several steps, and update it as you go.",
 		Keywords:       []string{"task", "plan", "checklist", "step", "progress", "done", "track"},
 		Category:       tool.CategoryBuiltin,

@@ -46,6 +46,8 @@ export interface ToolOptions<P extends Params> {
   unordered?: string[];
   /** Words by which a search finds the tool, in addition to its name and description. */
   keywords?: string[];
+  /** The purpose of a tool that the host uses itself, such as "shell" or "undo"; see docs/protocol.md. */
+  role?: string;
   examples?: string[];
   stdinParameter?: string;
   defaultTimeoutMs?: number;
@@ -170,7 +172,7 @@ export class Plugin<C extends Params = {}> {
         name: d.name, description: d.description, inputSchema: json(schema), outputSchema: json(d.output), category: "custom", version: d.version ?? "",
         traits: { readOnly: d.readOnly, concurrencySafe: d.concurrencySafe, dangerous: d.dangerous, idempotent: d.idempotent, cacheable: d.cacheable, disabled: d.disabled },
         examples: d.examples ?? [], stdinParameter: d.stdinParameter ?? "", defaultTimeoutMs: BigInt(d.defaultTimeoutMs ?? 0), title: d.title ?? "", deprecated: d.deprecated ?? "",
-        varying: d.varying ?? [], unordered: d.unordered ?? [], keywords: d.keywords ?? [],
+        varying: d.varying ?? [], unordered: d.unordered ?? [], keywords: d.keywords ?? [], role: d.role ?? "",
       })),
     };
   }

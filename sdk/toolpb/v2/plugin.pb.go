@@ -1153,7 +1153,12 @@ type Tool struct {
 	Unordered []string `protobuf:"bytes,16,rep,name=unordered,proto3" json:"unordered,omitempty"`
 	// Words by which a search finds the tool, in addition to those of its name and
 	// description. They only serve the search.
-	Keywords      []string `protobuf:"bytes,17,rep,name=keywords,proto3" json:"keywords,omitempty"`
+	Keywords []string `protobuf:"bytes,17,rep,name=keywords,proto3" json:"keywords,omitempty"`
+	// The purpose of a tool that the host or a frontend uses itself: one of shell, jobs,
+	// read, write, edit, notebook, undo, redo, branch, search, find, list, symbols, fetch,
+	// ask and plan. Empty means none. A role is no permission. The host ignores unknown
+	// roles, and roles that another tool has.
+	Role          string `protobuf:"bytes,18,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1305,6 +1310,13 @@ func (x *Tool) GetKeywords() []string {
 		return x.Keywords
 	}
 	return nil
+}
+
+func (x *Tool) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
 }
 
 type Traits struct {
@@ -4216,7 +4228,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\x9f\x04\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xb3\x04\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -4237,7 +4249,8 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\roriginal_name\x18\x0e \x01(\tR\foriginalName\x12\x18\n" +
 	"\avarying\x18\x0f \x03(\tR\avarying\x12\x1c\n" +
 	"\tunordered\x18\x10 \x03(\tR\tunordered\x12\x1a\n" +
-	"\bkeywords\x18\x11 \x03(\tR\bkeywords\"\xeb\x01\n" +
+	"\bkeywords\x18\x11 \x03(\tR\bkeywords\x12\x12\n" +
+	"\x04role\x18\x12 \x01(\tR\x04role\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +

@@ -53,7 +53,7 @@ as editors, do not work.`,
 
 func runOne(c *cobra.Command, s *globals.Settings, h *host.Host, req host.Request, command string) error {
 	client := terminal.New(s.Stdio, s.JSON)
-	terminal.ShellRequest(client, &req, command)
+	terminal.ShellRequest(client, h, &req, command)
 	res := client.Run(c.Context(), h, req)
 	if s.JSON {
 		if err := screen.PrintJSON(s.Out, res); err != nil {

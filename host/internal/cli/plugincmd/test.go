@@ -179,6 +179,7 @@ func (oneTool) FullName(string) string                                     { ret
 func (oneTool) Habit(string) (string, map[string]string, router.Converter) { return "", nil, nil }
 func (oneTool) Field(string, string) (tool.Signature, bool)                { return tool.Signature{}, false }
 func (oneTool) Namespaces() []string                                       { return nil }
+func (oneTool) RoleName(tool.Role) string                                  { return "" }
 func (oneTool) FieldNames(string) []string                                 { return nil }
 
 func conformanceText(w io.Writer, r *conformance.Report) {

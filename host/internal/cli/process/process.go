@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host"
 )
 
@@ -158,7 +160,7 @@ func ExitStatus(res *host.Result) error {
 	switch {
 	case res.Success():
 		return nil
-	case res.Run.Tool == "bash" && res.Error.Code > 0 && res.Error.Code < 256:
+	case res.Run.Role == tool.RoleShell && res.Error.Code > 0 && res.Error.Code < 256:
 		return ExitError(res.Error.Code)
 	}
 	return ExitError(ExitFailure)

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"sync/atomic"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/cli/process"
@@ -158,10 +161,10 @@ func (r *Prompt) own(word string) string {
 	return word
 }
 
-// ShellRequest turns a request into a call of bash. The client then prints the output as a shell does.
-func ShellRequest(client *Terminal, req *host.Request, command string) {
+// ShellRequest turns a request into a call of the host's shell. The client then prints the output as a shell does.
+func ShellRequest(client *Terminal, h *host.Host, req *host.Request, command string) {
 	client.shell = true
-	req.Command, req.Name = "", "bash"
+	req.Command, req.Name = "", cmp.Or(h.RoleName(tool.RoleShell), string(tool.RoleShell))
 	req.Arguments, _ = json.Marshal(map[string]string{"command": command}) // the error is ignored, because strings can always be encoded
 }
 
@@ -190,7 +193,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 	req := r.Request
 	req.Command = command
 	if r.Shell {
-		ShellRequest(client, &req, command)
+		ShellRequest(client, r.Host, &req, command)
 	}
 	res := client.Run(ctx, r.Host, req)
 	if ctx.Err() != nil && r.editor != nil {

@@ -58,7 +58,7 @@ func (l *Limits) NotStarted(ctx context.Context, c *call.Call, err error, waited
 }
 
 // Stage waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not wait,
-// because it uses the slots of its parent. For the tools "job" and "ask_user", only the limits of these tools apply.
+// because it uses the slots of its parent. For the tools that [claim.Controls] names, only the limits of these tools apply.
 func (l *Limits) Stage() stage.Stage {
 	if l.Gates == nil && l.Adaptive == nil {
 		return stage.Stage{}

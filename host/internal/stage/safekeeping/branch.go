@@ -12,16 +12,13 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// branchTool is the name of the bundled tool that agents use for branches.
-const branchTool = "branch"
-
-// Branch runs calls of the tool "branch". The stage must run after the policy has decided about the call. For an apply,
+// Branch runs calls of the bundled tool with the role "branch". The stage must run after the policy has decided about the call. For an apply,
 // the policy p also decides about each path in the workspace that the apply changes.
 func Branch(p *policy.Policy, db *state.DB) stage.Stage {
 	return stage.Stage{Name: "branch", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			s := &c.Request.Session
-			if e := c.Identity.Tool; s.Branches == nil || !e.Bundled || e.FullName() != branchTool {
+			if e := c.Identity.Tool; s.Branches == nil || !e.Bundled || !e.Has(tool.RoleBranch) {
 				return next(ctx, c)
 			}
 			var a call.BranchArguments

@@ -9,14 +9,13 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/notes"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/stage"
 )
 
-// Undo is the name of the bundled tool that undoes earlier changes.
-const Undo = "undo"
-
 // Checkpoint makes a checkpoint of the session's branch before a call that can change files. In a session with
-// checkpoints, the tool "undo" restores a checkpoint. Therefore the tool also undoes the changes that commands made.
+// checkpoints, a call of the tool with the role "undo" restores a checkpoint. Therefore it also undoes the changes that
+// commands made. The plugin answers the call if the rules do not judge it as an edit, because the restored files change.
 // The argument "mask" masks secrets.
 func Checkpoint(mask func(string) string) stage.Stage {
 	return stage.Stage{Name: "checkpoint", Wrap: func(next stage.Handler) stage.Handler {
@@ -26,7 +25,7 @@ func Checkpoint(mask func(string) string) stage.Stage {
 				return next(ctx, c)
 			}
 			e, inside := c.Identity.Tool, c.Identity.Depth > 0
-			if e.Bundled && e.FullName() == Undo {
+			if e.Has(tool.RoleUndo) && c.Question().Kind() == policy.KindEdit {
 				u := call.Undo{Inside: inside}
 				if json.Unmarshal(c.Decision.Sent.Arguments, &u) == nil {
 					if res := checkpoints.Undo(ctx, u); res != nil {
@@ -34,7 +33,7 @@ func Checkpoint(mask func(string) string) stage.Stage {
 					}
 				}
 			}
-			if inside || e.Definition.Traits.ReadOnly || claim.Controls(e) || claim.ReadsOnly(c) {
+			if inside || claim.ChangesNothing(c) {
 				return next(ctx, c)
 			}
 			note := checkpoints.Before(c.Request.ID, claim.Label(mask, e.FullName(), claim.Subject(c)))

@@ -17,17 +17,16 @@ import (
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/host/internal/stage"
-	"toolhost.dev/host/internal/stage/safekeeping"
 )
 
 // Layer enforces the limits of the session's branch. It measures the layer after each call that can change files, and
 // once a second while such a call runs. A call that makes the layer too large is stopped. While the layer is too large,
-// only the tool "undo" and calls that remove files can run.
+// only an undo and calls that remove files can run.
 func Layer() stage.Stage {
 	return stage.Stage{Name: "layer", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			l := c.Request.Session.Layer
-			if l == nil || c.Identity.Depth > 0 || c.Identity.Tool.Definition.Traits.ReadOnly || claim.Controls(c.Identity.Tool) || claim.ReadsOnly(c) {
+			if l == nil || c.Identity.Depth > 0 || claim.ChangesNothing(c) {
 				return next(ctx, c)
 			}
 			size, files := l.LastUsage()
@@ -60,10 +59,10 @@ func Layer() stage.Stage {
 
 // removes reports whether a call can only make a layer smaller.
 func removes(c *call.Call) bool {
-	switch c.Identity.Tool.FullName() {
-	case safekeeping.Undo:
+	switch e := c.Identity.Tool; {
+	case e.Has(tool.RoleUndo):
 		return true
-	case call.Shell:
+	case e.Has(tool.RoleShell):
 		return script.OnlyRemoves(claim.Text(c.Decision.Arguments["command"]), script.Options{Dir: c.Request.Session.Cwd})
 	}
 	return false
