@@ -72,6 +72,9 @@ type Plugin struct {
 	// Config handles the config block that the operator writes; see [NewConfig]. The zero Config means that the plugin
 	// has no configuration.
 	Config Config
+	// Keeps describes the files that the plugin keeps in its state directory for a time, so that the operator's retention
+	// applies to them.
+	Keeps []tool.Kept
 	// Health checks the tool with the given name. If name is empty, it checks the whole plugin. A nil Health means
 	// that the plugin is always healthy.
 	Health func(ctx context.Context, name string) Health
@@ -236,7 +239,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	if p.Config.err != nil {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
-	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema, Needs: p.Needs}
+	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema, Needs: p.Needs, Keeps: p.Keeps}
 	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc implements this capability for every plugin
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)

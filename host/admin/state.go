@@ -102,7 +102,7 @@ type StateGarbage struct {
 	Kept []string `json:"kept"`
 }
 
-// defaultOutputAge is the default of the setting output_age of the plugin bash. Files that are younger than youngestOutput
+// defaultOutputAge is the default of the setting output_age of the bundled shell. Files that are younger than youngestOutput
 // are never removed, because a call can still write to them.
 const (
 	defaultOutputAge = 7 * 24 * time.Hour
@@ -137,7 +137,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 		out.Kept = append(out.Kept, "A host uses the directory, so the database file does not become smaller. Its free pages are used again.")
 	}
 	if cfg.Retention.Undo > 0 {
-		out.Kept = append(out.Kept, "Changes that can no longer be undone are deleted by the plugin edit, at its first use.")
+		out.Kept = append(out.Kept, "Changes that can no longer be undone are deleted by the plugin that keeps them, at its first use.")
 	}
 	age := cfg.Retention.Output
 	if age == 0 {
@@ -151,7 +151,11 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 		out.Output++
 		out.OutputBytes += info.Size()
 	})
-	out.Sizes = home.Sizes()
+	history := make(statedir.History)
+	for name, desc := range described(cfg, opts) {
+		history.Add(name, desc)
+	}
+	out.Sizes = home.Sizes(history)
 	if dry {
 		return out, nil
 	}

@@ -45,6 +45,8 @@ type Description struct {
 	Capabilities []string        `json:"capabilities,omitempty"`
 	// Needs lists the grants that the plugin needs. Nil means that the plugin does not declare its needs.
 	Needs *Needs `json:"needs,omitempty"`
+	// Keeps describes the files that the plugin keeps in its state directory for a time.
+	Keeps []Kept `json:"keeps,omitempty"`
 	// Items lists what a plugin with [CapabilityRelay] offers besides tools.
 	Items []Item `json:"items,omitempty"`
 }

@@ -206,6 +206,7 @@ func TestHostGone(t *testing.T) {
 func TestUnaryCalls(t *testing.T) {
 	desc := &tool.Description{
 		Name: "p", Version: "1.2.3", MinHostVersion: "0.1.0", ConfigSchema: json.RawMessage(`{}`), Capabilities: []string{"a"},
+		Keeps: []tool.Kept{{Kind: "k", Files: []string{"f"}, Age: "a"}},
 		Needs: &tool.Needs{Read: tool.Required, Write: tool.Optional, Network: tool.Required, Secrets: []tool.Secret{{Name: "T", Need: tool.Required}, {Name: "U", Need: tool.Optional}}},
 		Tools: []tool.Definition{{
 			Name: "t", Description: "d", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{}`), Category: tool.CategoryMCP, Version: "9", Examples: []string{"t x"}, StdinParameter: "s", Keywords: []string{"k"}, Role: "r",

@@ -119,6 +119,9 @@ func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
 		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion), ConfigSchema: d.ConfigSchema,
 		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid), Needs: needsToPB(d.Needs),
 		Items: mapSlice(d.Items, itemToPB),
+		Keeps: mapSlice(d.Keeps, func(k tool.Kept) *toolpb.Kept {
+			return &toolpb.Kept{Kind: valid(k.Kind), Files: mapSlice(k.Files, valid), AgeAttribute: valid(k.Age)}
+		}),
 	}
 }
 
@@ -127,6 +130,9 @@ func descriptionFromPB(d *toolpb.DescribeResponse) *tool.Description {
 		Name: d.GetName(), Version: d.GetVersion(), MinHostVersion: d.GetMinHostVersion(), ConfigSchema: d.GetConfigSchema(),
 		Tools: mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(), Needs: needsFromPB(d.GetNeeds()),
 		Items: itemsFromPB(d.GetItems()),
+		Keeps: mapSlice(d.GetKeeps(), func(k *toolpb.Kept) tool.Kept {
+			return tool.Kept{Kind: k.GetKind(), Files: k.GetFiles(), Age: k.GetAgeAttribute()}
+		}),
 	}
 }
 

@@ -80,6 +80,9 @@ func (c *Config) sameProcess(other *Config, name string, anyPath bool) bool {
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}
+	if !x.Mounted && c.Retention.Ages() != other.Retention.Ages() { // a mounted server keeps no such files
+		return false
+	}
 	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths) &&
 		reflect.DeepEqual(c.Permissions.executable(), other.Permissions.executable())
 }

@@ -79,7 +79,6 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 	if d.diags.HasErrors() {
 		return nil, d.cfg.failed(append(d.diags, d.cfg.unavailable...))
 	}
-	d.cfg.retain()
 	return d.cfg, nil
 }
 

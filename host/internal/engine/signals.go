@@ -121,7 +121,11 @@ func (e *Engine) Signals() Signals {
 		}
 	}
 	out.Busy = len(busy)
-	e.signals.spill.measure(e.home)
+	history := make(statedir.History)
+	for _, p := range g.Plugins {
+		history.Add(p.Name, p.Description())
+	}
+	e.signals.spill.measure(e.home, history)
 	out.SpillBytes, out.SpillFiles, out.StateBytes = e.signals.spill.bytes, e.signals.spill.files, e.signals.spill.parts
 	statuses := make([]PluginStatus, len(g.Plugins))
 	var wg sync.WaitGroup
@@ -222,13 +226,13 @@ type spill struct {
 }
 
 // The method "measure" reads the sizes if they are too old.
-func (s *spill) measure(home statedir.Home) {
+func (s *spill) measure(home statedir.Home, history statedir.History) {
 	if time.Since(s.at) < spillLife || home.Root == "" {
 		return
 	}
 	s.files = 0
 	home.EachOutput(func(string, fs.FileInfo) { s.files++ })
-	s.parts = home.Sizes()
+	s.parts = home.Sizes(history)
 	s.bytes, s.at = s.parts[statedir.PartOutput], time.Now()
 }
 

@@ -198,7 +198,7 @@ func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool
 	p.peers.Store(&env.Peers)
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
-		Roots: env.Roots, Place: supervisor.Place{StateDir: b.Home.Plugin(c.Name)}, DependsOn: c.DependsOn,
+		Roots: env.Roots, Place: supervisor.Place{StateDir: b.Home.Plugin(c.Name), Ages: env.Config.Retention.Ages()}, DependsOn: c.DependsOn,
 		Restart: supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
 		Host:    &pluginHost{b: b, p: p, cfg: env.Config, launcher: env.Launcher, first: accept},
 	})

@@ -31,7 +31,7 @@ type pluginHost struct {
 
 // Place implements [supervisor.Host].
 func (h *pluginHost) Place(owner string) supervisor.Place {
-	return supervisor.Place{Owner: owner, StateDir: h.b.Home.PluginOf(owner, h.p.Name), OutputBytes: h.cfg.Access.OutputBytes(owner)}
+	return supervisor.Place{Owner: owner, StateDir: h.b.Home.PluginOf(owner, h.p.Name), OutputBytes: h.cfg.Access.OutputBytes(owner), Ages: h.cfg.Retention.Ages()}
 }
 
 // Confine implements [supervisor.Host].

@@ -49,6 +49,8 @@ type Place struct {
 	StateDir string
 	// OutputBytes is the maximum size of the plugin's output files. Zero means that the plugin chooses the limit.
 	OutputBytes int64
+	// Ages limits how long the plugin keeps files; see [tool.Description.Retain].
+	Ages tool.Ages
 }
 
 // Alone is the host of a plugin that nothing restricts. Its processes are not confined, so one process runs the calls of

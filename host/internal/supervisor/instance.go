@@ -276,7 +276,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 // The method "configure" sends the configuration to the plugin. It returns an error if the plugin rejects the
 // configuration.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
-	config, diags := CheckConfig(in.desc, p.spec.Config)
+	config, diags := CheckConfig(in.desc, in.desc.Retain(p.spec.Config, p.spec.Place.Ages))
 	if !slices.ContainsFunc(diags, isError) {
 		more, err := in.rpc.Configure(ctx, tool.Configuration{
 			Config: config, Roots: p.spec.Roots, StateDir: p.spec.Place.StateDir, OutputBytes: p.spec.Place.OutputBytes, HostVersion: p.super.opts.HostVersion,

@@ -45,6 +45,7 @@ func (b *bash) plugin() sdk.Plugin {
 		Name: "bash", Version: Version,
 		Tools:    []sdk.Tool{sdk.NewTool(definition(), b.run), sdk.NewTool(jobDefinition(), b.job)},
 		Commands: true,
+		Keeps:    []tool.Kept{{Kind: tool.KeptOutput, Age: "output_age"}},
 		Needs:    &sdk.Needs{Read: sdk.Required, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional},
 		Config: sdk.NewConfig(func(_ context.Context, c config, s sdk.Setup) error {
 			if c.Warm != nil {

@@ -5,6 +5,7 @@ package editor
 
 import (
 	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/history"
@@ -21,6 +22,7 @@ func Plugin() sdk.Plugin {
 		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool(), e.branchTool(), e.notebookTool()},
 		Needs:  &sdk.Needs{Read: sdk.Required, Write: sdk.Required},
 		Config: sdk.NewConfig(e.configure),
+		Keeps:  []tool.Kept{{Kind: tool.KeptUndo, Files: []string{"history.db*", "contents"}, Age: "undo_age"}},
 		Close:  func() { _ = e.History.Close() },
 	}
 }

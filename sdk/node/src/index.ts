@@ -77,6 +77,8 @@ export interface PluginOptions<C extends Params> {
   minHostVersion?: string;
   /** What the plugin needs from the operator. {} means nothing; without it nothing is declared. */
   needs?: { read?: Need; write?: Need; exec?: Need; network?: Need; secrets?: Record<string, Need> };
+  /** Files that the plugin keeps in its state directory for a time, so that the operator's retention applies to them. */
+  keeps?: { kind: "output" | "undo"; files?: string[]; ageAttribute?: string }[];
   /** The attributes of the operator's config block. */
   config?: C;
   /** Receives the configuration once, with its defaults. It throws a ConfigError to refuse it. */
@@ -161,6 +163,7 @@ export class Plugin<C extends Params = {}> {
     return {
       name: o.name, version: o.version, minHostVersion: o.minHostVersion ?? "",
       capabilities: ["calls", ...(o.commands ? ["commands"] : []), ...(o.hook ? ["hooks"] : []), ...(o.discover ? ["discovery"] : [])],
+      keeps: o.keeps ?? [],
       configSchema: o.config ? json(objectOf(o.config)) : new Uint8Array(),
       ...(o.needs && {
         needs: {

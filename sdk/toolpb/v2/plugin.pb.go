@@ -196,7 +196,7 @@ func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Diagnostic_Severity.Descriptor instead.
 func (Diagnostic_Severity) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type Cancel_Reason int32
@@ -245,7 +245,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type Output_Stream int32
@@ -294,7 +294,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26, 0}
 }
 
 type Answer_Outcome int32
@@ -351,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type Attachment_Type int32
@@ -400,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40, 0}
 }
 
 type Effect_Operation int32
@@ -455,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41, 0}
 }
 
 type HealthResponse_Status int32
@@ -507,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43, 0}
 }
 
 type HookResponse_Decision int32
@@ -559,7 +559,7 @@ func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HookResponse_Decision.Descriptor instead.
 func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47, 0}
 }
 
 type ExchangeRequest struct {
@@ -821,7 +821,9 @@ type DescribeResponse struct {
 	Needs *Needs `protobuf:"bytes,7,opt,name=needs,proto3" json:"needs,omitempty"`
 	// What the plugin offers besides tools. Only plugins with the capability "relay"
 	// have items.
-	Items         []*Item `protobuf:"bytes,8,rep,name=items,proto3" json:"items,omitempty"`
+	Items []*Item `protobuf:"bytes,8,rep,name=items,proto3" json:"items,omitempty"`
+	// Files that the plugin keeps in its state directory for a time.
+	Keeps         []*Kept `protobuf:"bytes,9,rep,name=keeps,proto3" json:"keeps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -912,6 +914,81 @@ func (x *DescribeResponse) GetItems() []*Item {
 	return nil
 }
 
+func (x *DescribeResponse) GetKeeps() []*Kept {
+	if x != nil {
+		return x.Keeps
+	}
+	return nil
+}
+
+// Kept describes files that a plugin keeps in its state directory.
+type Kept struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of output and undo. output is long output of calls, in the subdirectory
+	// "output". undo is what the role undo needs. The host ignores unknown kinds.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Globs of file names in the state directory, without a slash. A directory that
+	// matches counts with all its files. They only serve the sizes that the host shows.
+	Files []string `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	// The attribute of the configuration that limits the age, as a duration such as
+	// 720h. The host sets it from the operator's retention block unless the plugin's
+	// own block sets it. Empty means that the plugin has no such attribute.
+	AgeAttribute  string `protobuf:"bytes,3,opt,name=age_attribute,json=ageAttribute,proto3" json:"age_attribute,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Kept) Reset() {
+	*x = Kept{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kept) ProtoMessage() {}
+
+func (x *Kept) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
+func (*Kept) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Kept) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Kept) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Kept) GetAgeAttribute() string {
+	if x != nil {
+		return x.AgeAttribute
+	}
+	return ""
+}
+
 // Item is something that a plugin offers to clients of MCP.
 type Item struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -929,7 +1006,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1018,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1031,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Item) GetKind() string {
@@ -997,7 +1074,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1086,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1099,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Needs) GetRead() Need {
@@ -1071,7 +1148,7 @@ type Secret struct {
 
 func (x *Secret) Reset() {
 	*x = Secret{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1160,7 @@ func (x *Secret) String() string {
 func (*Secret) ProtoMessage() {}
 
 func (x *Secret) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1173,7 @@ func (x *Secret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secret.ProtoReflect.Descriptor instead.
 func (*Secret) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Secret) GetName() string {
@@ -1165,7 +1242,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1254,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1267,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tool) GetName() string {
@@ -1340,7 +1417,7 @@ type Traits struct {
 
 func (x *Traits) Reset() {
 	*x = Traits{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1429,7 @@ func (x *Traits) String() string {
 func (*Traits) ProtoMessage() {}
 
 func (x *Traits) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1442,7 @@ func (x *Traits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traits.ProtoReflect.Descriptor instead.
 func (*Traits) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Traits) GetReadOnly() bool {
@@ -1431,7 +1508,7 @@ type Root struct {
 
 func (x *Root) Reset() {
 	*x = Root{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1520,7 @@ func (x *Root) String() string {
 func (*Root) ProtoMessage() {}
 
 func (x *Root) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1533,7 @@ func (x *Root) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Root.ProtoReflect.Descriptor instead.
 func (*Root) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Root) GetPath() string {
@@ -1499,7 +1576,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1588,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1601,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfigureRequest) GetConfig() []byte {
@@ -1571,7 +1648,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1660,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1673,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -1620,7 +1697,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1709,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1722,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Diagnostic) GetSeverity() Diagnostic_Severity {
@@ -1693,7 +1770,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1782,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1795,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallRequest) GetMessage() isCallRequest_Message {
@@ -1828,7 +1905,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1917,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +1930,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Start) GetCallId() string {
@@ -1971,7 +2048,7 @@ type Client struct {
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2060,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2073,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Client) GetCapabilities() []byte {
@@ -2033,7 +2110,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2122,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2135,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CallsRequest) GetCall() uint64 {
@@ -2087,7 +2164,7 @@ type CallsResponse struct {
 
 func (x *CallsResponse) Reset() {
 	*x = CallsResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2176,7 @@ func (x *CallsResponse) String() string {
 func (*CallsResponse) ProtoMessage() {}
 
 func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2189,7 @@ func (x *CallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
 func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallsResponse) GetCall() uint64 {
@@ -2145,7 +2222,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2234,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2247,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Commands) GetDir() string {
@@ -2204,7 +2281,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2293,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2306,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -2258,7 +2335,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2347,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2360,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -2402,7 +2479,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2491,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2504,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Log) GetLevel() string {
@@ -2467,7 +2544,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2556,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2569,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Progress) GetTitle() string {
@@ -2528,7 +2605,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2617,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2630,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -2587,7 +2664,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2676,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2689,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -2709,7 +2786,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2798,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2811,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ToolCall) GetTool() string {
@@ -2766,7 +2843,7 @@ type ClientRequests struct {
 
 func (x *ClientRequests) Reset() {
 	*x = ClientRequests{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2855,7 @@ func (x *ClientRequests) String() string {
 func (*ClientRequests) ProtoMessage() {}
 
 func (x *ClientRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2868,7 @@ func (x *ClientRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequests.ProtoReflect.Descriptor instead.
 func (*ClientRequests) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClientRequests) GetRequests() []*ClientRequest {
@@ -2822,7 +2899,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2911,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2924,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClientRequest) GetKey() string {
@@ -2886,7 +2963,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +2975,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +2988,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Permission) GetKind() string {
@@ -2958,7 +3035,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3047,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3060,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Question) GetText() string {
@@ -3044,7 +3121,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3133,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3146,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -3119,7 +3196,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3208,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3221,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -3172,7 +3249,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3261,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3274,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -3230,7 +3307,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3319,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3332,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FileState) GetPath() string {
@@ -3320,7 +3397,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3332,7 +3409,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3422,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Result) GetOutput() string {
@@ -3436,7 +3513,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3525,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3538,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Content) GetText() uint32 {
@@ -3503,7 +3580,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3592,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3605,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Error) GetKind() Kind {
@@ -3578,7 +3655,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3590,7 +3667,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3603,7 +3680,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -3648,7 +3725,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3660,7 +3737,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3673,7 +3750,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -3707,7 +3784,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3796,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3809,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -3754,7 +3831,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +3843,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +3856,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -3813,7 +3890,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3825,7 +3902,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3838,7 +3915,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -3858,7 +3935,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3947,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3960,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -3920,7 +3997,7 @@ type HookRequest struct {
 
 func (x *HookRequest) Reset() {
 	*x = HookRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4009,7 @@ func (x *HookRequest) String() string {
 func (*HookRequest) ProtoMessage() {}
 
 func (x *HookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4022,7 @@ func (x *HookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
 func (*HookRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HookRequest) GetEvent() string {
@@ -4040,7 +4117,7 @@ type HookResponse struct {
 
 func (x *HookResponse) Reset() {
 	*x = HookResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4052,7 +4129,7 @@ func (x *HookResponse) String() string {
 func (*HookResponse) ProtoMessage() {}
 
 func (x *HookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4065,7 +4142,7 @@ func (x *HookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
 func (*HookResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HookResponse) GetDecision() HookResponse_Decision {
@@ -4109,7 +4186,7 @@ type InvalidateRequest struct {
 
 func (x *InvalidateRequest) Reset() {
 	*x = InvalidateRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4121,7 +4198,7 @@ func (x *InvalidateRequest) String() string {
 func (*InvalidateRequest) ProtoMessage() {}
 
 func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4134,7 +4211,7 @@ func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvalidateRequest.ProtoReflect.Descriptor instead.
 func (*InvalidateRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InvalidateRequest) GetPaths() [][]byte {
@@ -4159,7 +4236,7 @@ type InvalidateResponse struct {
 
 func (x *InvalidateResponse) Reset() {
 	*x = InvalidateResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4248,7 @@ func (x *InvalidateResponse) String() string {
 func (*InvalidateResponse) ProtoMessage() {}
 
 func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4261,7 @@ func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvalidateResponse.ProtoReflect.Descriptor instead.
 func (*InvalidateResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49}
 }
 
 var File_toolhost_v2_plugin_proto protoreflect.FileDescriptor
@@ -4204,7 +4281,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"session_id\x18\x03 \x01(\tR\tsessionId\"X\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\"\n" +
-	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\xaf\x02\n" +
+	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\xd8\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
@@ -4213,7 +4290,12 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x05tools\x18\x05 \x03(\v2\x11.toolhost.v2.ToolR\x05tools\x12\"\n" +
 	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12(\n" +
 	"\x05needs\x18\a \x01(\v2\x12.toolhost.v2.NeedsR\x05needs\x12'\n" +
-	"\x05items\x18\b \x03(\v2\x11.toolhost.v2.ItemR\x05items\"N\n" +
+	"\x05items\x18\b \x03(\v2\x11.toolhost.v2.ItemR\x05items\x12'\n" +
+	"\x05keeps\x18\t \x03(\v2\x11.toolhost.v2.KeptR\x05keeps\"U\n" +
+	"\x04Kept\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05files\x18\x02 \x03(\tR\x05files\x12#\n" +
+	"\rage_attribute\x18\x03 \x01(\tR\fageAttribute\"N\n" +
 	"\x04Item\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
@@ -4550,7 +4632,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Need)(0),                  // 0: toolhost.v2.Need
 	(Kind)(0),                  // 1: toolhost.v2.Kind
@@ -4568,130 +4650,132 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*ListenResponse)(nil),     // 13: toolhost.v2.ListenResponse
 	(*DescribeRequest)(nil),    // 14: toolhost.v2.DescribeRequest
 	(*DescribeResponse)(nil),   // 15: toolhost.v2.DescribeResponse
-	(*Item)(nil),               // 16: toolhost.v2.Item
-	(*Needs)(nil),              // 17: toolhost.v2.Needs
-	(*Secret)(nil),             // 18: toolhost.v2.Secret
-	(*Tool)(nil),               // 19: toolhost.v2.Tool
-	(*Traits)(nil),             // 20: toolhost.v2.Traits
-	(*Root)(nil),               // 21: toolhost.v2.Root
-	(*ConfigureRequest)(nil),   // 22: toolhost.v2.ConfigureRequest
-	(*ConfigureResponse)(nil),  // 23: toolhost.v2.ConfigureResponse
-	(*Diagnostic)(nil),         // 24: toolhost.v2.Diagnostic
-	(*CallRequest)(nil),        // 25: toolhost.v2.CallRequest
-	(*Start)(nil),              // 26: toolhost.v2.Start
-	(*Client)(nil),             // 27: toolhost.v2.Client
-	(*CallsRequest)(nil),       // 28: toolhost.v2.CallsRequest
-	(*CallsResponse)(nil),      // 29: toolhost.v2.CallsResponse
-	(*Commands)(nil),           // 30: toolhost.v2.Commands
-	(*Cancel)(nil),             // 31: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 32: toolhost.v2.CallResponse
-	(*Log)(nil),                // 33: toolhost.v2.Log
-	(*Progress)(nil),           // 34: toolhost.v2.Progress
-	(*Output)(nil),             // 35: toolhost.v2.Output
-	(*Ask)(nil),                // 36: toolhost.v2.Ask
-	(*ToolCall)(nil),           // 37: toolhost.v2.ToolCall
-	(*ClientRequests)(nil),     // 38: toolhost.v2.ClientRequests
-	(*ClientRequest)(nil),      // 39: toolhost.v2.ClientRequest
-	(*Permission)(nil),         // 40: toolhost.v2.Permission
-	(*Question)(nil),           // 41: toolhost.v2.Question
-	(*Answer)(nil),             // 42: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 43: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 44: toolhost.v2.FileStates
-	(*FileState)(nil),          // 45: toolhost.v2.FileState
-	(*Result)(nil),             // 46: toolhost.v2.Result
-	(*Content)(nil),            // 47: toolhost.v2.Content
-	(*Error)(nil),              // 48: toolhost.v2.Error
-	(*Attachment)(nil),         // 49: toolhost.v2.Attachment
-	(*Effect)(nil),             // 50: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 51: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 52: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 53: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 54: toolhost.v2.DrainResponse
-	(*HookRequest)(nil),        // 55: toolhost.v2.HookRequest
-	(*HookResponse)(nil),       // 56: toolhost.v2.HookResponse
-	(*InvalidateRequest)(nil),  // 57: toolhost.v2.InvalidateRequest
-	(*InvalidateResponse)(nil), // 58: toolhost.v2.InvalidateResponse
-	nil,                        // 59: toolhost.v2.Start.TraceEntry
+	(*Kept)(nil),               // 16: toolhost.v2.Kept
+	(*Item)(nil),               // 17: toolhost.v2.Item
+	(*Needs)(nil),              // 18: toolhost.v2.Needs
+	(*Secret)(nil),             // 19: toolhost.v2.Secret
+	(*Tool)(nil),               // 20: toolhost.v2.Tool
+	(*Traits)(nil),             // 21: toolhost.v2.Traits
+	(*Root)(nil),               // 22: toolhost.v2.Root
+	(*ConfigureRequest)(nil),   // 23: toolhost.v2.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 24: toolhost.v2.ConfigureResponse
+	(*Diagnostic)(nil),         // 25: toolhost.v2.Diagnostic
+	(*CallRequest)(nil),        // 26: toolhost.v2.CallRequest
+	(*Start)(nil),              // 27: toolhost.v2.Start
+	(*Client)(nil),             // 28: toolhost.v2.Client
+	(*CallsRequest)(nil),       // 29: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 30: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 31: toolhost.v2.Commands
+	(*Cancel)(nil),             // 32: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 33: toolhost.v2.CallResponse
+	(*Log)(nil),                // 34: toolhost.v2.Log
+	(*Progress)(nil),           // 35: toolhost.v2.Progress
+	(*Output)(nil),             // 36: toolhost.v2.Output
+	(*Ask)(nil),                // 37: toolhost.v2.Ask
+	(*ToolCall)(nil),           // 38: toolhost.v2.ToolCall
+	(*ClientRequests)(nil),     // 39: toolhost.v2.ClientRequests
+	(*ClientRequest)(nil),      // 40: toolhost.v2.ClientRequest
+	(*Permission)(nil),         // 41: toolhost.v2.Permission
+	(*Question)(nil),           // 42: toolhost.v2.Question
+	(*Answer)(nil),             // 43: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 44: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 45: toolhost.v2.FileStates
+	(*FileState)(nil),          // 46: toolhost.v2.FileState
+	(*Result)(nil),             // 47: toolhost.v2.Result
+	(*Content)(nil),            // 48: toolhost.v2.Content
+	(*Error)(nil),              // 49: toolhost.v2.Error
+	(*Attachment)(nil),         // 50: toolhost.v2.Attachment
+	(*Effect)(nil),             // 51: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 52: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 53: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 54: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 55: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 56: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 57: toolhost.v2.HookResponse
+	(*InvalidateRequest)(nil),  // 58: toolhost.v2.InvalidateRequest
+	(*InvalidateResponse)(nil), // 59: toolhost.v2.InvalidateResponse
+	nil,                        // 60: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
-	25, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
-	32, // 1: toolhost.v2.ExchangeResponse.message:type_name -> toolhost.v2.CallResponse
-	19, // 2: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
-	17, // 3: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
-	16, // 4: toolhost.v2.DescribeResponse.items:type_name -> toolhost.v2.Item
-	0,  // 5: toolhost.v2.Needs.read:type_name -> toolhost.v2.Need
-	0,  // 6: toolhost.v2.Needs.write:type_name -> toolhost.v2.Need
-	0,  // 7: toolhost.v2.Needs.exec:type_name -> toolhost.v2.Need
-	0,  // 8: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
-	18, // 9: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
-	0,  // 10: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
-	20, // 11: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
-	21, // 12: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
-	24, // 13: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
-	2,  // 14: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
-	26, // 15: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	42, // 16: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	31, // 17: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	44, // 18: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
-	21, // 19: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	59, // 20: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	30, // 21: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	27, // 22: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
-	25, // 23: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
-	32, // 24: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
-	3,  // 25: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	34, // 26: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	35, // 27: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	36, // 28: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	43, // 29: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	46, // 30: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	33, // 31: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
-	4,  // 32: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	40, // 33: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	41, // 34: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	38, // 35: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
-	37, // 36: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
-	39, // 37: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
-	5,  // 38: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	45, // 39: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	48, // 40: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	49, // 41: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	50, // 42: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	47, // 43: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
-	1,  // 44: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	6,  // 45: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	7,  // 46: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	45, // 47: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	8,  // 48: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	19, // 49: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
-	46, // 50: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
-	9,  // 51: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
-	46, // 52: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
-	14, // 53: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	22, // 54: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	25, // 55: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	28, // 56: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	51, // 57: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	53, // 58: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	55, // 59: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	57, // 60: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
-	10, // 61: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
-	12, // 62: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
-	15, // 63: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	23, // 64: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	32, // 65: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	29, // 66: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	52, // 67: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	54, // 68: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	56, // 69: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	58, // 70: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
-	11, // 71: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
-	13, // 72: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
-	63, // [63:73] is the sub-list for method output_type
-	53, // [53:63] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	26, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
+	33, // 1: toolhost.v2.ExchangeResponse.message:type_name -> toolhost.v2.CallResponse
+	20, // 2: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
+	18, // 3: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
+	17, // 4: toolhost.v2.DescribeResponse.items:type_name -> toolhost.v2.Item
+	16, // 5: toolhost.v2.DescribeResponse.keeps:type_name -> toolhost.v2.Kept
+	0,  // 6: toolhost.v2.Needs.read:type_name -> toolhost.v2.Need
+	0,  // 7: toolhost.v2.Needs.write:type_name -> toolhost.v2.Need
+	0,  // 8: toolhost.v2.Needs.exec:type_name -> toolhost.v2.Need
+	0,  // 9: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
+	19, // 10: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
+	0,  // 11: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
+	21, // 12: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
+	22, // 13: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
+	25, // 14: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
+	2,  // 15: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
+	27, // 16: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
+	43, // 17: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	32, // 18: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	45, // 19: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	22, // 20: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
+	60, // 21: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	31, // 22: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	28, // 23: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
+	26, // 24: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	33, // 25: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	3,  // 26: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	35, // 27: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	36, // 28: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	37, // 29: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	44, // 30: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	47, // 31: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	34, // 32: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
+	4,  // 33: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	41, // 34: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	42, // 35: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	39, // 36: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
+	38, // 37: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
+	40, // 38: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
+	5,  // 39: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	46, // 40: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	49, // 41: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	50, // 42: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	51, // 43: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	48, // 44: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
+	1,  // 45: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 46: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 47: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	46, // 48: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 49: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	20, // 50: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	47, // 51: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	9,  // 52: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	47, // 53: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	14, // 54: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	23, // 55: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	26, // 56: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	29, // 57: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	52, // 58: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	54, // 59: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	56, // 60: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	58, // 61: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
+	10, // 62: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
+	12, // 63: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
+	15, // 64: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	24, // 65: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	33, // 66: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	30, // 67: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	53, // 68: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	55, // 69: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	57, // 70: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	59, // 71: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
+	11, // 72: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
+	13, // 73: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
+	64, // [64:74] is the sub-list for method output_type
+	54, // [54:64] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -4699,13 +4783,13 @@ func file_toolhost_v2_plugin_proto_init() {
 	if File_toolhost_v2_plugin_proto != nil {
 		return
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[15].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[16].OneofWrappers = []any{
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Answer)(nil),
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[22].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[23].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
@@ -4713,20 +4797,20 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*CallResponse_Result)(nil),
 		(*CallResponse_Log)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[26].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[27].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 		(*Ask_Requests)(nil),
 		(*Ask_ToolCall)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[36].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

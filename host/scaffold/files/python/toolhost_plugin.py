@@ -53,7 +53,7 @@ NEEDS = {1: ("read", "int"), 2: ("write", "int"), 3: ("exec", "int"), 4: ("netwo
 COMMANDS = {1: ("dir", "string"), 2: ("address", "string"), 3: ("token", "string")}
 DESCRIBE = {1: ("name", "string"), 2: ("version", "string"), 3: ("min_host_version", "string"),
             4: ("config_schema", "bytes"), 5: ("tools", [TOOL]), 6: ("capabilities", ["string"]),
-            7: ("needs", NEEDS)}
+            7: ("needs", NEEDS), 9: ("keeps", [{1: ("kind", "string"), 2: ("files", ["string"]), 3: ("age_attribute", "string")}])}
 DESCRIBE_REQUEST = {1: ("host_version", "string"), 2: ("capabilities", ["string"])}
 CONFIGURE_REQUEST = {1: ("config", "bytes"), 2: ("roots", [ROOT]), 3: ("state_dir", "string"), 4: ("host_version", "string")}
 DIAGNOSTIC = {1: ("severity", "int"), 2: ("summary", "string"), 3: ("detail", "string"), 4: ("path", ["string"])}
@@ -533,11 +533,13 @@ _NEED = {"": 0, None: 0, "optional": 1, "required": 2}
 class Plugin:
     """One plugin: its name, its version as major.minor.patch, and its tools."""
 
-    def __init__(self, name: str, version: str, needs: Optional[Mapping[str, Any]] = None, commands: bool = False):
+    def __init__(self, name: str, version: str, needs: Optional[Mapping[str, Any]] = None, commands: bool = False,
+                 keeps: Iterable[dict] = ()):
         """needs maps read, write, exec and network to "required" or "optional", and secrets to a dictionary of such. An
         empty one means that the plugin needs nothing; None declares nothing. With commands, the tools start commands that
-        may call tools; see Call.commands."""
-        self.needs, self.commands = needs, commands
+        may call tools; see Call.commands. keeps lists files that the plugin keeps in its state directory for a time, as
+        dictionaries with kind ("output" or "undo"), files and age_attribute."""
+        self.needs, self.commands, self.keeps = needs, commands, list(keeps)
         self._hook: Optional[Callable[[dict], Any]] = None
         self._discover: Optional[Callable[[], Sequence[Tool]]] = None
         self._configured, self._state_dir = False, ""
@@ -598,7 +600,7 @@ class Plugin:
         return {"name": self.name, "version": self.version, "tools": [t.definition for t in self._tools.values()],
                 "capabilities": ["calls"] + [name for name, is_set in has if is_set],
                 "config_schema": None if self._config is None else json.dumps(self._config_schema).encode(),
-                "needs": None if needs is None else {
+                "keeps": self.keeps, "needs": None if needs is None else {
                     **{k: _NEED[needs.get(k)] for k in ("read", "write", "exec", "network")},
                     "secrets": [{"name": k, "need": _NEED[v]} for k, v in needs.get("secrets", {}).items()]}}
 
