@@ -68,6 +68,10 @@ func (t *task) fillGoCache(dir string) error {
 	return c.Run()
 }
 
+// withoutOwnTools lists the bundled plugins whose tools come from elsewhere. The others are also built with other names of their
+// tools, in place of plugins of others.
+var withoutOwnTools = []string{"function", "mcp", "replay", "snippet"}
+
 // programs lists the programs that tests start.
 func (t *task) programs() []program {
 	list := []program{
@@ -89,6 +93,9 @@ func (t *task) programs() []program {
 	}
 	for _, name := range t.Plugins {
 		list = append(list, program{pkg: "./plugins/" + name, out: "plugins/" + name})
+		if !slices.Contains(withoutOwnTools, name) {
+			list = append(list, program{pkg: "./plugins/" + name, out: "renamed/" + name, tags: "renamed"})
+		}
 	}
 	return list
 }

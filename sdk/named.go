@@ -1,0 +1,6 @@
+//go:build !renamed
+
+package sdk
+
+// adapt returns the plugin.
+func adapt(p Plugin) Plugin { return p }
