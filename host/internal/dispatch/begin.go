@@ -217,7 +217,7 @@ func (d *Dispatcher) bind(c *Call) {
 	}
 	name := cmd.Name
 	if native {
-		name = d.Registry.RoleName(tool.RoleShell)
+		name = d.registry.RoleName(tool.RoleShell)
 	}
 	e, err := d.registry.Enabled(cmd.Namespace, name)
 	switch {

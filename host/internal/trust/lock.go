@@ -255,8 +255,12 @@ func Definitions(tools []tool.Definition) map[string]ToolPins {
 		if d.Title != "" || len(d.Icons) > 0 {
 			shown = append(shown, d.Title, canonical(d.Icons))
 		}
+		traits := []any{d.Traits}
+		if named := (tool.Definition{Name: d.Name}); d.Claims() != named.Claims() { // a role decides which calls reach the tool
+			traits = append(traits, d.Claims())
+		}
 		out[d.Name] = ToolPins{
-			Description: hash(shown...), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(d.Traits),
+			Description: hash(shown...), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(traits...),
 		}
 	}
 	return out

@@ -30,6 +30,7 @@ func TestChanges(t *testing.T) {
 		"": base, "tool c is new": append(slices.Clone(base), tool.Definition{Name: "c"}), "tool b is gone": base[:1],
 		"tool a changed: description":         change(func(d *tool.Definition) { d.Description += "." }),
 		"tool a changed: description, traits": change(func(d *tool.Definition) { d.Examples, d.Traits.ReadOnly = []string{"x"}, true }),
+		"tool a changed: traits":              change(func(d *tool.Definition) { d.Role = tool.RoleShell }),
 		"tool a changed: parameters": change(func(d *tool.Definition) {
 			d.Input = json.RawMessage(`{"type":"object","properties":{"y":{},"x":{"type":"string"}}}`)
 		}),
@@ -41,6 +42,11 @@ func TestChanges(t *testing.T) {
 		if got := strings.Join(pin.Changes(now), "; "); got != strings.TrimSpace(want) {
 			t.Errorf("%q, wanted %q", got, want)
 		}
+	}
+	// A tool that declares the role that its name gave it before is unchanged.
+	old := trust.Pin{Tools: trust.Definitions([]tool.Definition{{Name: "bash"}})}
+	if got := old.Changes([]tool.Definition{{Name: "bash", Role: tool.RoleShell}}); got != nil {
+		t.Errorf("%q", got)
 	}
 }
 
