@@ -43,6 +43,9 @@ func TestCompare(t *testing.T) {
 		"a writable name":   {base + "permissions {\n paths {\n writable = [\".vscode\"]\n }\n}\n", false, false},
 		"another backend":   {base + "sandbox { backend = \"none\" }\n", false, false},
 		"a limit":           {strings.Replace(base, "config {", "sandbox {\n network = true\n }\n  config {", 1), false, false},
+		"an age of output":  {base + "retention { output = \"1h\" }\n", false, false},
+		"an age of undo":    {base + "retention { undo = \"1h\" }\n", false, false},
+		"an age of history": {base + "retention { history = \"1h\" }\n", false, true},
 		"it is not there":   {"", false, false},
 		"the start timeout": {strings.Replace(base, "config {", "start_timeout = \"3s\"\n  config {", 1), false, false},
 	} {
