@@ -21,6 +21,8 @@ type Undo struct {
 	Steps    int    `json:"steps"`
 	Action   string `json:"action"`
 	To       string `json:"to"`
+	// Name is the name of the tool, for messages. Empty means "undo".
+	Name string `json:"-"`
 	// Inside means that a running command called the tool. An undo would change files while that command still uses them.
 	Inside bool `json:"-"`
 }

@@ -3,6 +3,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,6 +86,7 @@ const undoDiff = 16 << 10
 
 // Undo implements [call.Checkpoints].
 func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
+	u.Name = cmp.Or(u.Name, string(tool.RoleUndo))
 	if u.FilePath == "list" && u.Action == string(tool.RoleUndo) {
 		u.FilePath, u.Action = "", "list"
 	}
@@ -93,24 +95,24 @@ func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
 	}
 	b := c.Mount.Branch
 	if u.Action == "list" {
-		return c.list(b)
+		return c.list(b, u.Name)
 	}
 	if u.Inside && u.Action != "preview" {
-		return call.Refused(tool.Errorf(tool.Conflict, "A command that runs in the branch %s cannot undo calls of the branch below itself. Nothing was done. Make undo a call of its own.", b.Name))
+		return call.Refused(tool.Errorf(tool.Conflict, "A command that runs in the branch %s cannot undo calls of the branch below itself. Nothing was done. Make %s a call of its own.", b.Name, u.Name))
 	}
 	to, calls, err := b.Undoable(u.To, max(1, u.Steps), c.rules())
 	switch {
 	case err != nil:
-		return call.Refused(tool.Errorf(tool.NotFound, "%w. To see the calls that can be undone: undo list.", err))
+		return call.Refused(tool.Errorf(tool.NotFound, "%w. To see the calls that can be undone: %s list.", err, u.Name))
 	case to == nil && len(calls) == 0:
 		return call.Refused(tool.Errorf(tool.NotFound, "No call in the branch %s can be undone. Automatic checkpoints begin with the first call that can change files.", b.Name))
 	case to == nil:
-		return call.Refused(tool.Errorf(tool.NotFound, "Only %d calls in the branch %s can be undone. Nothing was done. Set fewer steps; see undo list.", len(calls), b.Name))
+		return call.Refused(tool.Errorf(tool.NotFound, "Only %d calls in the branch %s can be undone. Nothing was done. Set fewer steps; see %s list.", len(calls), b.Name, u.Name))
 	}
 	if u.To == "" {
 		for i := range calls {
 			if calls[i].Session != c.Session.ID {
-				return call.Refused(tool.Errorf(tool.Conflict, "The call %s (%s) of another session changed the branch, too. Nothing was done. To take it back as well: undo --to %s.", calls[i].Call, calls[i].Message, to.Call))
+				return call.Refused(tool.Errorf(tool.Conflict, "The call %s (%s) of another session changed the branch, too. Nothing was done. To take it back as well: %s --to %s.", calls[i].Call, calls[i].Message, u.Name, to.Call))
 			}
 		}
 	}
@@ -122,12 +124,12 @@ func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
 	if u.Action == "preview" {
 		return &tool.Result{Title: "Preview of undo", Data: data(out), Output: fmt.Sprintf("Preview of undo for %s; nothing was changed.\n%s", titles(out.Calls), out.Diff)}
 	}
-	return c.goBack(ctx, b, to, out)
+	return c.goBack(ctx, b, to, out, u.Name)
 }
 
-// goBack restores a checkpoint. The programs of the branch keep running. It ends them only if none of them is a job and
+// goBack restores a checkpoint. The argument "name" is the name of the tool. The programs of the branch keep running. It ends them only if none of them is a job and
 // the changes are large.
-func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.Checkpoint, out *undone) *tool.Result {
+func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.Checkpoint, out *undone, name string) *tool.Result {
 	jobs := c.Jobs(ctx, b.ID())
 	var done *branch.Restored
 	var err error
@@ -137,7 +139,7 @@ func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.C
 		done, err = c.Mounts.Restore(b.ID(), 1, to.Number, true, c.rules())
 	}
 	if used := (*branch.BusyError)(nil); errors.As(err, &used) {
-		return call.Refused(tool.Errorf(tool.Conflict, "Nothing was undone, because %w, and repeat undo.", err))
+		return call.Refused(tool.Errorf(tool.Conflict, "Nothing was undone, because %w, and repeat %s.", err, name))
 	}
 	c.Changes.Record("(branch undo)", b.Name, len(out.Changes), err)
 	if err != nil {
@@ -145,7 +147,7 @@ func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.C
 	}
 	out.Saved, out.Jobs = done.Saved.Number, []string{}
 	var text strings.Builder
-	fmt.Fprintf(&text, "Undid %s (%s). The branch is as it was before. To take this back: undo --to %d.\n", titles(out.Calls), plural(len(out.Changes), "change"), done.Saved.Number)
+	fmt.Fprintf(&text, "Undid %s (%s). The branch is as it was before. To take this back: %s --to %d.\n", titles(out.Calls), plural(len(out.Changes), "change"), name, done.Saved.Number)
 	switch {
 	case done.Ended != "":
 		fmt.Fprintf(&text, "The programs that still ran in the branch have ended, because the files could not be restored while they ran: %s.\n", done.Ended)
@@ -176,7 +178,7 @@ func isLarge(changes []change.Change) bool {
 	return paths > largePaths || bytes > largeBytes
 }
 
-func (c *Checkpoints) list(b *branch.Branch) *tool.Result {
+func (c *Checkpoints) list(b *branch.Branch, name string) *tool.Result {
 	_, calls, err := b.Undoable("", 1<<30, c.rules())
 	if err != nil {
 		return call.Refused(tool.Errorf(tool.ExecutionFailed, "%w.", err))
@@ -193,7 +195,7 @@ func (c *Checkpoints) list(b *branch.Branch) *tool.Result {
 	if len(out.Calls) == 0 {
 		text.WriteString("No call in the branch can be undone.\n")
 	} else {
-		text.WriteString("undo takes back the first of these calls, and undo --to CALL that call and all above it. Each one stands for all that it changed in the workspace, commands included.\n")
+		fmt.Fprintf(&text, "%s takes back the first of these calls, and %[1]s --to CALL that call and all above it. Each one stands for all that it changed in the workspace, commands included.\n", name)
 	}
 	return &tool.Result{Title: "Calls that can be undone", Data: data(out), Output: text.String()}
 }

@@ -26,7 +26,7 @@ func Checkpoint(mask func(string) string) stage.Stage {
 			}
 			e, inside := c.Identity.Tool, c.Identity.Depth > 0
 			if e.Has(tool.RoleUndo) && c.Question().Kind() == policy.KindEdit {
-				u := call.Undo{Inside: inside}
+				u := call.Undo{Inside: inside, Name: e.FullName()}
 				if json.Unmarshal(c.Decision.Sent.Arguments, &u) == nil {
 					if res := checkpoints.Undo(ctx, u); res != nil {
 						return res
