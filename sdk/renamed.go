@@ -2,7 +2,7 @@
 
 package sdk
 
-// adapt gives a plugin and its tools other names. The tests of the host build the bundled plugins with the tag "renamed". They
+// adapt renames a plugin and its tools. The tests of the host build the bundled plugins with the tag "renamed". They
 // then are plugins of others with the same roles, and show that the host knows no tool by its name.
 func adapt(p Plugin) Plugin {
 	p.Name = "my-" + p.Name

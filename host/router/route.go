@@ -9,21 +9,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// clash describes a tool whose name is also the name of a system command.
+// clash describes a system command that can also be the name of a tool.
 type clash struct {
-	// translate converts arguments of the system command to arguments of the tool. If the tool does not support the
-	// arguments, ok is false. A nil translate means that the arguments stay unchanged.
-	translate func(args []word, sig tool.Signature) (out []word, ok bool)
 	// refuses reports whether the system command would refuse the arguments.
 	refuses func(args []word, opts Options) bool
-	// operands is the maximum number of operands of the tool. A command with more operands always runs the system
-	// command.
+	// operands is the maximum number of operands of a tool that does not describe the command in its [tool.Program].
 	operands int
 }
 
 var clashes = map[string]clash{
 	"read": {refuses: bashReadRefuses},
-	"grep": {refuses: gnuGrepRefuses, operands: 2, translate: fromGNU},
+	"grep": {refuses: gnuGrepRefuses, operands: 2},
 	"bash": {refuses: bashRefuses},
 }
 
@@ -328,10 +324,13 @@ func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Too
 	opts.alone = len(s.heredocs) == 0 && s.stdin == nil
 	refused := cl.refuses(rest, opts)
 	expands := slices.ContainsFunc(rest, func(w word) bool { return w.dynamic })
-	fits := true
-	if cl.translate != nil && !slices.ContainsFunc(rest, helpFlag) {
+	fits, most := true, cl.operands // a command with more operands always runs the system command
+	if sig.Program != nil {
+		most = sig.Program.Operands
+	}
+	if sig.Program != nil && !slices.ContainsFunc(rest, helpFlag) {
 		var own []word
-		if own, fits = cl.translate(rest, sig); fits {
+		if own, fits = translate(rest, sig); fits {
 			rest = own
 		}
 	}
@@ -339,7 +338,7 @@ func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Too
 	case refused && (fits || slices.ContainsFunc(rest, longFlag)):
 		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+name+" would reject these arguments"
 		return c.bind(sig, s, rest)
-	case cl.operands == 0 || opts.script:
+	case most == 0 || opts.script:
 		return c.native(RuleClash, name+" can do this natively")
 	case expands:
 		return c.native(RuleClash, "the shell has to expand its arguments")
@@ -349,7 +348,7 @@ func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Too
 	try := *c
 	try.Layer, try.Rule, try.Reason = Agent, RuleClash, "the arguments fit the tool"
 	operands := try.bindWords(sig, s, rest)
-	if try.IsHelp && len(rest) == 1 || !try.IsHelp && try.Error == nil && operands <= cl.operands {
+	if try.IsHelp && len(rest) == 1 || !try.IsHelp && try.Error == nil && operands <= most {
 		return &try
 	}
 	return c.native(RuleClash, "some arguments do not fit the tool")

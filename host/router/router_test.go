@@ -67,6 +67,12 @@ func signature(schema, stdin string) tool.Signature {
 	return tool.Signature{Schema: s, Stdin: stdin}
 }
 
+func withProgram(p *tool.Program, schema string) tool.Signature {
+	s := signature(schema, "")
+	s.Program = p
+	return s
+}
+
 var tools = registry{
 	aliases: map[string]alias{
 		"file_read": {target: "read", params: map[string]string{"path": "file_path", "filename": "file_path"}},
@@ -81,10 +87,10 @@ var tools = registry{
 			"mode":{"type":"string","enum":["overwrite","append"]},"final_newline":{"type":"boolean"}},"additionalProperties":false}`, "content"),
 		"edit": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"old_string":{"type":"string"},
 			"new_string":{"type":"string"},"replace_all":{"type":"boolean"},"edits":{"type":"array","items":{"type":"object"}}},"additionalProperties":false}`, "new_string"),
-		"grep": signature(`{"type":"object","required":["pattern"],"properties":{"pattern":{"type":"string"},"path":{"type":"string"},
+		"grep": withProgram(&gnuGrep, `{"type":"object","required":["pattern"],"properties":{"pattern":{"type":"string"},"path":{"type":"string"},
 			"glob":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"output_mode":{"type":"string","enum":["content","count","files_with_matches"]},
 			"head_limit":{"type":"integer","minimum":0},"line_numbers":{"type":"boolean"},"after":{"type":"integer"},"before":{"type":"integer"},"context":{"type":"integer"},
-			"dialect":{"type":"string","enum":["rust","bre","ere","fixed"]}},"additionalProperties":false}`, ""),
+			"dialect":{"type":"string","enum":["rust","bre","ere","fixed"]}},"additionalProperties":false}`),
 		"bash": signature(`{"type":"object","required":["command"],"properties":{"command":{"type":"string"},"timeout":{"type":"integer"},"cwd":{"type":"string"},
 			"stdin":{"type":"string"}},"additionalProperties":false}`, "stdin"),
 		"list": signature(`{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}`, ""),

@@ -198,7 +198,7 @@ type End struct {
 // people.
 func Hash(d *tool.Definition) string {
 	c := *d
-	c.Version, c.Icons, c.Title, c.OriginalName, c.Keywords, c.Role = "", nil, "", "", nil, ""
+	c.Version, c.Icons, c.Title, c.OriginalName, c.Keywords, c.Role, c.Program = "", nil, "", "", nil, "", nil
 	b, err := json.Marshal(&c)
 	if err != nil { // impossible: definitions are made from JSON
 		return ""

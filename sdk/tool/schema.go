@@ -76,6 +76,8 @@ type Signature struct {
 	Schema *Schema
 	// Stdin is the name of the parameter that receives the text of a heredoc or of standard input. It can be empty.
 	Stdin string
+	// Program is the program of the shell that has the same name as the tool. It can be nil.
+	Program *Program
 	// Names maps additional names to parameters. The additional names are defined by an alias of the tool. A name
 	// that begins with a dash is a short flag. A name that maps to "" is accepted and ignored.
 	Names map[string]string

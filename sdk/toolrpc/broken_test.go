@@ -209,7 +209,7 @@ func TestUnaryCalls(t *testing.T) {
 		Keeps: []tool.Kept{{Kind: "k", Files: []string{"f"}, Age: "a"}},
 		Needs: &tool.Needs{Read: tool.Required, Write: tool.Optional, Network: tool.Required, Secrets: []tool.Secret{{Name: "T", Need: tool.Required}, {Name: "U", Need: tool.Optional}}},
 		Tools: []tool.Definition{{
-			Name: "t", Description: "d", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{}`), Category: tool.CategoryMCP, Version: "9", Examples: []string{"t x"}, StdinParameter: "s", Keywords: []string{"k"}, Role: "r",
+			Name: "t", Description: "d", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{}`), Category: tool.CategoryMCP, Version: "9", Examples: []string{"t x"}, StdinParameter: "s", Keywords: []string{"k"}, Role: "r", Program: &tool.Program{Operands: 2, First: "f", Number: "C", Otherwise: "o=1", Special: "+", Options: map[string]tool.ProgramOption{"a": {Argument: "x=", Value: true, Suffix: "/"}, "b": {Optional: true}}},
 			Traits: tool.Traits{ReadOnly: true, ConcurrencySafe: true, Dangerous: true, AutoExecute: true, Disabled: true, Idempotent: true}, DefaultTimeout: 90 * time.Second,
 		}, {Name: "own", DefaultTimeout: -time.Millisecond}},
 	}

@@ -179,7 +179,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
 		Title: valid(d.Title), Icons: d.Icons, Deprecated: valid(d.Deprecated), OriginalName: valid(d.OriginalName),
 		Varying: mapSlice(d.Varying, valid), Unordered: mapSlice(d.Unordered, valid),
-		Keywords: mapSlice(d.Keywords, valid), Role: valid(string(d.Role)),
+		Keywords: mapSlice(d.Keywords, valid), Role: valid(string(d.Role)), Program: programToPB(d.Program),
 	}
 }
 
@@ -195,8 +195,30 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
 		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()), Deprecated: d.GetDeprecated(), OriginalName: d.GetOriginalName(),
 		Varying: d.GetVarying(), Unordered: d.GetUnordered(),
-		Keywords: d.GetKeywords(), Role: tool.Role(d.GetRole()),
+		Keywords: d.GetKeywords(), Role: tool.Role(d.GetRole()), Program: programFromPB(d.GetProgram()),
 	}
+}
+
+func programToPB(p *tool.Program) *toolpb.Program {
+	if p == nil {
+		return nil
+	}
+	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number), Otherwise: valid(p.Otherwise), Special: valid(p.Special), Options: make(map[string]*toolpb.ProgramOption, len(p.Options))} //nolint:gosec // a small number
+	for name, o := range p.Options {
+		out.Options[valid(name)] = &toolpb.ProgramOption{Argument: valid(o.Argument), Value: o.Value, Suffix: valid(o.Suffix), Optional: o.Optional}
+	}
+	return out
+}
+
+func programFromPB(p *toolpb.Program) *tool.Program {
+	if p == nil {
+		return nil
+	}
+	out := &tool.Program{Operands: int(p.GetOperands()), First: p.GetFirst(), Number: p.GetNumber(), Otherwise: p.GetOtherwise(), Special: p.GetSpecial(), Options: make(map[string]tool.ProgramOption, len(p.GetOptions()))}
+	for name, o := range p.GetOptions() {
+		out.Options[name] = tool.ProgramOption{Argument: o.GetArgument(), Value: o.GetValue(), Suffix: o.GetSuffix(), Optional: o.GetOptional()}
+	}
+	return out
 }
 
 func rootToPB(r tool.Root) *toolpb.Root { return &toolpb.Root{Path: r.Path, Writable: r.Writable} }

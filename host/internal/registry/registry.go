@@ -68,7 +68,7 @@ func (e *Entry) FullName() string {
 
 // Signature returns the part of the definition that the router needs to bind arguments.
 func (e *Entry) Signature() tool.Signature {
-	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter}
+	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter, Program: e.Definition.Program}
 }
 
 // Settings holds the operator's settings for a tool. A zero field keeps the tool's default.

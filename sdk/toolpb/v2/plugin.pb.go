@@ -196,7 +196,7 @@ func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Diagnostic_Severity.Descriptor instead.
 func (Diagnostic_Severity) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17, 0}
 }
 
 type Cancel_Reason int32
@@ -245,7 +245,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type Output_Stream int32
@@ -294,7 +294,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type Answer_Outcome int32
@@ -351,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type Attachment_Type int32
@@ -400,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42, 0}
 }
 
 type Effect_Operation int32
@@ -455,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43, 0}
 }
 
 type HealthResponse_Status int32
@@ -507,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45, 0}
 }
 
 type HookResponse_Decision int32
@@ -559,7 +559,7 @@ func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HookResponse_Decision.Descriptor instead.
 func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49, 0}
 }
 
 type ExchangeRequest struct {
@@ -1235,7 +1235,10 @@ type Tool struct {
 	// read, write, edit, notebook, undo, redo, branch, search, find, list, symbols, fetch,
 	// ask and plan. Empty means none. A role is no permission. The host ignores unknown
 	// roles, and roles that another tool has.
-	Role          string `protobuf:"bytes,18,opt,name=role,proto3" json:"role,omitempty"`
+	Role string `protobuf:"bytes,18,opt,name=role,proto3" json:"role,omitempty"`
+	// The program of the shell that has the same name as the tool, such as grep. Unset
+	// means that a command that the program accepts always runs the program.
+	Program       *Program `protobuf:"bytes,19,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,6 +1399,179 @@ func (x *Tool) GetRole() string {
 	return ""
 }
 
+func (x *Tool) GetProgram() *Program {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+// Program describes how a command of a program runs a tool instead. The host only uses
+// it for programs that it knows.
+type Program struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of operands. With more, the program runs.
+	Operands int32 `protobuf:"varint,1,opt,name=operands,proto3" json:"operands,omitempty"`
+	// The parameter of the first operand, unless an option sets it.
+	First string `protobuf:"bytes,2,opt,name=first,proto3" json:"first,omitempty"`
+	// Options of the program, by name without dashes. With any other option, the program
+	// runs.
+	Options map[string]*ProgramOption `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The name of the option for which an option such as -3 stands.
+	Number string `protobuf:"bytes,4,opt,name=number,proto3" json:"number,omitempty"`
+	// An argument such as dialect=bre. The tool gets it if the command has an option of the
+	// program, or if the value of "first" has one of the characters in "special", and no
+	// option sets the parameter.
+	Otherwise     string `protobuf:"bytes,5,opt,name=otherwise,proto3" json:"otherwise,omitempty"`
+	Special       string `protobuf:"bytes,6,opt,name=special,proto3" json:"special,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Program) Reset() {
+	*x = Program{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Program) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Program) ProtoMessage() {}
+
+func (x *Program) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Program.ProtoReflect.Descriptor instead.
+func (*Program) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Program) GetOperands() int32 {
+	if x != nil {
+		return x.Operands
+	}
+	return 0
+}
+
+func (x *Program) GetFirst() string {
+	if x != nil {
+		return x.First
+	}
+	return ""
+}
+
+func (x *Program) GetOptions() map[string]*ProgramOption {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Program) GetNumber() string {
+	if x != nil {
+		return x.Number
+	}
+	return ""
+}
+
+func (x *Program) GetOtherwise() string {
+	if x != nil {
+		return x.Otherwise
+	}
+	return ""
+}
+
+func (x *Program) GetSpecial() string {
+	if x != nil {
+		return x.Special
+	}
+	return ""
+}
+
+type ProgramOption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An argument of the tool, such as ignore_case=true. Empty means that the tool always
+	// does what the option requests.
+	Argument string `protobuf:"bytes,1,opt,name=argument,proto3" json:"argument,omitempty"`
+	// The option has a value, which is appended to the argument, followed by the suffix.
+	Value  bool   `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	Suffix string `protobuf:"bytes,3,opt,name=suffix,proto3" json:"suffix,omitempty"`
+	// An option without an argument of the tool can have a value after "=".
+	Optional      bool `protobuf:"varint,4,opt,name=optional,proto3" json:"optional,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramOption) Reset() {
+	*x = ProgramOption{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramOption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramOption) ProtoMessage() {}
+
+func (x *ProgramOption) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramOption.ProtoReflect.Descriptor instead.
+func (*ProgramOption) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProgramOption) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+func (x *ProgramOption) GetValue() bool {
+	if x != nil {
+		return x.Value
+	}
+	return false
+}
+
+func (x *ProgramOption) GetSuffix() string {
+	if x != nil {
+		return x.Suffix
+	}
+	return ""
+}
+
+func (x *ProgramOption) GetOptional() bool {
+	if x != nil {
+		return x.Optional
+	}
+	return false
+}
+
 type Traits struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ReadOnly        bool                   `protobuf:"varint,1,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
@@ -1417,7 +1593,7 @@ type Traits struct {
 
 func (x *Traits) Reset() {
 	*x = Traits{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1605,7 @@ func (x *Traits) String() string {
 func (*Traits) ProtoMessage() {}
 
 func (x *Traits) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1618,7 @@ func (x *Traits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traits.ProtoReflect.Descriptor instead.
 func (*Traits) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Traits) GetReadOnly() bool {
@@ -1508,7 +1684,7 @@ type Root struct {
 
 func (x *Root) Reset() {
 	*x = Root{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1696,7 @@ func (x *Root) String() string {
 func (*Root) ProtoMessage() {}
 
 func (x *Root) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1709,7 @@ func (x *Root) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Root.ProtoReflect.Descriptor instead.
 func (*Root) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Root) GetPath() string {
@@ -1576,7 +1752,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1764,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1777,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConfigureRequest) GetConfig() []byte {
@@ -1648,7 +1824,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1836,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1849,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -1697,7 +1873,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1885,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1898,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Diagnostic) GetSeverity() Diagnostic_Severity {
@@ -1770,7 +1946,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1958,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1971,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CallRequest) GetMessage() isCallRequest_Message {
@@ -1905,7 +2081,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2093,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2106,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Start) GetCallId() string {
@@ -2048,7 +2224,7 @@ type Client struct {
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2236,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2249,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Client) GetCapabilities() []byte {
@@ -2110,7 +2286,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2298,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2311,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallsRequest) GetCall() uint64 {
@@ -2164,7 +2340,7 @@ type CallsResponse struct {
 
 func (x *CallsResponse) Reset() {
 	*x = CallsResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2352,7 @@ func (x *CallsResponse) String() string {
 func (*CallsResponse) ProtoMessage() {}
 
 func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2365,7 @@ func (x *CallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
 func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallsResponse) GetCall() uint64 {
@@ -2222,7 +2398,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2410,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2423,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Commands) GetDir() string {
@@ -2281,7 +2457,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2469,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2482,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -2335,7 +2511,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2523,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2536,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -2479,7 +2655,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2667,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2680,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Log) GetLevel() string {
@@ -2544,7 +2720,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2732,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2745,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Progress) GetTitle() string {
@@ -2605,7 +2781,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2793,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2806,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -2664,7 +2840,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2852,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2865,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -2786,7 +2962,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2974,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2987,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ToolCall) GetTool() string {
@@ -2843,7 +3019,7 @@ type ClientRequests struct {
 
 func (x *ClientRequests) Reset() {
 	*x = ClientRequests{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +3031,7 @@ func (x *ClientRequests) String() string {
 func (*ClientRequests) ProtoMessage() {}
 
 func (x *ClientRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +3044,7 @@ func (x *ClientRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequests.ProtoReflect.Descriptor instead.
 func (*ClientRequests) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClientRequests) GetRequests() []*ClientRequest {
@@ -2899,7 +3075,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3087,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3100,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClientRequest) GetKey() string {
@@ -2963,7 +3139,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3151,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3164,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Permission) GetKind() string {
@@ -3035,7 +3211,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3223,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3236,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Question) GetText() string {
@@ -3121,7 +3297,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3133,7 +3309,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3146,7 +3322,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -3196,7 +3372,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +3384,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +3397,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -3249,7 +3425,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3437,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3450,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -3307,7 +3483,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3495,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3508,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FileState) GetPath() string {
@@ -3397,7 +3573,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3585,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3598,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Result) GetOutput() string {
@@ -3513,7 +3689,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3701,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3714,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Content) GetText() uint32 {
@@ -3580,7 +3756,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3768,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3781,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Error) GetKind() Kind {
@@ -3655,7 +3831,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +3843,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +3856,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -3725,7 +3901,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +3913,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +3926,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -3784,7 +3960,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3972,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3985,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -3831,7 +4007,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3843,7 +4019,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3856,7 +4032,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -3890,7 +4066,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4078,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4091,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -3935,7 +4111,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3947,7 +4123,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3960,7 +4136,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -3997,7 +4173,7 @@ type HookRequest struct {
 
 func (x *HookRequest) Reset() {
 	*x = HookRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4185,7 @@ func (x *HookRequest) String() string {
 func (*HookRequest) ProtoMessage() {}
 
 func (x *HookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4198,7 @@ func (x *HookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
 func (*HookRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HookRequest) GetEvent() string {
@@ -4117,7 +4293,7 @@ type HookResponse struct {
 
 func (x *HookResponse) Reset() {
 	*x = HookResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4305,7 @@ func (x *HookResponse) String() string {
 func (*HookResponse) ProtoMessage() {}
 
 func (x *HookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4318,7 @@ func (x *HookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
 func (*HookResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HookResponse) GetDecision() HookResponse_Decision {
@@ -4186,7 +4362,7 @@ type InvalidateRequest struct {
 
 func (x *InvalidateRequest) Reset() {
 	*x = InvalidateRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4198,7 +4374,7 @@ func (x *InvalidateRequest) String() string {
 func (*InvalidateRequest) ProtoMessage() {}
 
 func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4211,7 +4387,7 @@ func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvalidateRequest.ProtoReflect.Descriptor instead.
 func (*InvalidateRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *InvalidateRequest) GetPaths() [][]byte {
@@ -4236,7 +4412,7 @@ type InvalidateResponse struct {
 
 func (x *InvalidateResponse) Reset() {
 	*x = InvalidateResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4424,7 @@ func (x *InvalidateResponse) String() string {
 func (*InvalidateResponse) ProtoMessage() {}
 
 func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4437,7 @@ func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvalidateResponse.ProtoReflect.Descriptor instead.
 func (*InvalidateResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{51}
 }
 
 var File_toolhost_v2_plugin_proto protoreflect.FileDescriptor
@@ -4310,7 +4486,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xb3\x04\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xe3\x04\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -4332,7 +4508,23 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\avarying\x18\x0f \x03(\tR\avarying\x12\x1c\n" +
 	"\tunordered\x18\x10 \x03(\tR\tunordered\x12\x1a\n" +
 	"\bkeywords\x18\x11 \x03(\tR\bkeywords\x12\x12\n" +
-	"\x04role\x18\x12 \x01(\tR\x04role\"\xeb\x01\n" +
+	"\x04role\x18\x12 \x01(\tR\x04role\x12.\n" +
+	"\aprogram\x18\x13 \x01(\v2\x14.toolhost.v2.ProgramR\aprogram\"\xa0\x02\n" +
+	"\aProgram\x12\x1a\n" +
+	"\boperands\x18\x01 \x01(\x05R\boperands\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\tR\x05first\x12;\n" +
+	"\aoptions\x18\x03 \x03(\v2!.toolhost.v2.Program.OptionsEntryR\aoptions\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\tR\x06number\x12\x1c\n" +
+	"\totherwise\x18\x05 \x01(\tR\totherwise\x12\x18\n" +
+	"\aspecial\x18\x06 \x01(\tR\aspecial\x1aV\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
+	"\x05value\x18\x02 \x01(\v2\x1a.toolhost.v2.ProgramOptionR\x05value:\x028\x01\"u\n" +
+	"\rProgramOption\x12\x1a\n" +
+	"\bargument\x18\x01 \x01(\tR\bargument\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\bR\x05value\x12\x16\n" +
+	"\x06suffix\x18\x03 \x01(\tR\x06suffix\x12\x1a\n" +
+	"\boptional\x18\x04 \x01(\bR\boptional\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +
@@ -4632,7 +4824,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Need)(0),                  // 0: toolhost.v2.Need
 	(Kind)(0),                  // 1: toolhost.v2.Kind
@@ -4655,50 +4847,53 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*Needs)(nil),              // 18: toolhost.v2.Needs
 	(*Secret)(nil),             // 19: toolhost.v2.Secret
 	(*Tool)(nil),               // 20: toolhost.v2.Tool
-	(*Traits)(nil),             // 21: toolhost.v2.Traits
-	(*Root)(nil),               // 22: toolhost.v2.Root
-	(*ConfigureRequest)(nil),   // 23: toolhost.v2.ConfigureRequest
-	(*ConfigureResponse)(nil),  // 24: toolhost.v2.ConfigureResponse
-	(*Diagnostic)(nil),         // 25: toolhost.v2.Diagnostic
-	(*CallRequest)(nil),        // 26: toolhost.v2.CallRequest
-	(*Start)(nil),              // 27: toolhost.v2.Start
-	(*Client)(nil),             // 28: toolhost.v2.Client
-	(*CallsRequest)(nil),       // 29: toolhost.v2.CallsRequest
-	(*CallsResponse)(nil),      // 30: toolhost.v2.CallsResponse
-	(*Commands)(nil),           // 31: toolhost.v2.Commands
-	(*Cancel)(nil),             // 32: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 33: toolhost.v2.CallResponse
-	(*Log)(nil),                // 34: toolhost.v2.Log
-	(*Progress)(nil),           // 35: toolhost.v2.Progress
-	(*Output)(nil),             // 36: toolhost.v2.Output
-	(*Ask)(nil),                // 37: toolhost.v2.Ask
-	(*ToolCall)(nil),           // 38: toolhost.v2.ToolCall
-	(*ClientRequests)(nil),     // 39: toolhost.v2.ClientRequests
-	(*ClientRequest)(nil),      // 40: toolhost.v2.ClientRequest
-	(*Permission)(nil),         // 41: toolhost.v2.Permission
-	(*Question)(nil),           // 42: toolhost.v2.Question
-	(*Answer)(nil),             // 43: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 44: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 45: toolhost.v2.FileStates
-	(*FileState)(nil),          // 46: toolhost.v2.FileState
-	(*Result)(nil),             // 47: toolhost.v2.Result
-	(*Content)(nil),            // 48: toolhost.v2.Content
-	(*Error)(nil),              // 49: toolhost.v2.Error
-	(*Attachment)(nil),         // 50: toolhost.v2.Attachment
-	(*Effect)(nil),             // 51: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 52: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 53: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 54: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 55: toolhost.v2.DrainResponse
-	(*HookRequest)(nil),        // 56: toolhost.v2.HookRequest
-	(*HookResponse)(nil),       // 57: toolhost.v2.HookResponse
-	(*InvalidateRequest)(nil),  // 58: toolhost.v2.InvalidateRequest
-	(*InvalidateResponse)(nil), // 59: toolhost.v2.InvalidateResponse
-	nil,                        // 60: toolhost.v2.Start.TraceEntry
+	(*Program)(nil),            // 21: toolhost.v2.Program
+	(*ProgramOption)(nil),      // 22: toolhost.v2.ProgramOption
+	(*Traits)(nil),             // 23: toolhost.v2.Traits
+	(*Root)(nil),               // 24: toolhost.v2.Root
+	(*ConfigureRequest)(nil),   // 25: toolhost.v2.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 26: toolhost.v2.ConfigureResponse
+	(*Diagnostic)(nil),         // 27: toolhost.v2.Diagnostic
+	(*CallRequest)(nil),        // 28: toolhost.v2.CallRequest
+	(*Start)(nil),              // 29: toolhost.v2.Start
+	(*Client)(nil),             // 30: toolhost.v2.Client
+	(*CallsRequest)(nil),       // 31: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 32: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 33: toolhost.v2.Commands
+	(*Cancel)(nil),             // 34: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 35: toolhost.v2.CallResponse
+	(*Log)(nil),                // 36: toolhost.v2.Log
+	(*Progress)(nil),           // 37: toolhost.v2.Progress
+	(*Output)(nil),             // 38: toolhost.v2.Output
+	(*Ask)(nil),                // 39: toolhost.v2.Ask
+	(*ToolCall)(nil),           // 40: toolhost.v2.ToolCall
+	(*ClientRequests)(nil),     // 41: toolhost.v2.ClientRequests
+	(*ClientRequest)(nil),      // 42: toolhost.v2.ClientRequest
+	(*Permission)(nil),         // 43: toolhost.v2.Permission
+	(*Question)(nil),           // 44: toolhost.v2.Question
+	(*Answer)(nil),             // 45: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 46: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 47: toolhost.v2.FileStates
+	(*FileState)(nil),          // 48: toolhost.v2.FileState
+	(*Result)(nil),             // 49: toolhost.v2.Result
+	(*Content)(nil),            // 50: toolhost.v2.Content
+	(*Error)(nil),              // 51: toolhost.v2.Error
+	(*Attachment)(nil),         // 52: toolhost.v2.Attachment
+	(*Effect)(nil),             // 53: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 54: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 55: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 56: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 57: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 58: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 59: toolhost.v2.HookResponse
+	(*InvalidateRequest)(nil),  // 60: toolhost.v2.InvalidateRequest
+	(*InvalidateResponse)(nil), // 61: toolhost.v2.InvalidateResponse
+	nil,                        // 62: toolhost.v2.Program.OptionsEntry
+	nil,                        // 63: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
-	26, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
-	33, // 1: toolhost.v2.ExchangeResponse.message:type_name -> toolhost.v2.CallResponse
+	28, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
+	35, // 1: toolhost.v2.ExchangeResponse.message:type_name -> toolhost.v2.CallResponse
 	20, // 2: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
 	18, // 3: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
 	17, // 4: toolhost.v2.DescribeResponse.items:type_name -> toolhost.v2.Item
@@ -4709,73 +4904,76 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	0,  // 9: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
 	19, // 10: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
 	0,  // 11: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
-	21, // 12: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
-	22, // 13: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
-	25, // 14: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
-	2,  // 15: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
-	27, // 16: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	43, // 17: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	32, // 18: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	45, // 19: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
-	22, // 20: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	60, // 21: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	31, // 22: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	28, // 23: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
-	26, // 24: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
-	33, // 25: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
-	3,  // 26: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	35, // 27: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	36, // 28: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	37, // 29: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	44, // 30: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	47, // 31: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	34, // 32: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
-	4,  // 33: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	41, // 34: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	42, // 35: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	39, // 36: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
-	38, // 37: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
-	40, // 38: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
-	5,  // 39: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	46, // 40: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	49, // 41: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	50, // 42: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	51, // 43: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	48, // 44: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
-	1,  // 45: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	6,  // 46: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	7,  // 47: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	46, // 48: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	8,  // 49: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	20, // 50: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
-	47, // 51: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
-	9,  // 52: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
-	47, // 53: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
-	14, // 54: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	23, // 55: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	26, // 56: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	29, // 57: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	52, // 58: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	54, // 59: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	56, // 60: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	58, // 61: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
-	10, // 62: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
-	12, // 63: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
-	15, // 64: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	24, // 65: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	33, // 66: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	30, // 67: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	53, // 68: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	55, // 69: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	57, // 70: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	59, // 71: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
-	11, // 72: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
-	13, // 73: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
-	64, // [64:74] is the sub-list for method output_type
-	54, // [54:64] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	23, // 12: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
+	21, // 13: toolhost.v2.Tool.program:type_name -> toolhost.v2.Program
+	62, // 14: toolhost.v2.Program.options:type_name -> toolhost.v2.Program.OptionsEntry
+	24, // 15: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
+	27, // 16: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
+	2,  // 17: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
+	29, // 18: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
+	45, // 19: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	34, // 20: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	47, // 21: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	24, // 22: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
+	63, // 23: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	33, // 24: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	30, // 25: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
+	28, // 26: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	35, // 27: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	3,  // 28: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	37, // 29: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	38, // 30: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	39, // 31: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	46, // 32: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	49, // 33: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	36, // 34: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
+	4,  // 35: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	43, // 36: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	44, // 37: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	41, // 38: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
+	40, // 39: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
+	42, // 40: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
+	5,  // 41: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	48, // 42: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	51, // 43: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	52, // 44: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	53, // 45: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	50, // 46: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
+	1,  // 47: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 48: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 49: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	48, // 50: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 51: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	20, // 52: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	49, // 53: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	9,  // 54: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	49, // 55: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	22, // 56: toolhost.v2.Program.OptionsEntry.value:type_name -> toolhost.v2.ProgramOption
+	14, // 57: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	25, // 58: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	28, // 59: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	31, // 60: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	54, // 61: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	56, // 62: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	58, // 63: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	60, // 64: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
+	10, // 65: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
+	12, // 66: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
+	15, // 67: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	26, // 68: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	35, // 69: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	32, // 70: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	55, // 71: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	57, // 72: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	59, // 73: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	61, // 74: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
+	11, // 75: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
+	13, // 76: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
+	67, // [67:77] is the sub-list for method output_type
+	57, // [57:67] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -4783,13 +4981,13 @@ func file_toolhost_v2_plugin_proto_init() {
 	if File_toolhost_v2_plugin_proto != nil {
 		return
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[16].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[18].OneofWrappers = []any{
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Answer)(nil),
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[23].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[25].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
@@ -4797,20 +4995,20 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*CallResponse_Result)(nil),
 		(*CallResponse_Log)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[27].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[29].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 		(*Ask_Requests)(nil),
 		(*Ask_ToolCall)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[37].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   51,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
