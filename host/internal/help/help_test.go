@@ -5,9 +5,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 	"toolhost.dev/sdk/tool"
@@ -85,5 +88,33 @@ func TestHelp(t *testing.T) {
 	gone := &router.Command{IsHelp: true, Name: "gone"}
 	if res := help.Result(help.View{Registry: r}, gone); res.Error == nil || res.Error.Kind != tool.NotFound {
 		t.Errorf("%+v", res)
+	}
+}
+
+// TestRestrictedHelp checks that help and the answers to searches contain only tools that the caller may call, and what the
+// policy decides about them.
+func TestRestrictedHelp(t *testing.T) {
+	r := filled(t)
+	v := help.View{Registry: r, Allowed: func(e *registry.Entry) bool { return e.Namespace == "" }}
+	parse := func(command string) *router.Command { return router.Parse(command, r, router.Options{}) }
+	if text := help.Result(v, parse("help")).Output; strings.Contains(text, "jira") || strings.Contains(text, "tickets") || !strings.Contains(text, "write") {
+		t.Error(text)
+	}
+	if res := help.Result(v, parse("field:jira search --help")); res.Error == nil || res.Error.Kind != tool.NotFound {
+		t.Errorf("%+v", res)
+	}
+	write := r.Lookup("", "write")
+	for effect, want := range map[policy.Effect]string{
+		policy.Ask: "needs a permission: why (the rule)", policy.Depends: "its arguments decide about the permission: why (the rule)", policy.Allow: "", policy.Deny: "",
+	} {
+		outlook := func(*registry.Entry) policy.Outlook {
+			return policy.Outlook{Effect: effect, Rule: "the rule", Reason: "why"}
+		}
+		hit := find.Hit{Tool: write, Score: 3, Matches: []find.Match{{In: "name", Words: []string{"write"}}}}
+		text := help.Found(&find.Answer{Hits: []find.Hit{hit}}, outlook, "save", true)
+		if strings.Contains(text, "permission") != (want != "") || !strings.Contains(text, want) || !strings.Contains(text, "name: write") ||
+			!strings.Contains(text, "score: 3.00\n") || !strings.Contains(text, `{"type":"object"`) {
+			t.Errorf("%s: %s", effect, text)
+		}
 	}
 }

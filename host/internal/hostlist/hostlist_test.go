@@ -48,3 +48,25 @@ func TestList(t *testing.T) {
 		t.Error("public addresses are taken for private")
 	}
 }
+
+// TestWideLists checks what a list with a wildcard permits, and which lists reach the machine itself.
+func TestWideLists(t *testing.T) {
+	for text, want := range map[string]struct{ any, name, loopback bool }{
+		"*": {any: true, name: true}, "*:8080": {}, "*:*": {any: true, name: true}, "localhost:1": {loopback: true}, "127.0.0.0/8": {loopback: true}, "[::1]:9": {loopback: true}, "10.0.0.0/8": {},
+	} {
+		l, err := Parse([]string{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.AllowsAny(443) != want.any || l.AllowsName("example.org", 443) != want.name || l.NamesLoopback() != want.loopback {
+			t.Errorf("%s: any %t, name %t, loopback %t", text, l.AllowsAny(443), l.AllowsName("example.org", 443), l.NamesLoopback())
+		}
+	}
+	for want, port := range map[string]uint16{"example.org": 443, "example.org:8443": 8443} {
+		entry := EntryFor("example.org", port)
+		l, err := Parse([]string{entry})
+		if entry != want || err != nil || !l.AllowsName("example.org", port) {
+			t.Errorf("port %d: %q, %v", port, entry, err)
+		}
+	}
+}

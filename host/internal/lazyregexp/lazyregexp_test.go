@@ -16,7 +16,8 @@ import (
 func TestRegexp(t *testing.T) {
 	r := lazyregexp.New(`a(b+)`)
 	if !r.MatchString("xab") || r.FindString("xabb") != "abb" || r.FindStringSubmatch("abb")[1] != "bb" || len(r.FindAllString("ab ab", -1)) != 2 ||
-		r.FindAllStringSubmatch("ab abb", -1)[1][1] != "bb" || r.ReplaceAllString("ab.", "c") != "c." {
+		r.FindAllStringSubmatch("ab abb", -1)[1][1] != "bb" || r.ReplaceAllString("ab.", "c") != "c." || r.FindAllStringSubmatchIndex("xabb", -1)[0][2] != 2 || string(r.FindSubmatch([]byte("xabb"))[1]) != "bb" ||
+		len(r.Split("1ab2abb3", -1)) != 3 {
 		t.Error("the results differ from package regexp")
 	}
 }

@@ -145,3 +145,24 @@ func TestPast(t *testing.T) {
 		t.Error("a nil record knows a path")
 	}
 }
+
+// TestBranchPaths checks the paths of files in branches and copies.
+func TestBranchPaths(t *testing.T) {
+	outer, inner := tool.Root{Path: "/w", View: "/proc/self/fd/3"}, tool.Root{Path: "/w/sub"}
+	roots := []tool.Root{outer, inner, {Path: "/copy", CopyOf: "/original"}}
+	for path, want := range map[string]string{"/w/f": "/proc/self/fd/3/f", "/w": "/proc/self/fd/3/.", "/w/sub/f": "/w/sub/f", "/x": "/x"} {
+		if got := OnHost(roots, path); got != want {
+			t.Errorf("OnHost(%s) = %s, want %s", path, got, want)
+		}
+	}
+	for path, want := range map[string]string{"/copy/f": "/original/f", "/copy": "/original", "/w/f": "/w/f"} {
+		if got := Original(roots, path); got != want {
+			t.Errorf("Original(%s) = %s, want %s", path, got, want)
+		}
+	}
+	for path, want := range map[string]string{"/original/f": "/copy/f", "/w/f": ""} {
+		if got, ok := Copied(roots, path); got != want || ok != (want != "") {
+			t.Errorf("Copied(%s) = %s, %t", path, got, ok)
+		}
+	}
+}

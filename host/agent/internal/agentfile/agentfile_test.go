@@ -135,3 +135,61 @@ func TestForms(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestQuestions checks what a document says about its keys, in both formats.
+func TestQuestions(t *testing.T) {
+	for name, text := range map[string]string{
+		"s.json": "{\n  // mine\n  \"a\": {\n    \"b\": [\"x\"], // why\n    \"b\": [\"y\", 2]\n  },\n  \"a\": {\"b\": [\"y\", 2], \"b\": [\"y\", 2]}\n}\n",
+		"c.toml": "# mine\nz = 1\n\n\n\n\n[a]\n# b\nb = [\n  'y',\n  2,\n]\nc = 3\n",
+	} {
+		d, err := Parse(name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := d.Get("a", "b"); !ok || !Same(v, []any{"y", 2}) {
+			t.Errorf("%s: %v", name, v)
+		}
+		for _, path := range [][]string{{"none"}, {"a", "none"}, {"a", "b", "c"}, {"a", "none", "b"}} {
+			if v, ok := d.Get(path...); ok || d.Line(path...) != 0 {
+				t.Errorf("%s: %s is %v, in line %d", name, path, v, d.Line(path...))
+			}
+		}
+		if d.Line("a") != 7 || d.Line() > 2 {
+			t.Errorf("%s: a is in line %d, the document in line %d", name, d.Line("a"), d.Line())
+		}
+		if again := strings.Join(d.Repeated("a"), " ") + " " + strings.Join(d.Repeated(), " "); again != map[string]string{"s.json": "b a", "c.toml": " "}[name] || d.Repeated("none") != nil {
+			t.Errorf("%s: %q occurs twice", name, again)
+		}
+	}
+	if Same(func() {}, 1) || !Same([]string{"x"}, []any{"x"}) || Same(1, "1") {
+		t.Error("values are compared as JSON")
+	}
+}
+
+// TestLists checks that an item is added to a list once and removed again, and that no other value is taken for a list.
+func TestLists(t *testing.T) {
+	d, err := Parse("s.json", []byte(`{"list": ["x"], "other": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return d.Add("y", "list") }, `{"list": ["x", "y"], "other": 1}`},
+		{func() error { return d.Add("y", "list") }, `{"list": ["x", "y"], "other": 1}`},
+		{func() error { return d.Remove("none", "list") }, `{"list": ["x", "y"], "other": 1}`},
+		{func() error { return d.Remove("x", "none") }, `{"list": ["x", "y"], "other": 1}`},
+		{func() error { return d.Remove("y", "list") }, `{"list": ["x"], "other": 1}`},
+		{func() error { return d.Delete("none", "x") }, `{"list": ["x"], "other": 1}`},
+	} {
+		if err := step.do(); err != nil || string(d.Bytes()) != step.want {
+			t.Errorf("%v, %s, want %s", err, d.Bytes(), step.want)
+		}
+	}
+	for name, err := range map[string]error{"add": d.Add("x", "other"), "delete": d.Delete("other", "x")} {
+		if err == nil || !strings.Contains(err.Error(), "s.json: other is not a") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
