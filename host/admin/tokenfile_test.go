@@ -143,7 +143,7 @@ principal "ci" {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close() //nolint:errcheck // the test is over
+	defer h.Close()
 	const says = "--fleet-token-file: "
 	for dir, refused := range map[string]bool{"more": false, "keys": true} {
 		if _, err := h.Cwd(host.Request{Workspace: filepath.Join(base, dir)}); refused != (err != nil && strings.Contains(err.Error(), says)) {

@@ -203,7 +203,7 @@ func programToPB(p *tool.Program) *toolpb.Program {
 	if p == nil {
 		return nil
 	}
-	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number), Otherwise: valid(p.Otherwise), Special: valid(p.Special), Options: make(map[string]*toolpb.ProgramOption, len(p.Options))} //nolint:gosec // a small number
+	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number), Otherwise: valid(p.Otherwise), Special: valid(p.Special), Options: make(map[string]*toolpb.ProgramOption, len(p.Options))}
 	for name, o := range p.Options {
 		out.Options[valid(name)] = &toolpb.ProgramOption{Argument: valid(o.Argument), Value: o.Value, Suffix: valid(o.Suffix), Optional: o.Optional}
 	}

@@ -70,7 +70,7 @@ func TestWhenUnread(t *testing.T) {
 
 // TestConfirm checks that only a yes confirms, also if the input ends without a line feed or at once.
 func TestConfirm(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, " YES\r\n": true, "yes": true, "": false, "\n": false, "n\n": false, "yesterday\n": false, "no\ny\n": false} {
+	for answer, want := range map[string]bool{"y\n": true, "\tYES\r\n": true, "yes": true, "": false, "\n": false, "n\n": false, "yesterday\n": false, "no\ny\n": false} {
 		var out strings.Builder
 		err := Confirm(strings.NewReader(answer), &out, "Sure?", "Nothing was done.")
 		if confirmed := err == nil; confirmed != want || out.String() != map[bool]string{true: "Sure? [y/N] ", false: "Sure? [y/N] Nothing was done.\n"}[confirmed] {
