@@ -282,7 +282,7 @@ func (f *Fleet) changeCoordinators(ctx context.Context, a Arguments) (*Coordinat
 		}
 	}
 	c := f.changer()
-	r, revision, err := council.Read(ctx, f.bus.Config)
+	r, revision, err := f.readSettled(ctx, a.begins())
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +304,7 @@ func (f *Fleet) changeCoordinators(ctx context.Context, a Arguments) (*Coordinat
 			return nil, errors.New("no change of the coordinators is under way. Begin one: toolhost fleet coordinators add or remove")
 		}
 	}
-	if a.Change == ChangeAdd || a.Change == ChangeRemove || a.Change == ChangeReplace {
+	if a.begins() {
 		if r, revision, err = c.Write(ctx, r, revision); err != nil {
 			return nil, err
 		}
@@ -314,6 +314,25 @@ func (f *Fleet) changeCoordinators(ctx context.Context, a Arguments) (*Coordinat
 		return f.showCoordinators(r, nil)
 	}
 	return f.showCoordinators(c.Run(context.WithoutCancel(ctx), r, revision))
+}
+
+// staleTime is how long a server can return a record that is older than the last one that a majority has.
+const staleTime = time.Second
+
+// readSettled returns the record of the coordinators and its revision. If a new change begins, readSettled reads a record
+// with an unfinished change again for staleTime: the server that answers can lag behind the end of the change before.
+func (f *Fleet) readSettled(ctx context.Context, begins bool) (r *council.Record, revision uint64, err error) {
+	for end := time.Now().Add(staleTime); ; {
+		r, revision, err = council.Read(ctx, f.bus.Config)
+		if err != nil || !begins || !r.Changing() || time.Now().After(end) {
+			return r, revision, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		case <-time.After(staleTime / 10):
+		}
+	}
 }
 
 // showCoordinators describes the coordinators, or returns an error.
@@ -403,6 +422,11 @@ func (f *Fleet) planCouncil(ctx context.Context, now *council.Record, a Argument
 		want = want/2 + 1 // the one that is replaced need not run
 	}
 	return out, f.allCurrent(ctx, want, len(out.Members))
+}
+
+// begins reports whether the operation begins a change of the coordinators.
+func (a *Arguments) begins() bool {
+	return a.Change == ChangeAdd || a.Change == ChangeRemove || a.Change == ChangeReplace
 }
 
 // coordinators returns the nodes that get a coordinator, and those that lose theirs.
