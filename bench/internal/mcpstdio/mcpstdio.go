@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -38,7 +37,7 @@ func Filesystem(dir string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(path); err != nil {
+	if path, err = filepath.EvalSymlinks(path); err != nil { // the packages are in the user's cache, where a sandbox needs their path
 		return nil, ErrNotInstalled
 	}
 	return exec.Command("node", path, dir), nil //nolint:gosec // the pinned peer
