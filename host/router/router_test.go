@@ -73,6 +73,19 @@ func withProgram(p *tool.Program, schema string) tool.Signature {
 	return s
 }
 
+// gnuGrep returns the description of GNU grep that the bundled tool has.
+func gnuGrep() *tool.Program {
+	b, err := os.ReadFile("../../plugins/grep/finder/program.json")
+	if err != nil {
+		panic(err)
+	}
+	p := new(tool.Program)
+	if err := json.Unmarshal(b, p); err != nil {
+		panic(err)
+	}
+	return p
+}
+
 var tools = registry{
 	aliases: map[string]alias{
 		"file_read": {target: "read", params: map[string]string{"path": "file_path", "filename": "file_path"}},
@@ -87,7 +100,7 @@ var tools = registry{
 			"mode":{"type":"string","enum":["overwrite","append"]},"final_newline":{"type":"boolean"}},"additionalProperties":false}`, "content"),
 		"edit": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"old_string":{"type":"string"},
 			"new_string":{"type":"string"},"replace_all":{"type":"boolean"},"edits":{"type":"array","items":{"type":"object"}}},"additionalProperties":false}`, "new_string"),
-		"grep": withProgram(&gnuGrep, `{"type":"object","required":["pattern"],"properties":{"pattern":{"type":"string"},"path":{"type":"string"},
+		"grep": withProgram(gnuGrep(), `{"type":"object","required":["pattern"],"properties":{"pattern":{"type":"string"},"path":{"type":"string"},
 			"glob":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"output_mode":{"type":"string","enum":["content","count","files_with_matches"]},
 			"head_limit":{"type":"integer","minimum":0},"line_numbers":{"type":"boolean"},"after":{"type":"integer"},"before":{"type":"integer"},"context":{"type":"integer"},
 			"dialect":{"type":"string","enum":["rust","bre","ere","fixed"]}},"additionalProperties":false}`),

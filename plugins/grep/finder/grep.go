@@ -87,7 +87,7 @@ func (f *finder) grepTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "grep",
 		Role:        tool.RoleSearch,
-		Program:     &gnuGrep,
+		Program:     gnuGrep(),
 		Description: "Search the content of files for a regular expression, as ripgrep does: a whole tree without hidden, binary and ignored files. Matches are path:line:text, lines around them path-line-text, sorted by path.",
 		Traits:      looking,
 		Keywords:    []string{"search", "find", "text", "string", "word", "regex", "look", "occurrences", "rg", "used"},
