@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -125,18 +126,7 @@ func (p *Past) write(r tool.Root, all []byte) error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(p.dir, ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(all)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), p.file(r))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return durable.ReplaceUnsynced(p.file(r), all)
 }
 
 // size is the size of a hash in a record.
