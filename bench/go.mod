@@ -15,6 +15,7 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	toolhost.dev/host v0.0.0
+	toolhost.dev/host/fleet v0.0.0
 )
 
 require (
@@ -85,6 +86,7 @@ require (
 
 replace (
 	toolhost.dev/host => ../host
+	toolhost.dev/host/fleet => ../host/fleet
 	toolhost.dev/sdk => ../sdk
 )
 

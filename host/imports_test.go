@@ -21,7 +21,7 @@ func modules() ([]string, error) {
 	if err != nil || len(manifests) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("%d manifests of plugins", len(manifests)))
 	}
-	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", "toolhost.dev/host", "toolhost.dev/bench"}
+	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", "toolhost.dev/host", "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
 	for _, m := range manifests {
 		out = append(out, "toolhost.dev/plugins/"+filepath.Base(filepath.Dir(m)))
 	}
@@ -41,7 +41,10 @@ func under(path string, roots ...string) bool {
 	return slices.ContainsFunc(roots, func(r string) bool { return path == r || strings.HasPrefix(path, r+"/") })
 }
 
-const internal = "toolhost.dev/host/internal/"
+const (
+	internal = "toolhost.dev/host/internal/"
+	cli      = "toolhost.dev/host/cmd/internal/cli"
+)
 
 var rules = []rule{
 	{
@@ -69,10 +72,10 @@ var rules = []rule{
 	{
 		why: "a frontend uses package host and admin, and packages about texts that are no part of the host",
 		of: func(p string) bool {
-			return under(p, "toolhost.dev/host/cmd/toolhost", internal+"cli", "toolhost.dev/host/api", "toolhost.dev/host/console", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
+			return under(p, "toolhost.dev/host/cmd/toolhost", cli, "toolhost.dev/host/api", "toolhost.dev/host/console", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
 		},
 		allows: func(p, i string) bool {
-			own := under(p, "toolhost.dev/host/cmd/toolhost", internal+"cli") && under(i, internal+"cli")
+			own := under(p, "toolhost.dev/host/cmd/toolhost", cli) && under(i, cli)
 			return own || !strings.HasPrefix(i, internal) || i == internal+"lazyregexp" || i == internal+"testlines" // the last one for tests
 		},
 	},
@@ -100,14 +103,14 @@ var rules = []rule{
 	{
 		why: "only the frontend for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/test", internal+"cli/setupcmd", internal+"testclient", internal+"testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
+			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/test", cli+"/setupcmd", internal+"testclient", internal+"testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
 	},
 	{
 		why: "only the exposition knows Prometheus, and its reader of /proc the metrics",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/exposition", internal+"metrics", "toolhost.dev/host/test")
+			return !under(p, "toolhost.dev/host/exposition", internal+"metrics", "toolhost.dev/host/cmd/test")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/prometheus") },
 	},
@@ -122,7 +125,7 @@ var rules = []rule{
 			return !under(p, internal+"fetch", internal+"distribution", "toolhost.dev/host/admin/registries")
 		},
 		allows: func(p, i string) bool {
-			forTests := under(p, "toolhost.dev/host/test") && under(i, "github.com/google/go-containerregistry")
+			forTests := under(p, "toolhost.dev/host/cmd/test") && under(i, "github.com/google/go-containerregistry")
 			return forTests || !under(i, "oras.land", "github.com/google/go-containerregistry", internal+"fetch", internal+"npm", internal+"distribution")
 		},
 	},

@@ -23,8 +23,8 @@ var wordsOfOthers = []place{
 	{"router/rewrite.go", []string{"write"}, "the program write(1)"},
 	{"export/export.go", []string{"bash"}, "the name of the function that replaces all tools, which models know"},
 	{"internal/execgate/listener_linux.go", []string{"bash"}, "a program"},
-	{"internal/cli/policy.go", []string{"bash", "list"}, "a kind of permission, and a command of toolhost"},
-	{"internal/cli", []string{"branch", "list", "undo"}, "commands and flags of toolhost"},
+	{"cmd/internal/cli/policy.go", []string{"bash", "list"}, "a kind of permission, and a command of toolhost"},
+	{"cmd/internal/cli", []string{"branch", "list", "undo"}, "commands and flags of toolhost"},
 	{"internal/config/denied.go", []string{"edit"}, "a kind of permission"},
 	{"internal/config/permissions.go", []string{"edit"}, "a kind of permission"},
 	{"internal/config/render.go", []string{"read"}, "a word of the configuration"},
@@ -60,7 +60,7 @@ func TestNoToolNames(t *testing.T) {
 	}
 	used := make([]bool, len(wordsOfOthers))
 	found := literals(t, ".", func(path string) bool {
-		return path == "test" || strings.HasPrefix(path, "internal/test") || path == "scaffold/files"
+		return path == "cmd/test" || strings.HasPrefix(path, "internal/test") || path == "scaffold/files"
 	})
 	for _, l := range found {
 		if !slices.Contains(names, l.text) {

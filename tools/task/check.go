@@ -55,19 +55,34 @@ func (t *task) checkLint() error {
 	if err := t.tools(); err != nil {
 		return err
 	}
-	lint := []string{"run", "--allow-parallel-runners"}
-	if err := t.run(nil, t.tool("golangci-lint"), slices.Concat(lint, t.Packages())...); err != nil {
+	env, err := t.lintEnv()
+	if err != nil {
 		return err
 	}
-	return t.each(t.Outside, standalone, t.tool("golangci-lint"), append(lint, "./...")...)
+	lint := []string{"run", "--allow-parallel-runners"}
+	if err := t.run(env, t.tool("golangci-lint"), slices.Concat(lint, t.Packages())...); err != nil {
+		return err
+	}
+	return t.each(t.Outside, append(env, standalone...), t.tool("golangci-lint"), append(lint, "./...")...)
+}
+
+// lintEnv returns the environment of golangci-lint. Its cache keeps findings with paths relative to a module, under the import
+// path of the package. When a directory becomes a module, these paths are wrong, so each list of modules has a cache of its own.
+func (t *task) lintEnv() ([]string, error) {
+	cache, err := t.cacheEntry("lint", "go.work")
+	return []string{"GOLANGCI_LINT_CACHE=" + cache}, err
 }
 
 func (t *task) fixLint() error {
 	if err := t.tools(); err != nil {
 		return err
 	}
-	return errors.Join(t.each(t.Modules, nil, t.tool("golangci-lint"), "run", "--fix", "./..."),
-		t.each(t.Outside, standalone, t.tool("golangci-lint"), "run", "--fix", "./..."))
+	env, err := t.lintEnv()
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.each(t.Modules, env, t.tool("golangci-lint"), "run", "--fix", "./..."),
+		t.each(t.Outside, append(env, standalone...), t.tool("golangci-lint"), "run", "--fix", "./..."))
 }
 
 // checkConfig validates the example configuration.

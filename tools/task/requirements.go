@@ -65,7 +65,7 @@ func requirementProblems(text string, exists func(name string) bool) (problems [
 // testExists reports whether a test exists. The name has the form "script/NAME" or "DIRECTORY.TestNAME".
 func (t *task) testExists(name string) bool {
 	if script, ok := strings.CutPrefix(name, "script/"); ok {
-		found, err := filepath.Glob(t.Path("host/test/*/testdata/*/" + script + ".txtar"))
+		found, err := filepath.Glob(t.Path("host/cmd/test/*/testdata/*/" + script + ".txtar"))
 		return err == nil && len(found) > 0
 	}
 	dir, function, ok := strings.Cut(name, ".")

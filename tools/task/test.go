@@ -16,10 +16,10 @@ import (
 
 // uninstrumented lists the packages whose tests start programs. The race detector would see nothing of these programs, and it
 // would make the tests slower.
-var uninstrumented = []string{"toolhost.dev/host/cmd/", "toolhost.dev/host/test/"}
+var uninstrumented = []string{"toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/cmd/test/"}
 
 // startPrograms lists the packages whose tests start programs and take longest, the slowest first.
-var startPrograms = []string{"toolhost.dev/host/test/fleet", "toolhost.dev/host/test/sandbox", "toolhost.dev/host/test/durable", "toolhost.dev/host/test/mcp"}
+var startPrograms = []string{"toolhost.dev/host/cmd/test/fleet", "toolhost.dev/host/cmd/test/sandbox", "toolhost.dev/host/cmd/test/durable", "toolhost.dev/host/cmd/test/mcp"}
 
 // first lists the packages with the race detector whose tests take longest, the slowest first. These tests start before all
 // others. Otherwise, the run could wait at the end for one of them while the other cores are idle.
@@ -102,7 +102,7 @@ func (t *task) modules(flags, env []string) error {
 }
 
 // docsSources lists the documents and kits, and the tests of what they promise.
-var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/test/docs", "host/test/hosttest"}
+var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/cmd/test/docs", "host/cmd/test/hosttest"}
 
 // testPackages returns the packages with tests: those that run without the race detector, and those that run with it. The
 // detector can find something only where goroutines meet.
@@ -204,7 +204,7 @@ func docsSuites(env []string) []suite {
 	programs := []string{"-tags=oracle,docs", "-run", "^(TestDocumentScripts|TestGuide|TestNewPluginsShip)"}
 	return []suite{
 		{name: "shipping", dir: "tools", env: slices.Concat(standalone, env), flags: tools, packages: []string{"./dist", "./task"}},
-		{name: "docs", dir: ".", env: env, flags: programs, packages: []string{"./host/test/docs"}},
+		{name: "docs", dir: ".", env: env, flags: programs, packages: []string{"./host/cmd/test/docs"}},
 	}
 }
 
@@ -213,7 +213,7 @@ func (t *task) conformance() error {
 		return err
 	}
 	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "10m", "-tags", "oracle", "-run", "TestConformance|TestTypeScriptClients|TestInspector", "-v", "./test/mcp").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "10m", "-tags", "oracle", "-run", "TestConformance|TestTypeScriptClients|TestInspector", "-v", "./cmd/test/mcp").Run()
 }
 
 func (t *task) soak() error {
@@ -223,13 +223,13 @@ func (t *task) soak() error {
 
 func (t *task) soakOrder() error {
 	env := []string{"TOOLHOST_ORDER=" + t.setting("HISTORIES", "10000")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./test/calls").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./cmd/test/calls").Run()
 }
 
 // soakUpgrade upgrades a plugin many times while 64 callers use it.
 func (t *task) soakUpgrade() error {
 	env := []string{"TOOLHOST_UPGRADES=" + t.setting("UPGRADES", "100")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./test/durable").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./cmd/test/durable").Run()
 }
 
 // soakMounts mounts public MCP servers. It calls the tools of each server directly and through the host.
@@ -239,7 +239,7 @@ func (t *task) soakMounts() error {
 		return err
 	}
 	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers"), "TOOLHOST_MOUNTS=" + t.setting("MOUNTS", t.Path("bench/mounts/packages"))}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./test/mcp").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./cmd/test/mcp").Run()
 }
 
 // soakAgents checks that agents list the servers that "toolhost setup" has written to the agents' configurations. It
@@ -251,7 +251,7 @@ func (t *task) soakAgents() error {
 		return err
 	}
 	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers"), "TOOLHOST_AGENTS=" + t.Path(dir+"/node_modules")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "20m", "-tags", "oracle", "-run", "^TestSetupOfRealAgents$", "-v", "./test/cli").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "20m", "-tags", "oracle", "-run", "^TestSetupOfRealAgents$", "-v", "./cmd/test/cli").Run()
 }
 
 // soakLong runs the long forms of tests that "make test" runs in a short form.
@@ -261,20 +261,20 @@ func (t *task) soakLong() error {
 		return err
 	}
 	const tests = "^(TestRollouts|TestKilledWhileWriting|TestStateCommandsAreKilled|TestTapeOfManyCalls|TestHostileClone|TestRandomLines|TestMCPRandomLines)$"
-	return t.command("host", append(env, "TOOLHOST_LONG=1"), "go", "test", "-count=1", "-timeout", "60m", "-run", tests, "-v", "./mcp", "./test/calls", "./test/durable", "./test/mcp", "./test/sandbox").Run()
+	return t.command("host", append(env, "TOOLHOST_LONG=1"), "go", "test", "-count=1", "-timeout", "60m", "-run", tests, "-v", "./mcp", "./cmd/test/calls", "./cmd/test/durable", "./cmd/test/mcp", "./cmd/test/sandbox").Run()
 }
 
 // soakFleet breaks a fleet of five nodes at random and checks the histories of its clients. Then it disables one guard
 // after another, and checks that errors are found while the guard is disabled.
 func (t *task) soakFleet() error {
 	env := []string{"TOOLHOST_FLEET_TIME=" + t.setting("FLEETTIME", "10m"), "TOOLHOST_FLEET_CONTROLS=1", "TOOLHOST_FLEET_COORDINATORS=5"}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestFleet(History|Controls|Coordinators)$", "-v", "./test/fleet").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestFleet(History|Controls|Coordinators)$", "-v", "./cmd/test/fleet").Run()
 }
 
 // soakBranches changes the same branches with many processes, and checks that no acknowledged change is lost.
 func (t *task) soakBranches() error {
 	env := []string{"TOOLHOST_BRANCHES_TIME=" + t.setting("BRANCHTIME", "10m"), "TOOLHOST_BRANCHES_SEED=" + t.setting("BRANCHSEED", "")}
-	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestNoAcknowledgedChangeIsLost$", "-v", "./test/branches").Run()
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "120m", "-run", "^TestNoAcknowledgedChangeIsLost$", "-v", "./cmd/test/branches").Run()
 }
 
 // soakReflinks tests branches on file systems on which files can share data. It must run as root, because it creates

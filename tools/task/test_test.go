@@ -14,7 +14,7 @@ import (
 // goScript is a go command that succeeds and prints its arguments. It knows a few packages with tests.
 const goScript = `#!/bin/sh
 case "$1" in
-list) for p in host/router host/test/cli host/api host plugins/bash/bash; do echo "toolhost.dev/$p $PWD/$p"; done ;;
+list) for p in host/router host/cmd/test/cli host/api host plugins/bash/bash; do echo "toolhost.dev/$p $PWD/$p"; done ;;
 *) echo "go $*" ;;
 esac
 `
@@ -29,7 +29,7 @@ func bareRepository(t *testing.T, ci string, debian bool) (*task, *strings.Build
 	}}
 	for name, text := range map[string]string{
 		"sdk/oracle_test.go": "//go:build !race\n\npackage a\n\nfunc TestOracleA() {}\n", "bench/peers/debian.txt": "", "tools/go.mod": "", "tools/go.sum": "", "examples/legacy/go.mod": "",
-		"host/router/a.go": "package a\n\nvar once = sync.OnceValue(f)\n", "host/test/cli/a_test.go": "package a\n\nfunc f() { go f() }\n", "host/a.go": "package a\n\nvar mu sync.Mutex\n",
+		"host/router/a.go": "package a\n\nvar once = sync.OnceValue(f)\n", "host/cmd/test/cli/a_test.go": "package a\n\nfunc f() { go f() }\n", "host/a.go": "package a\n\nvar mu sync.Mutex\n",
 		"host/api/a.go": "package a\n\nfunc f() { group.Go(f) }\n", "plugins/bash/bash/a_test.go": "package a\n\nfunc f() { go f() }\n", "plugins/grep/main.go": "", "go.work": "", "go.work.sum": "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(r.Path(name)), 0o700); err != nil {
@@ -81,7 +81,7 @@ func TestUnitLeavesOut(t *testing.T) {
 	const leftDebian, leftNPM = "LEFT OUT: plugins in Python", "LEFT OUT: the comparison with ripgrep"
 	run := []string{
 		"test tools\n", " -- -vet=off -timeout 40m ./...\n", "test oracles\n", " -- -vet=off -timeout 40m -run ^TestOracle ./sdk\n",
-		"test programs\n", " -- -vet=off -timeout 40m -skip ^TestOracle -parallel ", " toolhost.dev/host/router toolhost.dev/host/test/cli\n",
+		"test programs\n", " -- -vet=off -timeout 40m -skip ^TestOracle -parallel ", " toolhost.dev/host/router toolhost.dev/host/cmd/test/cli\n",
 		// These begin with the packages whose tests take longest.
 		"test race\n", " -- -vet=off -timeout 40m -race toolhost.dev/plugins/bash/bash toolhost.dev/host toolhost.dev/host/api\n",
 		"test docs\n", " -- -vet=off -timeout 40m -tags=oracle,docs -run ",

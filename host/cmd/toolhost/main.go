@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"toolhost.dev/host/internal/cli"
+	"toolhost.dev/host/cmd/internal/cli"
 )
 
 func main() { os.Exit(cli.Main()) }

@@ -9,9 +9,9 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/batch"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 func newBatch(s *globals.Settings) *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // Stdio is what a command reads and writes, and its environment. The zero value has an empty input and discards the

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/process"
 )
 
 // invocation is one command line, and what it must do. The configuration CONFIG is a file with the content config.

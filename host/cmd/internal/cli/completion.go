@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"toolhost.dev/host/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/globals"
 )
 
 // completeTimeout limits the duration of a completion.

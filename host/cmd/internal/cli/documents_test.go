@@ -17,11 +17,11 @@ import (
 // commands that the tests of the guides do not run.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
-	documents, err := filepath.Glob("../../../docs/*.md")
+	documents, err := filepath.Glob("../../../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range []string{"../../../README.md", "../../scaffold/files/*/README.md", "../../../examples/*/README.md", "../../../docs/checklists/*.md"} {
+	for _, pattern := range []string{"../../../../README.md", "../../../scaffold/files/*/README.md", "../../../../examples/*/README.md", "../../../../docs/checklists/*.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"toolhost.dev/host/internal/cli"
+	"toolhost.dev/host/cmd/internal/cli"
 )
 
 func ExampleRun() {

@@ -11,10 +11,10 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/terminal"
 )
 
 // newHelp returns the command "help". It prints the help of a command of this program, or the help of a tool in the

@@ -16,11 +16,11 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/toolscmd"
 	"toolhost.dev/host/export"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/toolscmd"
 	"toolhost.dev/host/router"
 )
 

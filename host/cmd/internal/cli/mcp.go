@@ -15,10 +15,10 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/api"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/logincmd"
-	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/logincmd"
+	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/terminal"
 	"toolhost.dev/host/mcp"
 )
 

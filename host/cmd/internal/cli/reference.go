@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/globals"
 )
 
 // newReference returns the hidden command that generates docs/reference.

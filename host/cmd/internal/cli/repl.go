@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/report"
-	"toolhost.dev/host/internal/cli/terminal"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/report"
+	"toolhost.dev/host/cmd/internal/cli/terminal"
 )
 
 func newRepl(s *globals.Settings) *cobra.Command {

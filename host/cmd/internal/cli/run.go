@@ -11,11 +11,11 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/cli/branchcmd"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
+	"toolhost.dev/host/cmd/internal/cli/branchcmd"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/terminal"
 	"toolhost.dev/host/internal/lazyregexp"
 )
 

@@ -18,9 +18,9 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/api"
-	"toolhost.dev/host/internal/cli/fleetcmd"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/fleetcmd"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/mcp"
 )
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/sdk/tool"
 )
 

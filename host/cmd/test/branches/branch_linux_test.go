@@ -18,8 +18,8 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // branchHost creates a workspace with the given files, and opens a host with the real plugins for it.

@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestNoAcknowledgedChangeIsLost checks that no acknowledged change is lost while several processes work in the same

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/sdk/tape"
 	"toolhost.dev/sdk/tool"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestAdaptiveUnderLoad checks the adaptive mode (requirement D6) through the program's interfaces. Load on a running

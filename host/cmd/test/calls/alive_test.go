@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/test/hosttest"
 	hostmcp "toolhost.dev/host/mcp"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // TestMCPSignsOfLife checks the progress notifications for a silent command and for a call that waits for the command.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestAnswersAtTheTerminal checks that a user can answer permission requests at a terminal. Lasting answers must be

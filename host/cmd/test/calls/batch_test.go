@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestALongBatchAnswersEachCallOnce runs ten thousand calls on one stream, and one call in a hundred fails. It checks

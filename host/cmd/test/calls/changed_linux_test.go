@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestChangedDuringAsk checks that a script or program which changes between a question and its answer does not run, and that

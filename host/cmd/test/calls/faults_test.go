@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // fault is a part of a configuration that fails. In the texts, WORK is the workspace, BIN has the programs, and OUT is a

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestOpenBatch checks that a batch ends when the token of its client is revoked.

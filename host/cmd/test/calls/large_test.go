@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // largeConfig adds a mounted server with large results, and a hook that replaces a result by a large one.

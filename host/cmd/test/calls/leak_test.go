@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // leakConfig is a configuration with secrets in all positions that accept values. Names that begin with "S_" are

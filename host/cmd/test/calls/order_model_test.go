@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // step is one call in a history. If name is empty, the step is a command string for the router. Otherwise the step is a

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestPlainWords searches for the bundled tools with the words that a person would use. Each line of testdata/plain.txt

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // prompt is the real program at a prompt in a pseudo-terminal. The test acts as the person who types.

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // hostile is a text with control sequences, in the format of an argument of printf. Commands in the tests print this

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestStateCommandsAreKilled kills each of the commands backup, restore and gc at many moments. A backup that exists

@@ -16,7 +16,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/sdk/tool"
 )
 

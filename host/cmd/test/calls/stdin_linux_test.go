@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestStandardInputs checks that an MCP server works with every kind of standard input. At its end, the server must

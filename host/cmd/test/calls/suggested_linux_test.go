@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // suggestion is a call that fails with a message about the configuration. Once the configuration has what the message suggests, the

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestTapeOfManyCalls records calls of all bundled tools and replays them. Each call must have the same result, apart from

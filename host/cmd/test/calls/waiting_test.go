@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestWhatWaitsBehindACommand checks calls that arrive while an endless command runs. The order of the answers shows

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/tools/txtar"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 var update = flag.Bool("update", false, "write the output of the program to the golden files")

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/sdk/tool"
 )
 
 // TestErrorCodes checks that the guide lists each kind of error with its code.
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../../../docs/agents.md")
+	guide, err := os.ReadFile("../../../../docs/agents.md")
 	hosttest.Must(t, err)
 	kinds := []tool.Kind{
 		tool.NotFound, tool.InvalidArguments, tool.PermissionDenied, tool.Security, tool.Timeout, tool.Canceled, tool.Unavailable, tool.Conflict, tool.ExecutionFailed, tool.Internal,

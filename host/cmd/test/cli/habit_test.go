@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // habitCall is a call in the form that an agent uses. In the call, "$W" is a directory with the files of [habitFiles],
@@ -36,7 +36,7 @@ var habitFiles = map[string]string{
 // succeed.
 func TestHabits(t *testing.T) {
 	t.Parallel()
-	corpus, err := os.ReadFile("../../internal/habit/testdata/calls.jsonl")
+	corpus, err := os.ReadFile("../../../internal/habit/testdata/calls.jsonl")
 	hosttest.Must(t, err)
 	dir := t.TempDir()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<h1>The page</h1>") }))

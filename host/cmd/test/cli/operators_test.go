@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestExamplesForOperators checks that the configurations in docs/operators.md are valid and that their own tests pass.
 func TestExamplesForOperators(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/operators.md")
+	text, err := os.ReadFile("../../../../docs/operators.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestOutputIsStreamed checks that a pipe gets the lines of a running command, and in the end exactly the text of the result.

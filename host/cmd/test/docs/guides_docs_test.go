@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestDocumentScripts runs the scripts about new plugins, the kits for their authors, and the examples.
@@ -25,7 +25,7 @@ func TestDocumentScripts(t *testing.T) {
 func TestGuideOfPlugins(t *testing.T) {
 	t.Parallel()
 	g := hosttest.NewGuide(t)
-	out := g.Run(".", hosttest.ShellBlocks(t, "../../../docs/plugin-authors.md"))
+	out := g.Run(".", hosttest.ShellBlocks(t, "../../../../docs/plugin-authors.md"))
 	if !strings.Contains(out, "HELLO, WORLD") {
 		t.Errorf("the plugin of the guide does not greet:\n%s", out)
 	}
@@ -50,14 +50,14 @@ func TestGuidesOfUse(t *testing.T) {
 	hosttest.Must(t, os.Symlink("../bin", filepath.Join(g.Dir, "bin")))
 	hosttest.Must(t, os.Mkdir(filepath.Join(g.Dir, "docs"), 0o755))
 	for _, name := range []string{"go.work", "docs/agents.md", "docs/protocol.md"} {
-		b, err := os.ReadFile(filepath.Join("../../..", name))
+		b, err := os.ReadFile(filepath.Join("../../../..", name))
 		hosttest.Must(t, err)
 		hosttest.Must(t, os.WriteFile(filepath.Join(g.Dir, name), b, 0o644))
 	}
 	for _, doc := range []string{"README.md", "docs/agents.md", "docs/operators.md"} {
 		ran := g.Ran
 		if doc == "docs/operators.md" { // the guide creates tokens for principals in its own configuration
-			b, err := os.ReadFile("../../../" + doc)
+			b, err := os.ReadFile("../../../../" + doc)
 			hosttest.Must(t, err)
 			block := regexp.MustCompile("(?ms)^```hcl\n(principal \"ci\".*?)^```$").FindSubmatch(b)
 			if block == nil {
@@ -65,7 +65,7 @@ func TestGuidesOfUse(t *testing.T) {
 			}
 			hosttest.Must(t, os.WriteFile(filepath.Join(g.Dir, "toolhost.hcl"), block[1], 0o644))
 		}
-		out := g.Run(".", hosttest.ShellBlocks(t, "../../../"+doc))
+		out := g.Run(".", hosttest.ShellBlocks(t, "../../../../"+doc))
 		if g.Ran == ran {
 			t.Errorf("no command of %s ran", doc)
 		}

@@ -21,7 +21,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestNewPluginsShip checks that a new plugin in each language can be published and installed. The author commits the
@@ -29,7 +29,7 @@ import (
 // publish the plugin. An operator installs the plugin and runs its tool.
 func TestNewPluginsShip(t *testing.T) {
 	t.Parallel()
-	_, noSDK := os.Stat("../../../sdk/node/node_modules/.bin/esbuild")
+	_, noSDK := os.Stat("../../../../sdk/node/node_modules/.bin/esbuild")
 	if noSDK != nil {
 		t.Skip("the packages of sdk/node are not installed; run make peers")
 	}
@@ -39,7 +39,7 @@ func TestNewPluginsShip(t *testing.T) {
 		// Each machine has its own module cache in its home directory. Without -trimpath, each machine would compile
 		// all modules again.
 		elsewhere := []string{"GOMODCACHE=", "GOPATH=", "GOCACHE=" + source["GOCACHE"], "GOFLAGS=-modcacherw -trimpath", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOPROXY="}
-		author := s.author(t, "go", "../../../sdk", append(elsewhere, "GOPROXY="+s.proxies()))
+		author := s.author(t, "go", "../../../../sdk", append(elsewhere, "GOPROXY="+s.proxies()))
 		if work, err := os.ReadFile(filepath.Join(author.dir, "go.work")); err != nil || !strings.Contains(string(work), "replace toolhost.dev/sdk => ") {
 			t.Errorf("go.work: %v\n%s", err, work)
 		}
@@ -84,7 +84,7 @@ func newShipping(t *testing.T) *shipping {
 	dir := t.TempDir()
 	s := &shipping{packages: filepath.Join(dir, "packages"), registry: hosttest.NewRegistry(t), archive: filepath.Join(dir, "toolhost_linux.tar")}
 	task := exec.CommandContext(t.Context(), "go", "run", "./task", "packages")
-	task.Dir, task.Env = "../../../tools", append(os.Environ(), "GOWORK=off", "OUT="+s.packages)
+	task.Dir, task.Env = "../../../../tools", append(os.Environ(), "GOWORK=off", "OUT="+s.packages)
 	if out, err := task.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -254,7 +254,7 @@ func (s *shipping) operate(t *testing.T, source, settings string) {
 // newSourceRegistry returns the address of an npm registry with the packages of sdk/node/node_modules.
 func newSourceRegistry(t *testing.T) string {
 	t.Helper()
-	const root = "../../../sdk/node/node_modules"
+	const root = "../../../../sdk/node/node_modules"
 	// This map contains the contents by path. They are stored after the server has started, because the packages
 	// contain its address.
 	var files sync.Map

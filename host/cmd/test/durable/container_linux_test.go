@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // engineUser is the user without privileges that runs the container engine. No account of the machine has this number.
@@ -167,7 +167,7 @@ func TestContainer(t *testing.T) {
 	hosttest.Must(t, os.Chmod(base+"/tmp", 0o777|os.ModeSticky))
 	hosttest.Must(t, os.WriteFile(e.home+"/Containerfile.base", []byte("FROM scratch\nCOPY . /\n"), 0o644))
 	file := filepath.Join(e.home, "Containerfile") // a copy, because the user of the engine may not be allowed to enter the repository
-	containerfile, err := os.ReadFile("../../../docs/service/Containerfile")
+	containerfile, err := os.ReadFile("../../../../docs/service/Containerfile")
 	hosttest.Must(t, err)
 	hosttest.Must(t, os.WriteFile(file, containerfile, 0o644))
 	release := filepath.Join(e.home, "release")

@@ -14,14 +14,14 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestGuideOfDistribution checks the commands of the guide: an author makes, signs and publishes a plugin, and the host
 // of another machine runs it. After the installation, neither run nor batch nor mcp may need a network.
 func TestGuideOfDistribution(t *testing.T) {
 	t.Parallel()
-	const doc = "../../../docs/distribution.md"
+	const doc = "../../../../docs/distribution.md"
 	at := hosttest.NewRegistry(t)
 	lines := hosttest.ShellBlocks(t, doc)
 	if len(lines) != 6 {

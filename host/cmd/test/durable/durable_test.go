@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // durableRounds is the number of hosts that TestNothingAnsweredIsLost kills. durableSessions is the number of concurrent

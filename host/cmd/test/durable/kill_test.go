@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // killedFiles is the number of files that the test writes. Every second file has two hard links, so the edit plugin

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // mcpServer is an MCP server without dependencies.

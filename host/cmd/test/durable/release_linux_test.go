@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestReleaseRefusesForeignPrograms checks a program that only has the name of a bundled plugin. A release must not

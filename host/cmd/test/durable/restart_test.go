@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestTerminate checks that after SIGTERM, a server lets running calls end, refuses new calls, and cancels calls that

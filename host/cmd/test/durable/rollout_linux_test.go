@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // The verbs of this format stand for the path of the plugin, the share of shadow calls, and the minimum time of a step.

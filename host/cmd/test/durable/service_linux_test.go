@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // TestServiceUnits checks the documented units with the systemd of Debian.
@@ -26,7 +26,7 @@ func TestServiceUnits(t *testing.T) {
 	analyze := hosttest.DebianProgram(t, "bin/systemd-analyze")
 	dir := t.TempDir()
 	for _, name := range []string{"toolhost.service", "toolhost.socket"} {
-		b, err := os.ReadFile(filepath.Join("../../../docs/service", name))
+		b, err := os.ReadFile(filepath.Join("../../../../docs/service", name))
 		hosttest.Must(t, err)
 		text := strings.NewReplacer("/usr/local/bin/toolhost", filepath.Join(hosttest.Bin, "toolhost"), "User=toolhost\n", "").Replace(string(b))
 		hosttest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -73,7 +73,7 @@ func startServiceManager(t *testing.T, address string) *serviceManager {
 		hosttest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	for _, name := range []string{"toolhost.service", "toolhost.socket"} {
-		b, err := os.ReadFile(filepath.Join("../../../docs/service", name))
+		b, err := os.ReadFile(filepath.Join("../../../../docs/service", name))
 		hosttest.Must(t, err)
 		write("units/"+name, strings.Replace(string(b), "127.0.0.1:7070", address, 1))
 	}

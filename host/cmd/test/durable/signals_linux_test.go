@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 const signalsConfig = `plugin "test" {
@@ -83,7 +83,7 @@ func TestSignals(t *testing.T) {
 	if !regexp.MustCompile(`toolhost_config_reloads_total\{outcome="refused"\} [1-9]`).MatchString(metrics) {
 		t.Error("the metrics do not count the refused configuration")
 	}
-	dashboard, err := os.ReadFile("../../../docs/monitoring/dashboard.json")
+	dashboard, err := os.ReadFile("../../../../docs/monitoring/dashboard.json")
 	hosttest.Must(t, err)
 	if !json.Valid(dashboard) {
 		t.Error("the dashboard is no JSON")
@@ -143,7 +143,7 @@ func pluginProcesses(t *testing.T, c *hosttest.Client, plugin string) (pids []in
 func prometheus(t *testing.T, base, token string) func() string {
 	t.Helper()
 	program, promtool := hosttest.DebianProgram(t, "bin/prometheus"), hosttest.DebianProgram(t, "bin/promtool")
-	rules, err := filepath.Abs("../../../docs/monitoring/alerts.yml")
+	rules, err := filepath.Abs("../../../../docs/monitoring/alerts.yml")
 	hosttest.Must(t, err)
 	for _, args := range [][]string{{"check", "rules", rules}, {"test", "rules", strings.Replace(rules, ".yml", "_test.yml", 1)}} {
 		if out, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // skopeo returns the command that copies images, with its arguments. It skips the test if the program is missing.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/sdk/tooltest"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // mcpCaller calls tools of a host over its standard input and output. Many calls can run at a time.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestFleetClients checks what a client of MCP without a connection sends to a fleet (the workspace and its own id of a call),

@@ -17,8 +17,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // councilTest changes the coordinators of a fleet while clients make calls.

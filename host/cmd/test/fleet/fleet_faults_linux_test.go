@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // coordinatorPID returns the process id of the coordinator that the node started.
@@ -242,7 +242,7 @@ func TestFleetCallsWithoutGateway(t *testing.T) {
 // TestFleetDemo runs the demo of a fleet as a new user would, and ends it with Ctrl-C.
 func TestFleetDemo(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("../../..")
+	root, err := filepath.Abs("../../../..")
 	hosttest.Must(t, err)
 	_, port, _ := strings.Cut(fleetPort(t), ":")
 	c := exec.Command(filepath.Join(root, "demo-fleet.sh"))

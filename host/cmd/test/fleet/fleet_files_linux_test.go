@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // variant starts a node whose configuration differs in one text. Its workspace is in another directory.

@@ -15,9 +15,9 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // forger connects to a node as another node, whose key it has.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // plugins returns the command lines of the plugins that the node runs.

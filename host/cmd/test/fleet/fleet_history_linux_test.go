@@ -19,7 +19,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestFleetHistory checks the history of a fleet of five nodes in network namespaces, while it causes random faults. It

@@ -29,9 +29,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"toolhost.dev/host/cmd/internal/cli"
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
-	"toolhost.dev/host/internal/cli"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // testFleet is a fleet on this machine. Its nodes share a workspace.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // processState returns the state of the node's process, such as "T" for a stopped process.

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // natsPEM writes a self-signed certificate for 127.0.0.1, and its key.

@@ -21,9 +21,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // thief uses a stolen key of a node.

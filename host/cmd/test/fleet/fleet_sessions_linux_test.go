@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // jetStream connects to the coordinator of a node with the key of the node.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // fleetStep is a step of a node's work, and an operation that reaches the step.
@@ -60,13 +60,13 @@ var fleetSteps = []fleetStep{
 func TestFleetSteps(t *testing.T) {
 	t.Parallel()
 	t.Run("all steps have a kill", func(t *testing.T) {
-		for _, step := range failpointsOf(t, "../../fleet") {
+		for _, step := range failpointsOf(t, "../../../fleet") {
 			if !slices.ContainsFunc(fleetSteps, func(s fleetStep) bool { return s.step == step }) && !slices.ContainsFunc(councilSteps, func(s councilStep) bool { return s.step == step }) {
 				t.Errorf("no test kills a node at the step %q", step)
 			}
 		}
 		for _, s := range fleetSteps {
-			if !slices.Contains(failpointsOf(t, "../../fleet"), s.step) {
+			if !slices.Contains(failpointsOf(t, "../../../fleet"), s.step) {
 				t.Errorf("the program has no step %q", s.step)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestFleetUndoStays checks that the data for an undo stays on its node when a session moves, is drained, or is taken

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestFleetUpgrade upgrades both nodes while clients make calls through them. No call may be refused, and each call

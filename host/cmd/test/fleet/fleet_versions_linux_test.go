@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // recordOf returns the last JSON record in a stream of the coordinator that contains all given texts.

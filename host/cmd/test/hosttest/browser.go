@@ -16,10 +16,29 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
+// maxStarts limits the starts of a browser. Chromium sometimes crashes before it opens a page, which says nothing about the
+// console.
+const maxStarts = 3
+
 // Browser starts the Chromium from the unpacked Debian packages, and returns a context for it.
 func Browser(t *testing.T) context.Context {
 	t.Helper()
 	program := DebianProgram(t, "lib/chromium/chromium")
+	for start := 1; ; start++ {
+		ctx := browser(t, program)
+		err := chromedp.Run(ctx)
+		if err == nil {
+			return ctx
+		}
+		if start == maxStarts {
+			t.Fatal(err)
+		}
+		t.Logf("the browser is started again: %v", err)
+	}
+}
+
+// browser returns a context that starts a browser with a home of its own at its first use.
+func browser(t *testing.T, program string) context.Context {
 	opts := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoFirstRun, chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
@@ -35,14 +54,13 @@ func Browser(t *testing.T) context.Context {
 		ctx, done = context.WithDeadline(ctx, end.Add(-30*time.Second)) // leave time to report what the page shows
 		t.Cleanup(done)
 	}
-	Must(t, chromedp.Run(ctx))
 	return ctx
 }
 
 // Axe returns the findings of axe-core with the impact "serious" or "critical".
 func Axe(ctx context.Context, t *testing.T) string {
 	t.Helper()
-	source, err := os.ReadFile("../../console/npm/node_modules/axe-core/axe.min.js")
+	source, err := os.ReadFile("../../../console/npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		testneed.Missing(t, "axe-core is not there; run make peers")
 	}

@@ -18,7 +18,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli"
+	"toolhost.dev/host/cmd/internal/cli"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // desk opens a page in a window as wide as a desktop screen.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // vanishing is the transport of an HTTP client whose connections can be cut.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestManySessionsAtOnce runs commands of more sessions at once than may keep a process. As soon as the commands have ended,

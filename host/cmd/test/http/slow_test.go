@@ -14,8 +14,8 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/api"
+	"toolhost.dev/host/cmd/test/hosttest"
 	hostmcp "toolhost.dev/host/mcp"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // TestSlowBodies checks that a client cannot keep a connection open by sending a body slowly or not at all, with or

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestTokenFiles checks that a server makes missing files with tokens, which only the user can read, and that the next server

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestConformanceOfClients runs the client suites of the official conformance suite. In each scenario, a user of toolhost

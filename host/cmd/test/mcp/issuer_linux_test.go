@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // The function "issued" returns an access token from the provider. The argument "client" names a client in the

@@ -24,7 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // The addresses of the network in which TestLoginStaysOutside runs. Two of them are public, for the mounted server and for

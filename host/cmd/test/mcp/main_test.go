@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }

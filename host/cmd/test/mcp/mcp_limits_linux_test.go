@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestInstructionsNameLimits checks that the instructions for an agent describe the restrictions that apply to its

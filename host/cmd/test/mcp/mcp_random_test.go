@@ -3,8 +3,8 @@ package mcp
 import (
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testlines"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // TestMCPRandomLines sends random lines to "toolhost mcp" in each revision of the protocol. Each request is answered once,

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // publicServer is one entry of bench/mounts/servers.json. The credentials of the entry are invented, because no server
@@ -31,7 +31,7 @@ func TestMountsOfPublicServers(t *testing.T) {
 	if packages == "" {
 		t.Skip("TOOLHOST_MOUNTS is not set; run make soak-mounts")
 	}
-	b, err := os.ReadFile("../../../bench/mounts/servers.json")
+	b, err := os.ReadFile("../../../../bench/mounts/servers.json")
 	hosttest.Must(t, err)
 	var servers []publicServer
 	hosttest.Must(t, json.Unmarshal(b, &servers))

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestPublicToolsPassThrough calls the tools of pinned public servers directly and through the host; see [passThrough].

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestTypeScriptClients tests both generations of the official TypeScript SDK, also with questions of mounted servers of

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestFullDiskStopsCalls checks that no tool runs while the disk with the audit log is full. When the disk has free

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // cloneAttacks contains the files of hostile repositories. Each attack tries to run a program or to permit more tools.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // escape is one attempt to escape from the sandbox, as a command for the tool "bash".

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // unlistedAtExecution contains further scripts that create the file RAN although the program touch is not listed. An

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // gitWays lists commands that try to create files that git executes outside of the sandbox. A successful command prints

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // advices contains the forms of advice, and the configuration of an operator who follows it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // searchesWorkspace writes a modified copy of a program. The copy first searches a directory below the working

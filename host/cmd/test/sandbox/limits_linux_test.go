@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // The method "limited" runs a command with the tool bash and the given limits, and returns the output of toolhost. Empty

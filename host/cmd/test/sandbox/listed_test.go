@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // unlisted contains scripts that create the file RAN although the program touch is not listed. The key describes the

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // TestSingleHosts checks that commands can reach only the listed hosts.

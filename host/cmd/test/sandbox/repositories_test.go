@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // repositoryWays contains commands that create a repository in the current directory. The repository makes git run the

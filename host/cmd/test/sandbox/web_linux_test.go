@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/internal/testneed"
-	"toolhost.dev/host/test/hosttest"
 )
 
 // TestWebFetch checks that the tool web_fetch reaches only the listed hosts. It also checks the error for a host that

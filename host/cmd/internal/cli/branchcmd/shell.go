@@ -8,10 +8,10 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/terminal"
 )
 
 func newShell(s *globals.Settings) *cobra.Command {

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/plugincmd"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/plugincmd"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // New returns the command "toolhost config".

@@ -7,9 +7,9 @@ import (
 
 	"toolhost.dev/host/admin/agents"
 	"toolhost.dev/host/agent"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/review"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/review"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 func newConfigImport(s *globals.Settings) *cobra.Command {

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 func newConfigShow(s *globals.Settings) *cobra.Command {

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/fleet"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
 	"toolhost.dev/host/mcp"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/recording"
 )
 

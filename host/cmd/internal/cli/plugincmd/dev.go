@@ -14,11 +14,11 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/report"
+	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/terminal"
 	"toolhost.dev/host/develop"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/report"
-	"toolhost.dev/host/internal/cli/screen"
-	"toolhost.dev/host/internal/cli/terminal"
 	"toolhost.dev/sdk/toolrpc"
 )
 

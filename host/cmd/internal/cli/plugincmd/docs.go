@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/develop"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
 )
 
 // newPluginDocs returns the command "toolhost plugin docs".

@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/registrycmd"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/registrycmd"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // newPluginList returns the command "toolhost plugin list".

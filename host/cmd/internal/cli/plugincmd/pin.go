@@ -10,10 +10,10 @@ import (
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/admin/registries"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/registrycmd"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/registrycmd"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 func newPluginPin(s *globals.Settings) *cobra.Command {

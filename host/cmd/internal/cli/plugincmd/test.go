@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/recording"
 	"toolhost.dev/host/router"
 	"toolhost.dev/sdk/tool"

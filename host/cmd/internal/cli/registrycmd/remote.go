@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin/registries"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // exitDue is the exit status of "plugin outdated" if a plugin needs attention.

@@ -13,8 +13,8 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // followEvery is the interval at which "log --follow" checks for new entries.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/agent"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // Options contains the flags of a command that writes files.

@@ -15,8 +15,8 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/agent"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // proveTimeout limits the time until the server has listed its tools.

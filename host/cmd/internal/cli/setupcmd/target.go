@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/admin/agents"
 	"toolhost.dev/host/agent"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // clientVariable is the environment variable that contains the agent's token if the settings belong to a project. It

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/recording"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // candidate is a possible completion of a word.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // quiet is how long a user who is typing must pause before a question is shown.

@@ -19,8 +19,8 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 )
 
 // maxReplHistory is the maximum number of earlier commands that the arrow keys can recall.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"toolhost.dev/host/internal/cli/process"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/process"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"

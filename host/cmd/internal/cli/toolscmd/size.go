@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/cli/globals"
-	"toolhost.dev/host/internal/cli/screen"
+	"toolhost.dev/host/cmd/internal/cli/globals"
+	"toolhost.dev/host/cmd/internal/cli/screen"
 	"toolhost.dev/host/mcp"
 )
 
