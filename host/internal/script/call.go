@@ -9,8 +9,6 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
-
-	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // call analyzes a simple command, or a list of assignments without a command.
@@ -238,7 +236,7 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 }
 
 // The variable "wide" matches a "printf" format with a large width or precision.
-var wide = lazyregexp.New(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
+var wide = lazily(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
 // The method "printed" returns the output of the commands "echo", "printf" and "cat". The second result is false if the
 // output is unknown before the command runs.
@@ -284,7 +282,7 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 		}
 		return text + end, true
 	case "printf":
-		if len(words) < 2 || words[1] == "-v" || wide.MatchString(words[1]) {
+		if len(words) < 2 || words[1] == "-v" || wide().MatchString(words[1]) {
 			return "", false
 		}
 		var out strings.Builder

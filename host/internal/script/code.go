@@ -7,7 +7,6 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/recursion"
 )
 
@@ -51,7 +50,7 @@ func (w *walker) code(text string, sc *scope, where string) {
 }
 
 // The variable "names" matches each variable name in an arithmetic expression.
-var names = lazyregexp.New(`[A-Za-z_][A-Za-z0-9_]*`)
+var names = lazily(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // maxIndirect limits the length of a chain of variables that contain names of variables.
 const maxIndirect = 8
@@ -64,7 +63,7 @@ func (w *walker) value(text string, sc *scope, where string, level int) {
 		return
 	}
 	sets := strings.Contains(text, "=") || strings.Contains(text, "++") || strings.Contains(text, "--")
-	for _, name := range names.FindAllString(text, maxIndirect) {
+	for _, name := range names().FindAllString(text, maxIndirect) {
 		if strings.Contains(text, "$(") || strings.Contains(text, "`") {
 			break // the matches can also be names of commands
 		}
@@ -81,7 +80,7 @@ func (w *walker) value(text string, sc *scope, where string, level int) {
 			if !w.counted[name] {
 				w.unknown("code in a value is not judged: arithmetic evaluates the variable %s, whose value is unknown", name)
 			}
-		case value != text && !number.MatchString(value):
+		case value != text && !number().MatchString(value):
 			w.value(value, sc, "the variable "+name, level+1)
 		}
 	}
@@ -110,7 +109,7 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 		if !ok || word == nil {
 			return true
 		}
-		if text := w.literal(word, sc); !w.counted[word.Lit()] && !number.MatchString(text) {
+		if text := w.literal(word, sc); !w.counted[word.Lit()] && !number().MatchString(text) {
 			if text == Unknown && len(word.Parts) == 1 {
 				if p, ok := word.Parts[0].(*syntax.ParamExp); ok && p.Param != nil {
 					if !isSpecial(p.Param.Value) && !w.counted[p.Param.Value] && !p.Length {
@@ -305,7 +304,7 @@ func (w *walker) declared(name string, args []Word, sc *scope) {
 		} else if strings.Contains(options, "n") {
 			w.code(value, sc, where)
 		}
-		if identifier.MatchString(base) {
+		if identifier().MatchString(base) {
 			w.attribute(name, options, base, value)
 		}
 	}

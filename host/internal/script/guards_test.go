@@ -2,6 +2,9 @@ package script_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,5 +50,29 @@ func TestLimitsOfWords(t *testing.T) {
 	// A function that calls itself is analyzed once.
 	if a := script.Analyze("f() { ls; f; }; f", script.Options{Dir: "/w"}); len(a.Commands) > 8 {
 		t.Errorf("a recursive function has %d commands", len(a.Commands))
+	}
+}
+
+// TestExpressions compiles all regular expressions, because an invalid one would be noticed only at its first use.
+func TestExpressions(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("= lazily\\(`([^`]*)`\\)").FindAllSubmatch(text, -1) {
+			if _, err := regexp.Compile(string(m[1])); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			n++
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d expressions were found", n)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // Carry returns the commands that a program carries out in its own process. The first command is the program itself. The
@@ -33,7 +31,7 @@ func Carry(words []string, o Options) (out []Command, doubts []string) {
 		return []Command{first}, nil
 	}
 	defer func() {
-		if p := recover(); p != nil { // a panic of the analysis must not end the host
+		if p := recover(); p != nil { // a panic of the analysis must not end the process
 			out, doubts = []Command{first}, []string{"the arguments of the program cannot be analyzed"}
 		}
 	}()
@@ -61,10 +59,10 @@ func Starts(program string) bool { return slices.Contains(starters, path.Base(pr
 func Starters() []string { return slices.Clone(starters) }
 
 // loader matches the names of dynamic linkers, which can also be started as programs.
-var loader = lazyregexp.New(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.[0-9.]+)?$`)
+var loader = lazily(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.[0-9.]+)?$`)
 
 // IsLoader reports whether a program is a dynamic linker, which runs the program in its arguments.
-func IsLoader(program string) bool { return loader.MatchString(path.Base(program)) }
+func IsLoader(program string) bool { return loader().MatchString(path.Base(program)) }
 
 // loaderOptions lists the options of dynamic linkers that take an argument. silent lists the options that prevent a
 // dynamic linker from running a program.

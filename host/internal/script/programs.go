@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // find analyzes the commands that the programs "find" and "fd" run for each file.
@@ -154,7 +152,7 @@ var (
 )
 
 // bracket matches a set of characters in a glob.
-var bracket = lazyregexp.New(`\[[^]]*\]`)
+var bracket = lazily(`\[[^]]*\]`)
 
 // The function "narrows" reports whether the tests of "find" exclude most files. It returns false if the tests contain a
 // negation or an alternative, because these can select all files.
@@ -166,7 +164,7 @@ func narrows(tests []findTest) (narrow bool) {
 		case t.name == "-empty":
 			narrow = true
 		case slices.Contains(narrowing, t.name) && len(t.values) > 0:
-			fixed := bracket.ReplaceAllString(t.values[0].Text, "")
+			fixed := bracket().ReplaceAllString(t.values[0].Text, "")
 			narrow = narrow || strings.ContainsFunc(fixed, func(r rune) bool {
 				return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '~' || r == '\x01'
 			})

@@ -62,7 +62,7 @@ func (w *walker) lose(sc *scope, command string) {
 func (w *walker) set(variable Word, sc *scope, command string) {
 	name, _, _ := strings.Cut(variable.Text, "[")
 	switch {
-	case identifier.MatchString(name):
+	case identifier().MatchString(name):
 		sc.vars[name] = Unknown
 	case strings.Contains(name, Unknown):
 		w.lose(sc, command)
@@ -129,7 +129,7 @@ func (w *walker) attribute(command, options, name, value string) {
 	if strings.Contains(options, "n") {
 		w.tainted[name], w.references[name] = true, true
 		w.unknown("the variable %s stands for another one (%s -%s)", name, command, options)
-		if target, _, _ := strings.Cut(value, "["); identifier.MatchString(target) {
+		if target, _, _ := strings.Cut(value, "["); identifier().MatchString(target) {
 			w.tainted[target] = true
 		} else {
 			w.opaque = true
@@ -166,7 +166,7 @@ func (e environ) Get(name string) expand.Variable {
 		}
 		return text(v)
 	}
-	if e.w.tainted[name] || slices.Contains(shellSets, name) || e.w.opaque && identifier.MatchString(name) {
+	if e.w.tainted[name] || slices.Contains(shellSets, name) || e.w.opaque && identifier().MatchString(name) {
 		return text(Unknown)
 	}
 	if v, ok := e.vars[name]; ok {

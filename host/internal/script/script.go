@@ -9,6 +9,7 @@ package script
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -142,7 +143,7 @@ func Analyze(text string, o Options) (a *Analysis) {
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
-		if p := recover(); p != nil { // a panic of the analysis must not end the host
+		if p := recover(); p != nil { // a panic of the analysis must not end the process
 			w.doubt("the script cannot be analyzed: %v", p)
 		}
 	}()
@@ -229,4 +230,10 @@ func hidden(text string) (rune, bool) {
 		return r, true
 	}
 	return 0, false
+}
+
+// lazily returns a function that compiles a regular expression at its first call. Most scripts need few of the expressions,
+// and compiling all of them would delay the start of each program that imports this package.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

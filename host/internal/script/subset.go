@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
-
-	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // maxRefused limits the number of reported refusals.
@@ -129,13 +127,13 @@ func (c *subset) calculation(n syntax.Node) {
 }
 
 // delimiter matches the end word of a heredoc, if all shells read the heredoc in the same way.
-var delimiter = lazyregexp.New(`^(?:[A-Za-z0-9_]+|'[A-Za-z0-9_]+'|"[A-Za-z0-9_]+")$`)
+var delimiter = lazily(`^(?:[A-Za-z0-9_]+|'[A-Za-z0-9_]+'|"[A-Za-z0-9_]+")$`)
 
 func (c *subset) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		c.w.refuse("the redirect {%s} sets a variable; use a number", strings.Trim(r.N.Value, "{}"))
 	}
-	if r.Hdoc != nil && !delimiter.MatchString(source(c.w.src, r.Word)) {
+	if r.Hdoc != nil && !delimiter().MatchString(source(c.w.src, r.Word)) {
 		c.w.refuse("the end of the heredoc is not a plain word; use a word such as EOF")
 	}
 }
@@ -145,7 +143,7 @@ func (c *subset) variable(name string) { c.w.variable(name) }
 
 func (w *walker) variable(name string) {
 	switch {
-	case !identifier.MatchString(name):
+	case !identifier().MatchString(name):
 		w.refuse("%q is not the name of a variable, and a shell can evaluate it", shortened(name))
 	case changesMeaning(name):
 		w.refuse("the variable %s can change which program a command runs", name)
@@ -154,7 +152,7 @@ func (w *walker) variable(name string) {
 	}
 }
 
-var identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var identifier = lazily(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // The variable "meaning" lists variables that the shell, the linker or common programs read to decide which code to run.
 var meaning = []string{
@@ -240,7 +238,7 @@ func innerWords(p *syntax.ParamExp) (out []*syntax.Word) {
 	return out
 }
 
-var number = lazyregexp.New(`^[0-9]+$`)
+var number = lazily(`^[0-9]+$`)
 
 // arithmetic refuses an arithmetic expression with a variable that can have a value other than a number. The shell would
 // evaluate the value as an expression, which can run commands.
@@ -251,7 +249,7 @@ func (c *subset) arithmetic(x syntax.ArithmExpr) {
 		if x == nil {
 			return
 		}
-		if lit := x.Lit(); lit != "" && (number.MatchString(lit) || c.numbers[lit]) {
+		if lit := x.Lit(); lit != "" && (number().MatchString(lit) || c.numbers[lit]) {
 			return
 		}
 		if len(x.Parts) == 1 {
@@ -268,7 +266,7 @@ func (c *subset) arithmetic(x syntax.ArithmExpr) {
 		c.w.refuse("arithmetic with %s, which need not be a number, can run commands", shortened(source(c.w.src, x)))
 	case *syntax.BinaryArithm:
 		if x.Op == syntax.Quo || x.Op == syntax.Rem || x.Op == syntax.QuoAssgn || x.Op == syntax.RemAssgn || x.Op == syntax.Shl || x.Op == syntax.Shr || x.Op == syntax.Pow {
-			if right, ok := x.Y.(*syntax.Word); !ok || !number.MatchString(right.Lit()) || strings.Trim(right.Lit(), "0") == "" {
+			if right, ok := x.Y.(*syntax.Word); !ok || !number().MatchString(right.Lit()) || strings.Trim(right.Lit(), "0") == "" {
 				c.w.refuse("arithmetic that can fail ends a part of the script; divide by a number")
 			}
 		}
@@ -288,7 +286,7 @@ func simpleParameter(p *syntax.ParamExp) bool {
 }
 
 // ordinary matches the names of variables that the shell never sets automatically.
-var ordinary = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
+var ordinary = lazily(`^[a-z][a-z0-9_]*$`)
 
 // span is the part of a script in which the definition of a variable applies. It ends with the list of statements that
 // contains the definition.
@@ -300,7 +298,7 @@ func numbers(f *syntax.File) map[string]bool {
 	out := make(map[string]bool)
 	defined := make(map[string]span)
 	define := func(name string, at syntax.Node, list []*syntax.Stmt) {
-		if _, known := defined[name]; !known && ordinary.MatchString(name) {
+		if _, known := defined[name]; !known && ordinary().MatchString(name) {
 			defined[name], out[name] = span{at.End().Offset(), list[len(list)-1].End().Offset()}, true
 		}
 	}
@@ -408,16 +406,16 @@ func isNumber(a *syntax.Assign) bool {
 		return false
 	}
 	_, arithmetic := a.Value.Parts[0].(*syntax.ArithmExp)
-	return arithmetic || number.MatchString(a.Value.Lit())
+	return arithmetic || number().MatchString(a.Value.Lit())
 }
 
 func numberItems(iter *syntax.WordIter) bool {
-	return len(iter.Items) > 0 && !slices.ContainsFunc(iter.Items, func(item *syntax.Word) bool { return !number.MatchString(item.Lit()) })
+	return len(iter.Items) > 0 && !slices.ContainsFunc(iter.Items, func(item *syntax.Word) bool { return !number().MatchString(item.Lit()) })
 }
 
 // functionName refuses a function with the name of a builtin or a program.
 func (w *walker) functionName(name string) {
-	if !identifier.MatchString(name) || slices.Contains(allowedBuiltins, name) || slices.Contains(refusedBuiltins, name) || known(name) || w.listed != nil && w.listed(name) {
+	if !identifier().MatchString(name) || slices.Contains(allowedBuiltins, name) || slices.Contains(refusedBuiltins, name) || known(name) || w.listed != nil && w.listed(name) {
 		w.refuse("the function %s has the name of a program; choose another name", name)
 	}
 }

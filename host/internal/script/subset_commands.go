@@ -4,8 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // allowedBuiltins lists the builtins in the subset. checkBuiltin checks the conditions for some of these builtins.
@@ -128,9 +126,9 @@ func (w *walker) checkShell(name string, words []Word) {
 }
 
 var (
-	timeoutOption = lazyregexp.New(`^(-s|--signal=|-k|--kill-after=)[A-Za-z0-9.]+$|^(--foreground|--preserve-status|-v|--verbose)$`)
-	niceOption    = lazyregexp.New(`^(-n|--adjustment=)?-?[0-9]+$`)
-	duration      = lazyregexp.New(`^[0-9.]+[smhd]?$`)
+	timeoutOption = lazily(`^(-s|--signal=|-k|--kill-after=)[A-Za-z0-9.]+$|^(--foreground|--preserve-status|-v|--verbose)$`)
+	niceOption    = lazily(`^(-n|--adjustment=)?-?[0-9]+$`)
+	duration      = lazily(`^[0-9.]+[smhd]?$`)
 )
 
 // checkWrapper refuses a wrapper if the analysis and the program can interpret its options differently.
@@ -151,17 +149,17 @@ func (w *walker) checkWrapper(name string, args []Word) {
 			}
 		}
 	case "timeout":
-		for next(timeoutOption.MatchString) {
+		for next(timeoutOption().MatchString) {
 		}
-		if !next(duration.MatchString) {
+		if !next(duration().MatchString) {
 			w.refuse("timeout has options that are not in the subset; write timeout SECONDS COMMAND")
 			return
 		}
 	case "nice":
 		if next(func(s string) bool { return s == "-n" }) {
-			next(niceOption.MatchString)
+			next(niceOption().MatchString)
 		} else {
-			next(func(s string) bool { return strings.HasPrefix(s, "-") && niceOption.MatchString(s) })
+			next(func(s string) bool { return strings.HasPrefix(s, "-") && niceOption().MatchString(s) })
 		}
 	}
 	if i < len(args) && (!args[i].Known() || args[i].Split || strings.HasPrefix(args[i].Text, "-") || strings.Contains(args[i].Text, "=")) {
@@ -316,7 +314,7 @@ func (w *walker) checkBuiltin(name string, args []Word) {
 				continue
 			}
 			after := i > 0 && strings.HasSuffix(args[i-1].Text, "o") && strings.ContainsRune("-+", rune(args[i-1].Text[0]))
-			if !setOption.MatchString(a.Text) && (!after || !slices.Contains([]string{"pipefail", "errexit", "nounset", "noglob", "noclobber"}, a.Text)) {
+			if !setOption().MatchString(a.Text) && (!after || !slices.Contains([]string{"pipefail", "errexit", "nounset", "noglob", "noclobber"}, a.Text)) {
 				w.refuse("set with other options than -e, -u, -f and -o pipefail changes how the shell reads a script")
 			}
 		}
@@ -328,7 +326,7 @@ func (w *walker) checkBuiltin(name string, args []Word) {
 	}
 }
 
-var setOption = lazyregexp.New(`^[-+][euf]*o?$`)
+var setOption = lazily(`^[-+][euf]*o?$`)
 
 // name refuses a word that is not the name of an ordinary variable.
 func (w *walker) name(a Word) {
@@ -360,8 +358,8 @@ func (w *walker) checkRead(args []Word) {
 }
 
 var (
-	unaryTest  = lazyregexp.New(`^-[efdnzrwxsLhpSbcgkuOGNt]$`)
-	binaryTest = lazyregexp.New(`^(=|==|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)$`)
+	unaryTest  = lazily(`^-[efdnzrwxsLhpSbcgkuOGNt]$`)
+	binaryTest = lazily(`^(=|==|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)$`)
 )
 
 // checkTest refuses a test with operators that are not literal. Such an operator could be -v, which evaluates code in a
@@ -373,15 +371,15 @@ func (w *walker) checkTest(name string, args []Word) {
 	}
 	if len(args) > 0 && args[0].Text == "!" && len(args) != 3 {
 		args = args[1:]
-	} else if len(args) == 3 && args[0].Text == "!" && unaryTest.MatchString(args[1].Text) {
+	} else if len(args) == 3 && args[0].Text == "!" && unaryTest().MatchString(args[1].Text) {
 		args = args[1:]
 	}
 	switch len(args) {
 	case 0, 1:
 	case 2:
-		bad = bad || !unaryTest.MatchString(args[0].Text)
+		bad = bad || !unaryTest().MatchString(args[0].Text)
 	case 3:
-		bad = bad || !binaryTest.MatchString(args[1].Text)
+		bad = bad || !binaryTest().MatchString(args[1].Text)
 	default:
 		bad = true
 	}

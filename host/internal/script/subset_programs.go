@@ -3,12 +3,10 @@ package script
 import (
 	"slices"
 	"strings"
-
-	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // awkCode matches the parts of an awk program that can run other programs.
-var awkCode = lazyregexp.New(`system|getline|@|\|`)
+var awkCode = lazily(`system|getline|@|\|`)
 
 // checkAwk refuses awk programs that are unknown or can run other programs.
 func (w *walker) checkAwk(name string, args []Word) {
@@ -29,7 +27,7 @@ func (w *walker) checkAwk(name string, args []Word) {
 	if i >= len(args) {
 		return
 	}
-	if text := args[i]; !text.Known() || text.Split || awkCode.MatchString(strings.ReplaceAll(text.Text, "||", "")) {
+	if text := args[i]; !text.Known() || text.Split || awkCode().MatchString(strings.ReplaceAll(text.Text, "||", "")) {
 		w.refuse("the program of %s can run other programs, or is unknown; write it without system, getline, @ and |", name)
 	}
 }
@@ -67,8 +65,8 @@ func (w *walker) checkSed(name string, args []Word) {
 }
 
 var (
-	sedAddress = lazyregexp.New(`^([0-9]+|\$|\+[0-9]+|~[0-9]+)(~[0-9]+)?`)
-	sedFlags   = lazyregexp.New(`^[gpiIM0-9]*`)
+	sedAddress = lazily(`^([0-9]+|\$|\+[0-9]+|~[0-9]+)(~[0-9]+)?`)
+	sedFlags   = lazily(`^[gpiIM0-9]*`)
 )
 
 // harmlessSed reports whether no command in a sed script can run another program.
@@ -96,7 +94,7 @@ func harmlessSed(s string) bool {
 				return false
 			}
 			if command == 's' {
-				s = s[len(sedFlags.FindString(s)):]
+				s = s[len(sedFlags().FindString(s)):]
 			}
 			s = strings.TrimLeft(s, " \t")
 			if s != "" && strings.IndexByte("\n;}#", s[0]) < 0 {
@@ -113,8 +111,8 @@ func sedAddresses(s string) (rest string, ok bool) {
 	for {
 		s = strings.TrimLeft(s, " \t")
 		switch {
-		case sedAddress.MatchString(s):
-			s = s[len(sedAddress.FindString(s)):]
+		case sedAddress().MatchString(s):
+			s = s[len(sedAddress().FindString(s)):]
 		case strings.HasPrefix(s, "/"):
 			if s, ok = sedUntil(s[1:], '/'); !ok {
 				return s, false

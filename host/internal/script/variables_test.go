@@ -12,14 +12,16 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/script"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // TestOracleVariables runs scripts that set variables in many ways with bash. The analysis must know each command that ran,
 // with … in place of what it cannot know.
 func TestOracleVariables(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
-		testneed.Missing(t, err)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
 	}
 	ran := 0
 	for _, text := range []string{
