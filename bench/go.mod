@@ -82,6 +82,7 @@ require (
 	toolhost.dev/plugins/edit v0.0.0
 	toolhost.dev/sdk v0.0.0
 	toolhost.dev/sdk/statedb v0.0.0 // indirect
+	toolhost.dev/shellscript v0.0.0 // indirect
 )
 
 replace (
@@ -93,3 +94,5 @@ replace (
 replace toolhost.dev/plugins/edit => ../plugins/edit
 
 replace toolhost.dev/sdk/statedb => ../sdk/statedb
+
+replace toolhost.dev/shellscript => ../shellscript

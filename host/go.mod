@@ -81,8 +81,11 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.0 // indirect
 	toolhost.dev/sdk/statedb v0.0.0
+	toolhost.dev/shellscript v0.0.0
 )
 
 replace toolhost.dev/sdk => ../sdk
 
 replace toolhost.dev/sdk/statedb => ../sdk/statedb
+
+replace toolhost.dev/shellscript => ../shellscript

@@ -17,7 +17,6 @@ var wordsOfOthers = []place{
 	{"agent", nil, "the rules of agents name tools, which the operator can replace"},
 	{"internal/habit", nil, "names of the tools of other programs, and parameters"},
 	{"internal/config/endpoint.go", nil, "the default configuration of a lazy endpoint"},
-	{"internal/script", nil, "programs and subcommands of the shell"},
 	{"internal/policy", nil, "kinds of permissions, access to a path, programs of the shell"},
 	{"router/route.go", nil, "programs of the shell with their arguments"},
 	{"router/rewrite.go", []string{"write"}, "the program write(1)"},

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/recursion"
+	"toolhost.dev/shellscript/recursion"
 )
 
 // simple is a simple command. Its first word can be the name of a tool.

@@ -7,7 +7,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"toolhost.dev/host/internal/recursion"
+	"toolhost.dev/shellscript/recursion"
 )
 
 // maxNested limits the nesting depth of scripts inside scripts.

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // kindsOf maps roles to kinds if the traits of the tools are not sufficient. The kinds of all other tools follow from their
@@ -144,7 +144,7 @@ func redirects(c *call.Call, out *scheduler.Claim, command string) {
 		return
 	}
 	dir := c.Request.Session.Cwd
-	for _, f := range script.Analyze(command, script.Options{Dir: dir}).Writes {
+	for _, f := range shellscript.Analyze(command, shellscript.Options{Dir: dir}).Writes {
 		if !f.Path.Known() || f.Dir == "" {
 			continue
 		}
@@ -246,7 +246,7 @@ func ReadsOnly(c *call.Call) bool {
 	if e := c.Identity.Tool; !e.Bundled || !e.Has(tool.RoleShell) {
 		return false
 	}
-	return script.ReadsOnly(Text(c.Decision.Arguments["command"]), script.Options{Dir: c.Request.Session.Cwd})
+	return shellscript.ReadsOnly(Text(c.Decision.Arguments["command"]), shellscript.Options{Dir: c.Request.Session.Cwd})
 }
 
 // Subject returns the part of a call that a person recognizes: the command, or the first path.

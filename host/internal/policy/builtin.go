@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // Builtin is a rule that applies without configuration. The operator's rules replace it only if they list its name in
@@ -58,7 +58,7 @@ var (
 )
 
 // The function "about" returns a condition that depends on the command alone.
-func about(match func(c *script.Command) bool) func(*facts) bool {
+func about(match func(c *shellscript.Command) bool) func(*facts) bool {
 	return func(f *facts) bool { return match(f.c) }
 }
 
@@ -97,7 +97,7 @@ func builtinNames() []string {
 }
 
 // builtins returns the built-in rules that match a command.
-func (p *Policy) builtins(req *Request, c *script.Command) (out []*Builtin) {
+func (p *Policy) builtins(req *Request, c *shellscript.Command) (out []*Builtin) {
 	if p.rules.NoBuiltin {
 		return nil
 	}
@@ -128,16 +128,16 @@ func (p *Policy) builtins(req *Request, c *script.Command) (out []*Builtin) {
 const uncertainReason = "the command names too many files, or files that cannot be examined, so that it is not known whether it is harmless. Name fewer files"
 
 // matchBuiltins reports whether the part matches one of the named built-in rules.
-func (p *part) matchBuiltins(names []string) script.Match {
+func (p *part) matchBuiltins(names []string) shellscript.Match {
 	for _, b := range p.builtins {
 		if slices.Contains(names, b.Name) {
 			if b.match == nil { // the rule only suspects a loss, because the command name is unknown
-				return script.Maybe
+				return shellscript.Maybe
 			}
-			return script.Yes
+			return shellscript.Yes
 		}
 	}
-	return script.No
+	return shellscript.No
 }
 
 // floor returns the strictest built-in rule that matches the part. It ignores the rules in the argument "lowered".
@@ -154,21 +154,21 @@ func (p *part) floor(lowered []string) (out *Builtin) {
 // arguments would remove the system. Otherwise maybeBuiltin returns nil.
 func maybeBuiltin(f *facts) *Builtin {
 	guess := *f.c
-	guess.Words = append([]script.Word{{Text: "rm"}}, f.c.Words[1:]...)
+	guess.Words = append([]shellscript.Word{{Text: "rm"}}, f.c.Words[1:]...)
 	if !removesSystem(&facts{req: f.req, c: &guess}) {
 		return nil
 	}
 	return &Builtin{Effect: Ask, Name: "remove-system", Reason: "the command's name is unknown before it runs, and with these arguments rm would remove the system"}
 }
 
-func helps(c *script.Command) bool {
-	return slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
+func helps(c *shellscript.Command) bool {
+	return slices.ContainsFunc(c.Words[1:], func(w shellscript.Word) bool {
 		return slices.Contains([]string{"--help", "--version", "-V"}, w.Text)
 	})
 }
 
 // arguments returns the options and operands of a command.
-func arguments(c *script.Command) (short string, long, operands []string) {
+func arguments(c *shellscript.Command) (short string, long, operands []string) {
 	for i, w := range c.Words[1:] {
 		switch {
 		case w.Text == "--":
@@ -192,7 +192,7 @@ func arguments(c *script.Command) (short string, long, operands []string) {
 func canHave(long []string, names ...string) bool {
 	return slices.ContainsFunc(long, func(l string) bool {
 		l, _, _ = strings.Cut(l, "=")
-		return slices.ContainsFunc(names, func(n string) bool { return script.Abbreviates(l, n) })
+		return slices.ContainsFunc(names, func(n string) bool { return shellscript.Abbreviates(l, n) })
 	})
 }
 
@@ -206,11 +206,11 @@ func isRecursive(short string, long []string, letters string) bool {
 var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications"}
 
 // isSystem reports whether an operand names a top-level directory of the system, or all files in a top-level directory.
-func isSystem(c *script.Command, operand string) bool {
-	if strings.Contains(operand, script.Unknown) {
+func isSystem(c *shellscript.Command, operand string) bool {
+	if strings.Contains(operand, shellscript.Unknown) {
 		return false
 	}
-	path := locate(c.Dir, script.Word{Text: operand})
+	path := locate(c.Dir, shellscript.Word{Text: operand})
 	if c.Dir == "" && !filepath.IsAbs(operand) {
 		return false
 	}
@@ -242,11 +242,11 @@ func (f *facts) leadsToSystem(operand string) bool {
 }
 
 // isWorkspace reports whether an operand names the workspace, or all files in the workspace.
-func isWorkspace(req *Request, c *script.Command, operand string) bool {
-	if strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || req.Workspace == "/" || c.Remote {
+func isWorkspace(req *Request, c *shellscript.Command, operand string) bool {
+	if strings.Contains(operand, shellscript.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || req.Workspace == "/" || c.Remote {
 		return false
 	}
-	path := locate(c.Dir, script.Word{Text: operand})
+	path := locate(c.Dir, shellscript.Word{Text: operand})
 	return strings.TrimSuffix(path, "/*") == req.Workspace
 }
 
@@ -259,7 +259,7 @@ func removesWorkspace(f *facts) bool {
 }
 
 // The function "stops" reports whether a command stops or restarts the machine.
-func stops(c *script.Command) bool {
+func stops(c *shellscript.Command) bool {
 	if helps(c) {
 		return false
 	}
@@ -278,7 +278,7 @@ func stops(c *script.Command) bool {
 }
 
 // signalsAll reports whether a command sends a signal to all processes of the user.
-func signalsAll(c *script.Command) bool {
+func signalsAll(c *shellscript.Command) bool {
 	if helps(c) {
 		return false
 	}
@@ -298,7 +298,7 @@ func signalsAll(c *script.Command) bool {
 	return false
 }
 
-func texts(c *script.Command) []string {
+func texts(c *shellscript.Command) []string {
 	out := make([]string, len(c.Words)-1)
 	for i, w := range c.Words[1:] {
 		out[i] = w.Text
@@ -306,7 +306,7 @@ func texts(c *script.Command) []string {
 	return out
 }
 
-func formats(c *script.Command) bool {
+func formats(c *shellscript.Command) bool {
 	name := c.Name()
 	_, _, operands := arguments(c)
 	if !strings.HasPrefix(name, "mkfs.") && !slices.Contains(formatters, name) || helps(c) {
@@ -323,10 +323,10 @@ func isDisk(path string) bool {
 	})
 }
 
-func writesDevice(c *script.Command) bool {
+func writesDevice(c *shellscript.Command) bool {
 	switch c.Name() {
 	case "dd":
-		return slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
+		return slices.ContainsFunc(c.Words[1:], func(w shellscript.Word) bool {
 			to, ok := strings.CutPrefix(w.Text, "of=")
 			return ok && isDisk(to)
 		})
@@ -340,7 +340,7 @@ func writesDevice(c *script.Command) bool {
 	return false
 }
 
-func changesSystem(c *script.Command) bool {
+func changesSystem(c *shellscript.Command) bool {
 	if !slices.Contains([]string{"chmod", "chown", "chgrp"}, c.Name()) {
 		return false
 	}

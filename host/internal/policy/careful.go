@@ -12,8 +12,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/shellscript"
 )
 
 // The function "deletes" reports whether a command deletes files that existed before the session.
@@ -120,8 +120,8 @@ func (f *facts) destination() string {
 // empty files or to files with names of build results, it returns only directories outside of the roots. A deletion that is not restricted to certain names is
 // judged as a deletion of the whole directory.
 func (f *facts) found() []target {
-	starts, deletions := script.FindDeletions(f.c.Words[1:])
-	if !slices.ContainsFunc(deletions, func(d script.FindDeletion) bool {
+	starts, deletions := shellscript.FindDeletions(f.c.Words[1:])
+	if !slices.ContainsFunc(deletions, func(d shellscript.FindDeletion) bool {
 		return !d.Empty && !slices.ContainsFunc(d.Names, func(name string) bool {
 			name = strings.TrimLeft(name, "*")
 			return regenerable(name) || regenerable("x"+name)
@@ -198,11 +198,11 @@ var publishing = patterns(
 
 // patterns returns a function that returns the parsed patterns by the names of their programs. The function parses the
 // patterns at its first call, because most hosts never need them.
-func patterns(texts ...string) func() map[string][]script.Pattern {
-	return sync.OnceValue(func() map[string][]script.Pattern {
-		out := make(map[string][]script.Pattern)
+func patterns(texts ...string) func() map[string][]shellscript.Pattern {
+	return sync.OnceValue(func() map[string][]shellscript.Pattern {
+		out := make(map[string][]shellscript.Pattern)
 		for _, text := range texts {
-			p, err := script.ParsePattern(text)
+			p, err := shellscript.ParsePattern(text)
 			if err != nil {
 				panic(err) // cannot happen, because the text is a constant of this package
 			}
@@ -214,8 +214,8 @@ func patterns(texts ...string) func() map[string][]script.Pattern {
 }
 
 // matchesAny reports whether a command matches one of the patterns for its name.
-func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
-	return slices.ContainsFunc(all[c.Name()], func(p script.Pattern) bool { return p.Match(c) == script.Yes })
+func matchesAny(c *shellscript.Command, all map[string][]shellscript.Pattern) bool {
+	return slices.ContainsFunc(all[c.Name()], func(p shellscript.Pattern) bool { return p.Match(c) == shellscript.Yes })
 }
 
 // senders lists programs that send data only with certain arguments.
@@ -265,7 +265,7 @@ func publishes(f *facts) bool {
 		last := args[len(args)-1] // the git command that starts ssh is judged
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
-	return matchesAny(c, publishing()) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {
+	return matchesAny(c, publishing()) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []shellscript.Word) bool {
 		plain := *c
 		plain.Words = slices.Concat(c.Words[:1], words)
 		return matchesAny(&plain, publishing())
@@ -281,9 +281,9 @@ const (
 
 // withoutOptions removes the options before the first operands of a command. An option can use the next word as its
 // value. Therefore the result contains one variant with this word and one without it.
-func withoutOptions(words []script.Word, operands, options int) [][]script.Word {
+func withoutOptions(words []shellscript.Word, operands, options int) [][]shellscript.Word {
 	if len(words) == 0 || operands == 0 || options == 0 {
-		return [][]script.Word{words}
+		return [][]shellscript.Word{words}
 	}
 	first, rest := words[0].Text, words[1:]
 	if !strings.HasPrefix(first, "-") && !strings.HasPrefix(first, "+") {
@@ -369,7 +369,7 @@ func changing(method string) bool {
 // isLocal reports whether a host is this machine. It also returns true for an unknown host.
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
-	return strings.Contains(host, script.Unknown) || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	return strings.Contains(host, shellscript.Unknown) || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // reachesOut reports whether the arguments contain a URL of another machine.
@@ -383,7 +383,7 @@ func reachesOut(args []string) bool {
 			a = "http://" + a
 		}
 		u, err := url.Parse(a)
-		if err != nil || u.Host == "" || strings.Contains(u.Host, script.Unknown) {
+		if err != nil || u.Host == "" || strings.Contains(u.Host, shellscript.Unknown) {
 			return false
 		}
 		return !isLocal(u.Hostname())
@@ -406,7 +406,7 @@ var publicFiles = []string{"**/*.pub", "**/known_hosts*", "~/.ssh/config", "**/.
 
 // isCredential reports whether a file contains credentials.
 func isCredential(path string) bool {
-	if strings.Contains(path, script.Unknown) || !slices.ContainsFunc(credentialSigns, func(sign string) bool { return strings.Contains(path, sign) }) {
+	if strings.Contains(path, shellscript.Unknown) || !slices.ContainsFunc(credentialSigns, func(sign string) bool { return strings.Contains(path, sign) }) {
 		return false
 	}
 	is := func(globs []string) bool {
@@ -449,7 +449,7 @@ func readsCredentials(f *facts) bool {
 		return false
 	}
 	files := f.req.files()
-	return slices.ContainsFunc(args, func(w script.Word) bool {
+	return slices.ContainsFunc(args, func(w shellscript.Word) bool {
 		return files.spend(0) && slices.ContainsFunc(candidates(w.Text), func(text string) bool {
 			if path := f.resolve(text); path != "" {
 				return isCredential(path) || isCredential(files.follow(path))

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/shellscript"
 )
 
 // Execution describes a process that is about to execute a program.
@@ -75,10 +75,10 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 // The method "loaded" returns the execution of the program that a dynamic linker loads. It returns nil if the program
 // is not a dynamic linker.
 func (x *Execution) loaded() *Execution {
-	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) && !slices.ContainsFunc(x.copies, script.IsLoader) {
+	if !shellscript.IsLoader(x.Path) && !shellscript.IsLoader(x.File) && !slices.ContainsFunc(x.copies, shellscript.IsLoader) {
 		return nil
 	}
-	words := script.Loaded(x.Args)
+	words := shellscript.Loaded(x.Args)
 	if words == nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 	// Git executes its own programs by these paths, for example at the end of "git stash" and "git submodule add". At
 	// this point no work can be lost, and the command of the caller was already judged. But in the shells of aliases,
 	// hooks and "git bisect run", PATH also leads to these paths. Commands of an alias were not judged before.
-	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before) && (x.BeforeArgs == nil || script.IsGitCommand(x.BeforeArgs))
+	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before) && (x.BeforeArgs == nil || shellscript.IsGitCommand(x.BeforeArgs))
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}
@@ -132,7 +132,7 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 }
 
 // corrections returns the commands that git can run instead of a mistyped command.
-func corrections(c *script.Command) (out []*script.Command) {
+func corrections(c *shellscript.Command) (out []*shellscript.Command) {
 	all := c.Corrections()
 	for i := range all {
 		out = append(out, &all[i])
@@ -141,20 +141,20 @@ func corrections(c *script.Command) (out []*script.Command) {
 }
 
 // The method "carried" returns the commands that a program carries out. The first command is the program itself.
-func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []string) {
+func (p *Policy) carried(x *Execution) (commands []shellscript.Command, doubts []string) {
 	program := p.isProgram(x, x.Path)
 	words := x.words(program)
-	o := script.Options{Dir: x.Dir, Home: homeDir(), GitSettings: x.GitSettings}
-	commands, doubts = script.Carry(words, o)
-	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || script.Starts(x.invoked()))
+	o := shellscript.Options{Dir: x.Dir, Home: homeDir(), GitSettings: x.GitSettings}
+	commands, doubts = shellscript.Carry(words, o)
+	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || shellscript.Starts(x.invoked()))
 	seen := []string{filepath.Base(x.Path), ""}
 	for _, name := range slices.Concat([]string{x.invoked(), filepath.Base(x.File)}, x.copies) {
 		if slices.Contains(seen, name) {
 			continue
 		}
 		seen = append(seen, name)
-		words[0] = strings.ReplaceAll(name, script.Unknown, "\x02")
-		more, unclear := script.Carry(words, o)
+		words[0] = strings.ReplaceAll(name, shellscript.Unknown, "\x02")
+		more, unclear := shellscript.Carry(words, o)
 		commands, doubts = append(commands, more[1:]...), append(doubts, unclear...)
 	}
 	return commands, doubts
@@ -203,7 +203,7 @@ func (p *Policy) Listed() (names []string) {
 		}
 		names = append(names, r.Starts...)
 	}
-	names = append(names, script.Starters()...)
+	names = append(names, shellscript.Starters()...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -218,7 +218,7 @@ func (p *Policy) Unlisted(j *Judgement) bool {
 
 // Interprets reports whether a program is a script interpreter whose program file tools cannot change.
 func (p *Policy) Interprets(x *Execution) bool {
-	return script.Interprets(x.Path) && script.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
+	return shellscript.Interprets(x.Path) && shellscript.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
 // The function "stricter" returns the judgement with the stricter effect. For equal effects, it prefers the judgement
@@ -236,12 +236,12 @@ func stricter(a, b Judgement) Judgement {
 func (x *Execution) words(program bool) []string {
 	out := make([]string, max(1, len(x.Args)))
 	for i, a := range x.Args {
-		out[i] = strings.ReplaceAll(a, script.Unknown, "\x02") // replace the mark of unknown text, because all arguments are known
+		out[i] = strings.ReplaceAll(a, shellscript.Unknown, "\x02") // replace the mark of unknown text, because all arguments are known
 	}
 	if out[0] = x.Path; program {
 		out[0] = filepath.Base(x.Path)
 	}
-	out[0] = strings.ReplaceAll(out[0], script.Unknown, "\x02")
+	out[0] = strings.ReplaceAll(out[0], shellscript.Unknown, "\x02")
 	return out
 }
 
@@ -259,14 +259,14 @@ var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
 // isGit reports whether a file is git or a program of git, in a directory that tools cannot change.
 func isGit(file string) bool {
 	dir, name := filepath.Dir(file), filepath.Base(file)
-	return (name == "git" || strings.HasPrefix(name, "git-")) && (slices.Contains(gitPaths, dir+"/git") || slices.Contains(script.SystemDirs, dir))
+	return (name == "git" || strings.HasPrefix(name, "git-")) && (slices.Contains(gitPaths, dir+"/git") || slices.Contains(shellscript.SystemDirs, dir))
 }
 
 // isProgram reports whether a path is in a directory of PATH that tools cannot change. It returns false for a path with
 // "..", because ".." after a link leads to another directory.
 func (p *Policy) isProgram(x *Execution, path string) bool {
 	dir := filepath.Dir(path)
-	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
+	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(shellscript.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
 		return false
 	}
 	if x.Call != nil {
@@ -292,7 +292,7 @@ var loaders = []string{"/lib/ld-*.so*", "/lib64/ld-*.so*", "/lib/*-linux-gnu*/ld
 // fingerprints maps the fingerprint of each system program that rules name to the names of the program.
 func (p *Policy) fingerprints() map[string][]string {
 	globs, dirs := slices.Clone(loaders), []string(nil)
-	for _, dir := range slices.Concat(script.SystemDirs, p.rules.Search) {
+	for _, dir := range slices.Concat(shellscript.SystemDirs, p.rules.Search) {
 		if target, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, target) {
 			dirs = append(dirs, target)
 		}
@@ -332,7 +332,7 @@ func (p *Policy) ruled() map[string]bool {
 		maps.Copy(out, concerned)
 	}
 	if p.rules.Careful && !p.rules.NoBuiltin {
-		for _, all := range []map[string][]script.Pattern{publishing(), telling(), reverting()} {
+		for _, all := range []map[string][]shellscript.Pattern{publishing(), telling(), reverting()} {
 			for name := range all {
 				out[name] = true
 			}
@@ -353,23 +353,23 @@ func (p *Policy) ruled() map[string]bool {
 
 // spellings returns the command with other names of the program: its paths, its file name, and its first argument. An
 // ask rule or a deny rule applies if it matches one of these commands.
-func (p *Policy) spellings(x *Execution, c *script.Command) (out []*script.Command) {
+func (p *Policy) spellings(x *Execution, c *shellscript.Command) (out []*shellscript.Command) {
 	seen := []string{c.Words[0].Text}
 	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {
-		name = strings.ReplaceAll(name, script.Unknown, "\x02")
+		name = strings.ReplaceAll(name, shellscript.Unknown, "\x02")
 		if name == "" || name == "." || name == "/" || slices.Contains(seen, name) {
 			continue
 		}
 		seen = append(seen, name)
 		other := *c
-		other.Words = slices.Concat([]script.Word{{Text: name}}, c.Words[1:])
+		other.Words = slices.Concat([]shellscript.Word{{Text: name}}, c.Words[1:])
 		out = append(out, &other)
 	}
 	return out
 }
 
 // match compares the command of a part with a pattern of a rule that denies or asks.
-func (pt *part) match(pattern script.Pattern) script.Match {
+func (pt *part) match(pattern shellscript.Pattern) shellscript.Match {
 	best := pattern.Match(pt.command)
 	for _, c := range pt.spellings {
 		best = max(best, pattern.Match(c))
@@ -380,7 +380,7 @@ func (pt *part) match(pattern script.Pattern) script.Match {
 // The method "exact" reports whether a pattern of an allow rule or a list matches the command of a part. For a program
 // that is about to run, the pattern must match the path and also the first argument. The reason is that some programs
 // select their function by the first argument.
-func (pt *part) exact(pattern script.Pattern) bool {
+func (pt *part) exact(pattern shellscript.Pattern) bool {
 	x := pt.execution
 	if x == nil {
 		return pattern.Exact(pt.command)
@@ -399,7 +399,7 @@ func (pt *part) exact(pattern script.Pattern) bool {
 		return true
 	}
 	as := *pt.command
-	as.Words = slices.Concat([]script.Word{{Text: name}}, as.Words[1:])
+	as.Words = slices.Concat([]shellscript.Word{{Text: name}}, as.Words[1:])
 	return name != "" && pattern.Exact(&as)
 }
 
@@ -414,7 +414,7 @@ func (p *Policy) starters(pt *part) (out []*Rule) {
 		a := &x.Ancestors[i]
 		up := &Execution{Path: a.Path, File: a.File, Args: a.Args, Call: x.Call}
 		words := up.words(p.isProgram(up, a.Path))
-		c := &script.Command{Words: make([]script.Word, len(words))}
+		c := &shellscript.Command{Words: make([]shellscript.Word, len(words))}
 		for i, text := range words {
 			c.Words[i].Text = text
 		}
@@ -431,7 +431,7 @@ func (p *Policy) starters(pt *part) (out []*Rule) {
 
 // The method "starts" reports whether a program that the rule lists can start a program with this name.
 func (r *Rule) starts(name string) bool {
-	return slices.ContainsFunc(r.Starts, func(glob string) bool { return script.MatchName(glob, name) })
+	return slices.ContainsFunc(r.Starts, func(glob string) bool { return shellscript.MatchName(glob, name) })
 }
 
 // maxSubject limits the length of a command in a judgement.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // StoresBirth reports whether the file system stores when a file was created.
@@ -12,8 +12,8 @@ func StoresBirth(path string) bool { return !hostFiles{}.Born(path).IsZero() }
 
 // CanDelete reports whether the mode "careful" asks before a script deletes files that existed before the session.
 func CanDelete(req *Request) bool {
-	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: req.Call.Cwd, Home: homeDir()})
-	return slices.ContainsFunc(a.Commands, func(c script.Command) bool {
+	a := shellscript.Analyze(textIn(req.Args["command"]), shellscript.Options{Dir: req.Call.Cwd, Home: homeDir()})
+	return slices.ContainsFunc(a.Commands, func(c shellscript.Command) bool {
 		f := &facts{req: req, c: &c}
 		return c.Words[0].Known() && len(f.deleted()) > 0
 	})

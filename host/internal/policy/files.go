@@ -16,8 +16,8 @@ import (
 
 	"toolhost.dev/host/internal/fingerprint"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/shellscript"
 )
 
 // Files is the file system as a process sees it. All paths are absolute.
@@ -316,7 +316,7 @@ var filters = []string{"awk", "gawk", "mawk", "nawk", "sed"}
 
 // runsOf returns the files that the commands of a script run. An interpreter without a file reads its program from standard
 // input, so that every file that the script names can be the program.
-func runsOf(req *Request, dir string, commands []script.Command, reads []script.File) *runs {
+func runsOf(req *Request, dir string, commands []shellscript.Command, reads []shellscript.File) *runs {
 	r := &runs{host: req.host(), dir: dir, files: make(map[string]stamp.Stamp)}
 	all := false
 	for i := range commands {
@@ -328,12 +328,12 @@ func runsOf(req *Request, dir string, commands []script.Command, reads []script.
 		if strings.Contains(c.Words[0].Text, "/") {
 			r.add(c.Dir, c.Words[0])
 		}
-		if name != "." && name != "source" && !script.Interprets(name) {
+		if name != "." && name != "source" && !shellscript.Interprets(name) {
 			continue
 		}
 		found := r.add(c.Dir, operands(c)...)
 		if name == "make" || name == "gmake" {
-			found = r.add(c.Dir, script.Word{Text: "."}) || found
+			found = r.add(c.Dir, shellscript.Word{Text: "."}) || found
 		}
 		all = all || !found && !slices.Contains(filters, name) && name != "env"
 	}
@@ -349,15 +349,15 @@ func runsOf(req *Request, dir string, commands []script.Command, reads []script.
 }
 
 // operands returns the words of a command that can name a file to run, and the values of its options.
-func operands(c *script.Command) (out []script.Word) {
+func operands(c *shellscript.Command) (out []shellscript.Word) {
 	only := slices.Contains(filters, c.Name())
 	for i, w := range c.Words[1:] {
 		_, value, assigned := strings.Cut(w.Text, "=")
 		switch before := c.Words[i].Text; {
 		case assigned && strings.HasPrefix(w.Text, "-"):
-			out = append(out, script.Word{Text: value})
+			out = append(out, shellscript.Word{Text: value})
 		case strings.HasPrefix(w.Text, "-") && len(w.Text) > 2:
-			out = append(out, script.Word{Text: w.Text[2:]})
+			out = append(out, shellscript.Word{Text: w.Text[2:]})
 		case !only || before == "-f" || before == "--file":
 			out = append(out, w)
 		}
@@ -366,7 +366,7 @@ func operands(c *script.Command) (out []script.Word) {
 }
 
 // add adds paths that are relative to a directory, and reports whether one of them is a regular file.
-func (r *runs) add(dir string, paths ...script.Word) (found bool) {
+func (r *runs) add(dir string, paths ...shellscript.Word) (found bool) {
 	if dir == "" {
 		dir = r.dir
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // discarded reports which uncommitted work a git command discards. The result "all" reports the loss of all changes in a
@@ -34,8 +34,8 @@ func (f *facts) discarded() (all, some bool) {
 	rest := *f.c
 	rest.Words = f.c.Words[1:]
 	g.short, g.long, g.operands = arguments(&rest)
-	if slices.ContainsFunc(rest.Words[1:], func(w script.Word) bool { return w.Text == "--" }) {
-		i := slices.IndexFunc(rest.Words, func(w script.Word) bool { return w.Text == "--" })
+	if slices.ContainsFunc(rest.Words[1:], func(w shellscript.Word) bool { return w.Text == "--" }) {
+		i := slices.IndexFunc(rest.Words, func(w shellscript.Word) bool { return w.Text == "--" })
 		g.paths, g.separated = nil, true
 		for _, w := range rest.Words[i+1:] {
 			g.paths = append(g.paths, w.Text)
@@ -246,7 +246,7 @@ func (g *gitCommand) replaces() bool {
 // canExist reports whether a reference can exist. If packed references exist, it returns true without reading them.
 func (g *gitCommand) canExist(ref string) bool {
 	dir, files := filepath.Join(g.top, ".git"), g.req.files()
-	if _, isDir, ok := files.lstat(dir); g.c.Dir == "" || !ok || !isDir || strings.Contains(ref, script.Unknown) {
+	if _, isDir, ok := files.lstat(dir); g.c.Dir == "" || !ok || !isDir || strings.Contains(ref, shellscript.Unknown) {
 		return true
 	}
 	return files.exists(filepath.Join(dir, ref)) || files.exists(filepath.Join(dir, "packed-refs"))
@@ -267,7 +267,7 @@ func (g *gitCommand) whole() bool {
 	var targets []target
 	positive, excludes := false, false
 	for _, text := range g.paths {
-		if strings.Contains(text, script.Unknown) {
+		if strings.Contains(text, shellscript.Unknown) {
 			continue
 		}
 		p := parsePathspec(text)

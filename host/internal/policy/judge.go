@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/shellscript"
 )
 
 // judge judges all parts of a call and adds the judgements to the decision.
@@ -65,8 +65,8 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 		r := &p.rules.Project[i]
 		m := r.match(req, pt)
 		switch {
-		case m == script.No, m == script.Maybe && pt.gated:
-		case r.Effect == Deny && m == script.Yes:
+		case m == shellscript.No, m == shellscript.Maybe && pt.gated:
+		case r.Effect == Deny && m == shellscript.Yes:
 			if j.Effect != Deny {
 				j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
 			}
@@ -99,15 +99,15 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
 		m := r.match(req, pt)
-		if m == script.No || m == script.Maybe && pt.gated { // the later execution is judged with all arguments known
+		if m == shellscript.No || m == shellscript.Maybe && pt.gated { // the later execution is judged with all arguments known
 			continue
 		}
-		if r.Effect != Deny && m == script.Yes {
+		if r.Effect != Deny && m == shellscript.Yes {
 			found.lowered = append(found.lowered, r.Builtins...)
 			found.listed = found.listed || r.lists(pt)
 		}
 		switch {
-		case r.Effect == Deny && m == script.Yes:
+		case r.Effect == Deny && m == shellscript.Yes:
 			found.deny = r
 			return found
 		case r.Effect == Ask && slices.Contains(found.starters, r): // a person already confirmed the ancestor that starts this program
@@ -115,8 +115,8 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 			if found.allow == nil || found.allow.patterns == nil {
 				found.allow = r
 			}
-		case found.ask == nil || found.maybe && m == script.Yes:
-			found.ask, found.maybe = r, m == script.Maybe || r.Effect == Deny
+		case found.ask == nil || found.maybe && m == shellscript.Yes:
+			found.ask, found.maybe = r, m == shellscript.Maybe || r.Effect == Deny
 		}
 	}
 	return found
@@ -208,7 +208,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 }
 
 // The function "harmless" reports whether a command is a shell builtin that runs no program and changes only the shell.
-func harmless(c *script.Command) bool {
+func harmless(c *shellscript.Command) bool {
 	switch c.Words[0].Text {
 	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
 		"declare", "typeset", "readonly", "wait", "read", "getopts", "type", "umask":
@@ -218,8 +218,8 @@ func harmless(c *script.Command) bool {
 }
 
 // unknownProgram reports whether a command name is a shell builtin or is unknown before the script runs.
-func unknownProgram(c *script.Command) bool {
-	return !c.Words[0].Known() || c.Words[0].Split || script.IsBuiltin(c.Words[0].Text)
+func unknownProgram(c *shellscript.Command) bool {
+	return !c.Words[0].Known() || c.Words[0].Split || shellscript.IsBuiltin(c.Words[0].Text)
 }
 
 // Decides reports whether the judgement is the result of the rule with the given name.
@@ -243,7 +243,7 @@ func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
 	var args map[string]json.RawMessage
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
-		if len(r.Set) == 0 || !slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == script.Yes }) {
+		if len(r.Set) == 0 || !slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == shellscript.Yes }) {
 			continue
 		}
 		if args == nil {
@@ -307,21 +307,21 @@ func (p *Policy) Outlook(req *Request) Outlook {
 		return Outlook{Effect: e, Kind: out.Kind, Rule: j.Rule, Reason: j.Reason}
 	}
 	switch {
-	case rules[Deny].match == script.Yes:
+	case rules[Deny].match == shellscript.Yes:
 		return by(Deny, Deny)
-	case rules[Ask].match == script.Yes:
+	case rules[Ask].match == shellscript.Yes:
 		return by(Ask, Ask)
 	case req.Shell:
 		out.Effect, out.Reason = Depends, "each command is judged"
 		return out
-	case rules[Allow].match == script.Yes:
+	case rules[Allow].match == shellscript.Yes:
 	case p.rules.Default == Ask || p.rules.Default == Deny:
 		out.Effect, out.Rule, out.Reason = p.rules.Default, fmt.Sprintf("default = %q", p.rules.Default), "no rule allows it"
 	case req.Definition.Traits.Dangerous && !req.Bundled:
 		out.Effect, out.Reason = Ask, "it is marked as dangerous"
 	}
 	for _, e := range []Effect{Deny, Ask, Allow} { // a rule that can apply, and that changes something
-		if rules[e].match == script.Maybe && e != out.Effect && (e != Deny || out.Effect == Allow) {
+		if rules[e].match == shellscript.Maybe && e != out.Effect && (e != Deny || out.Effect == Allow) {
 			return by(Depends, e)
 		}
 	}
@@ -337,7 +337,7 @@ func (p *Policy) Outlook(req *Request) Outlook {
 // applicableRule is a rule, together with whether it applies to calls of a tool.
 type applicableRule struct {
 	rule  *Rule
-	match script.Match
+	match shellscript.Match
 }
 
 // applicable returns one rule for each effect. A rule that applies to all calls of the tool precedes a rule that applies to

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // loosePath is a path that is unknown before a command runs. The reason is a variable, a substitution, a pattern or an
 // unknown directory in the path.
 type loosePath struct {
-	// forms contains absolute forms of the path, with [script.Unknown] in place of unknown parts. In the second form,
+	// forms contains absolute forms of the path, with [shellscript.Unknown] in place of unknown parts. In the second form,
 	// the links in the known beginning are resolved.
 	forms []string
 	// pattern reports that the shell expands wildcards in the path.
@@ -22,26 +22,26 @@ type loosePath struct {
 
 // The function "loose" returns the forms of an unknown path. An empty dir means that the working directory is unknown.
 func loose(host hostFiles, dir, text string, pattern bool) loosePath {
-	out := loosePath{pattern: pattern, shown: strings.ReplaceAll(text, script.Unknown, "…")}
+	out := loosePath{pattern: pattern, shown: strings.ReplaceAll(text, shellscript.Unknown, "…")}
 	full := text
 	switch {
 	case filepath.IsAbs(text):
-	case strings.HasPrefix(text, script.Unknown): // the unknown part can begin with a slash
+	case strings.HasPrefix(text, shellscript.Unknown): // the unknown part can begin with a slash
 	case dir == "":
-		full = script.Unknown + "/" + text
+		full = shellscript.Unknown + "/" + text
 		out.shown = "…/" + out.shown
 	default:
 		full = dir + "/" + text
 	}
-	if i := strings.Index(full, script.Unknown); i >= 0 { // the unknown part can contain "..", so drop the known beginning
+	if i := strings.Index(full, shellscript.Unknown); i >= 0 { // the unknown part can contain "..", so drop the known beginning
 		if full = full[i:]; hasDotDot(full) {
-			full = script.Unknown
+			full = shellscript.Unknown
 		}
 		out.forms = []string{full}
 		return out
 	}
 	if hasDotDot(full) {
-		out.forms = []string{script.Unknown}
+		out.forms = []string{shellscript.Unknown}
 		return out
 	}
 	i := strings.IndexAny(full, "*?[")
@@ -66,7 +66,7 @@ func loose(host hostFiles, dir, text string, pattern bool) loosePath {
 func (l *loosePath) external(req *Request) bool {
 	return slices.ContainsFunc(l.forms, func(form string) bool {
 		i := strings.IndexAny(form, "*?[")
-		if strings.Contains(form, script.Unknown) || !l.pattern || i < 0 {
+		if strings.Contains(form, shellscript.Unknown) || !l.pattern || i < 0 {
 			return true
 		}
 		rest, _ := scratch.Split(req.Call.Roots)
@@ -96,7 +96,7 @@ func (p *Policy) outsideRoots(req *Request, paths []string) (out []string) {
 }
 
 // operands determines the files and hosts that a command can use from its words, and adds them to the part.
-func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
+func (p *Policy) operands(req *Request, c *shellscript.Command, pt *part) {
 	if c.Remote {
 		return
 	}
@@ -123,17 +123,17 @@ func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 }
 
 // operand treats text as a possible path and adds the path to a part.
-func (p *Policy) operand(req *Request, c *script.Command, text string, pattern bool, pt *part) {
-	if strings.Contains(text, script.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
+func (p *Policy) operand(req *Request, c *shellscript.Command, text string, pattern bool, pt *part) {
+	if strings.Contains(text, shellscript.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
 		if !harmless(c) { // a builtin of the shell reads no file
 			pt.loose = append(pt.loose, loose(req.host(), c.Dir, text, pattern))
 		}
-		if !strings.Contains(text, script.Unknown) && !pattern {
-			pt.written = append(pt.written, locate("", script.Word{Text: text})) // the base name is known although the directory is unknown
+		if !strings.Contains(text, shellscript.Unknown) && !pattern {
+			pt.written = append(pt.written, locate("", shellscript.Word{Text: text})) // the base name is known although the directory is unknown
 		}
 		return
 	}
-	at := locate(c.Dir, script.Word{Text: text})
+	at := locate(c.Dir, shellscript.Word{Text: text})
 	pt.paths = append(pt.paths, at)
 	whole := text // do not clean the path, because ".." after a link leads elsewhere
 	if !filepath.IsAbs(text) {
@@ -144,7 +144,7 @@ func (p *Policy) operand(req *Request, c *script.Command, text string, pattern b
 		pt.paths = append(pt.paths, target)
 	}
 	if n := len(pt.loose); req.files().uncertain && (n == 0 || pt.loose[n-1].shown != "…") { // add at most one entry
-		pt.loose = append(pt.loose, loose(req.host(), c.Dir, script.Unknown, false))
+		pt.loose = append(pt.loose, loose(req.host(), c.Dir, shellscript.Unknown, false))
 	}
 	pt.outside = append(pt.outside, p.outsideRoots(req, []string{target})...)
 }
@@ -157,9 +157,9 @@ func candidates(word string) (out []string) {
 		switch {
 		case ok:
 			word = value
-		case strings.HasPrefix(word, "--") || len(word) < 3 || word == script.Unknown:
+		case strings.HasPrefix(word, "--") || len(word) < 3 || word == shellscript.Unknown:
 			return nil
-		case strings.ContainsAny(word[2:], "/."+script.Unknown):
+		case strings.ContainsAny(word[2:], "/."+shellscript.Unknown):
 			word = word[2:]
 		default:
 			return nil

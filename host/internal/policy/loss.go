@@ -7,15 +7,15 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/shellscript"
 )
 
 // facts describes a command for the built-in rules. The method loss determines the lost files once and caches the
 // result.
 type facts struct {
 	req     *Request
-	c       *script.Command
+	c       *shellscript.Command
 	lost    place
 	unsure  bool // whether the value of the field "lost" is only suspected
 	checked bool
@@ -150,7 +150,7 @@ func (f *facts) archived(long, operands []string) []target {
 		list = list || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.Contains(w.Text, "T")
 	}
 	for _, l := range long {
-		if name, dir, _ := strings.Cut(l, "="); script.Abbreviates(name, "directory") && dir != "" {
+		if name, dir, _ := strings.Cut(l, "="); shellscript.Abbreviates(name, "directory") && dir != "" {
 			all = append(all, dir+"/")
 		}
 		list = list || canHave([]string{l}, "files-from")
@@ -260,7 +260,7 @@ func (f *facts) targets(operands []string) (out []target) {
 // only if a slash follows. The result is empty for an unknown path.
 func (f *facts) resolve(operand string) string {
 	dir, files := f.c.Dir, f.req.files()
-	if operand == "" || strings.Contains(operand, script.Unknown) || dir == "" && !filepath.IsAbs(operand) {
+	if operand == "" || strings.Contains(operand, shellscript.Unknown) || dir == "" && !filepath.IsAbs(operand) {
 		return ""
 	}
 	if _, host := files.files.(hostFiles); host { // in the file system of the host, /proc/self is the host process

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // token is an element of a pattern: a character or one of the negative constants below.
@@ -119,7 +119,7 @@ func globTokens(glob string) (out []token) {
 func textTokens(text string, pattern bool) (out []token) {
 	for _, r := range text {
 		switch {
-		case string(r) == script.Unknown:
+		case string(r) == shellscript.Unknown:
 			out = append(out, anything)
 		case pattern && r == '*':
 			out = append(out, segment)
@@ -153,9 +153,9 @@ func (p *part) inWorkspace(req *Request) bool {
 	if outside(req.files().follow(c.Dir)) {
 		return false
 	}
-	return !slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
+	return !slices.ContainsFunc(c.Words[1:], func(w shellscript.Word) bool {
 		return slices.ContainsFunc(candidates(w.Text), func(path string) bool {
-			if strings.Contains(path, script.Unknown) {
+			if strings.Contains(path, shellscript.Unknown) {
 				return !p.gated
 			}
 			return outside(f.resolve(path)) || outside(req.files().follow(f.resolve(path)))

@@ -11,16 +11,16 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // part is an element of a call that the policy judges separately: a command, a path, or the whole call.
 type part struct {
 	kind, tool string
 	subject    string
-	command    *script.Command
+	command    *shellscript.Command
 	// removal is a command that removes the same files as the diffs in the call.
-	removal *script.Command
+	removal *shellscript.Command
 	doubt   bool // whether the part represents unknown commands
 	unread  bool // whether the parser could not read the script, so that the built-in rules saw none of its commands
 	// paths contains the paths with all symbolic links resolved. The field "written" contains the paths as the caller
@@ -38,7 +38,7 @@ type part struct {
 	execution *Execution
 	// The field "gated" reports whether each program of the script is judged again when it is executed.
 	gated     bool
-	spellings []*script.Command
+	spellings []*shellscript.Command
 }
 
 // Kind returns the kind of permission that the call needs.
@@ -105,13 +105,13 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	if cwd := textIn(req.Args["cwd"]); cwd != "" {
 		dir = absolute(req.Call, cwd)
 	}
-	a := script.Analyze(textIn(req.Args["command"]), script.Options{
+	a := shellscript.Analyze(textIn(req.Args["command"]), shellscript.Options{
 		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
 	d.analysis = a
 	var out []part
 	if dir != req.Call.Cwd && !p.idle { // judge the working directory of the call as a cd command, because path rules apply to it
-		c := &script.Command{Words: []script.Word{{Text: "cd"}, {Text: dir}}, Dir: req.Call.Cwd}
+		c := &shellscript.Command{Words: []shellscript.Word{{Text: "cd"}, {Text: dir}}, Dir: req.Call.Cwd}
 		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}
 		p.operands(req, c, &pt)
 		out = append(out, pt)
@@ -143,7 +143,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		}
 	}
 	if a.Bomb {
-		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}, shell: true})
+		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &shellscript.Command{Words: []shellscript.Word{{Text: bombName}}}, shell: true})
 	}
 	out = append(out, p.redirects(req, a)...)
 	if p.pathRules {
@@ -159,9 +159,9 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 }
 
 // redirects returns parts for the files that the redirects of a script open.
-func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
+func (p *Policy) redirects(req *Request, a *shellscript.Analysis) (out []part) {
 	for _, l := range []struct {
-		files []script.File
+		files []shellscript.File
 		kind  string
 	}{{a.Writes, KindEdit}, {a.Reads, "read"}} {
 		for _, f := range l.files {
@@ -170,12 +170,12 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 				continue
 			}
 			if l.kind == KindEdit && isDisk(path) {
-				dd := &script.Command{Words: []script.Word{{Text: "dd"}, {Text: "of=" + path}}}
+				dd := &shellscript.Command{Words: []shellscript.Word{{Text: "dd"}, {Text: "of=" + path}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: dd})
 			}
 			if to, ok := strings.CutPrefix(path, "/dev/tcp/"); ok || strings.HasPrefix(path, "/dev/udp/") { // bash opens a network connection for these paths
 				host, _, _ := strings.Cut(strings.TrimPrefix(to, "/dev/udp/"), "/")
-				nc := &script.Command{Words: []script.Word{{Text: "nc"}, {Text: host}}}
+				nc := &shellscript.Command{Words: []shellscript.Word{{Text: "nc"}, {Text: host}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: nc})
 			}
 			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}, shell: true}
@@ -206,7 +206,7 @@ const maxUnknown = 20
 // The method "lists" reports whether a rule lists a program with this name.
 func (p *Policy) lists(name string) bool {
 	return slices.ContainsFunc(p.rules.Rules, func(r Rule) bool {
-		return slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Names(name) })
+		return slices.ContainsFunc(r.patterns, func(pattern shellscript.Pattern) bool { return pattern.Names(name) })
 	})
 }
 
@@ -221,8 +221,8 @@ func textIn(raw json.RawMessage) string {
 }
 
 // locate returns the absolute form of a path. If the working directory is unknown, the result is relative.
-func locate(dir string, w script.Word) string {
-	text := strings.ReplaceAll(w.Text, script.Unknown, "…")
+func locate(dir string, w shellscript.Word) string {
+	text := strings.ReplaceAll(w.Text, shellscript.Unknown, "…")
 	switch {
 	case filepath.IsAbs(text):
 		return filepath.Clean(text)

@@ -21,7 +21,7 @@ import (
 	"toolhost.dev/sdk/unidiff"
 
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // Effect is the decision of a rule.
@@ -47,7 +47,7 @@ type Rules struct {
 	// Default is the effect for calls without a matching rule. Empty means that such calls are allowed.
 	Default Effect
 	// AllowList denies every command that no allow or ask rule matches. It also denies every script outside of the
-	// subset that [script.Options.Subset] describes. Messages name ListedBy as the setting that causes the denial.
+	// subset that [shellscript.Options.Subset] describes. Messages name ListedBy as the setting that causes the denial.
 	AllowList bool
 	ListedBy  string
 	// Search contains the directories of PATH in addition to the directories of the system.
@@ -185,7 +185,7 @@ type Decision struct {
 	err       *tool.Error // reason for a denial that no rule caused
 	asks      []Judgement
 	unopened  *tool.Error // error for a path outside of the roots, if nobody answers
-	analysis  *script.Analysis
+	analysis  *shellscript.Analysis
 	runs      *runs // files that the call runs, if a person must be asked
 }
 
@@ -337,7 +337,7 @@ func pathsIn(raw json.RawMessage) []string {
 // removals returns a part for the files that the diffs in a call delete or rename. The part is judged as an equivalent
 // command. The result is nil if the diffs remove no file.
 func removals(req *Request) *part {
-	words := []script.Word{{Text: "rm"}, {Text: "-f"}, {Text: "--"}}
+	words := []shellscript.Word{{Text: "rm"}, {Text: "-f"}, {Text: "--"}}
 	none := len(words)
 	for _, param := range req.Schema.Params() {
 		raw, given := req.Args[param.Name]
@@ -351,7 +351,7 @@ func removals(req *Request) *part {
 			}
 			for _, f := range files {
 				if f.Old != "" && f.Old != f.New {
-					words = append(words, script.Word{Text: absolute(req.Call, f.Old)})
+					words = append(words, shellscript.Word{Text: absolute(req.Call, f.Old)})
 				}
 			}
 		}
@@ -359,7 +359,7 @@ func removals(req *Request) *part {
 	if len(words) == none {
 		return nil
 	}
-	c := &script.Command{Words: words, Dir: req.Call.Cwd}
+	c := &shellscript.Command{Words: words, Dir: req.Call.Cwd}
 	return &part{kind: KindEdit, tool: req.Name, subject: "remove " + words[none].Text, removal: c}
 }
 

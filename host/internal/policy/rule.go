@@ -12,9 +12,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/shellscript"
 )
 
 // These are the kinds of permissions. Every other kind is the name of a tool.
@@ -43,7 +43,7 @@ type Rule struct {
 	// Paths contains globs: absolute globs, globs relative to the home directory ("~"), and globs relative to the
 	// workspace. A glob without a slash matches files with this name in any directory.
 	Paths []string
-	// Commands contains patterns; see [script.Pattern].
+	// Commands contains patterns; see [shellscript.Pattern].
 	Commands []string
 	// Builtins contains names of built-in rules. The rule matches the same commands as these built-in rules and replaces
 	// them.
@@ -62,7 +62,7 @@ type Rule struct {
 	// Set maps parameters to values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
-	patterns []script.Pattern
+	patterns []shellscript.Pattern
 	globs    []pathGlob
 }
 
@@ -169,7 +169,7 @@ func (r *Rule) compile(fail func(attribute, format string, a ...any)) {
 	}
 	r.patterns = nil
 	for _, c := range r.Commands {
-		p, err := script.ParsePattern(c)
+		p, err := shellscript.ParsePattern(c)
 		if err != nil {
 			fail("command", "%q cannot match a command: %w", c, err)
 		}
@@ -261,40 +261,40 @@ func (r *Rule) matchTool(glob string, p *part) bool {
 }
 
 // match reports whether a rule applies to a part of a call.
-func (r *Rule) match(req *Request, p *part) script.Match {
+func (r *Rule) match(req *Request, p *part) shellscript.Match {
 	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return r.matchTool(g, p) }) {
-		return script.No
+		return shellscript.No
 	}
 	switch {
 	case req.Definition != nil:
 		if !r.MatchTraits(req.Definition.Traits) {
-			return script.No
+			return shellscript.No
 		}
 	case r.Traits != nil && (r.Commands == nil || r.Effect == Allow):
-		return script.No // a program in a command has no tool traits
+		return shellscript.No // a program in a command has no tool traits
 	}
 	outside := false // whether the rule concerns only paths outside the roots
 	if r.Kinds != nil && !r.names(p.kind) {
 		if outside = p.shell && r.Effect != Allow && r.names(KindExternal); !outside {
-			return script.No
+			return shellscript.No
 		}
 	}
-	best := script.Yes
+	best := shellscript.Yes
 	if r.patterns != nil {
 		best = r.matchCommand(p)
 	}
-	if best != script.No && r.Builtins != nil {
+	if best != shellscript.No && r.Builtins != nil {
 		best = min(best, p.matchBuiltins(r.Builtins))
 	}
 	switch {
-	case best == script.No:
+	case best == shellscript.No:
 	case outside:
 		best = min(best, r.matchOutside(req, p))
 	case r.globs != nil:
 		best = min(best, r.matchPaths(req, p))
 	}
-	if best != script.No && r.Domains != nil && !r.matchDomains(p) {
-		return script.No
+	if best != shellscript.No && r.Domains != nil && !r.matchDomains(p) {
+		return shellscript.No
 	}
 	return best
 }
@@ -313,16 +313,16 @@ func (r *Rule) MatchTraits(t tool.Traits) bool {
 	return r.Traits == nil || slices.ContainsFunc(r.Traits, func(name string) bool { return traits[name](t) })
 }
 
-func (r *Rule) matchCommand(p *part) script.Match {
+func (r *Rule) matchCommand(p *part) shellscript.Match {
 	if p.command == nil {
-		return script.No
+		return shellscript.No
 	}
-	best := script.No
+	best := shellscript.No
 	for _, pattern := range r.patterns {
 		if r.Effect != Allow {
 			best = max(best, p.match(pattern))
 		} else if p.exact(pattern) {
-			best = script.Yes
+			best = shellscript.Yes
 		}
 	}
 	return best
@@ -331,32 +331,32 @@ func (r *Rule) matchCommand(p *part) script.Match {
 // matchPaths reports whether the globs of the rule match the paths of a part. An allow rule must match all paths. Any
 // other rule must match at least one path. The result is Maybe if only a path that is unknown before the command runs
 // can match.
-func (r *Rule) matchPaths(req *Request, p *part) script.Match {
+func (r *Rule) matchPaths(req *Request, p *part) shellscript.Match {
 	is := func(path string) bool { return r.matchPath(req, path) }
 	if r.Effect == Allow {
 		if len(p.paths) == 0 || len(p.loose) > 0 || slices.ContainsFunc(p.paths, func(path string) bool { return !is(path) }) {
-			return script.No
+			return shellscript.No
 		}
-		return script.Yes
+		return shellscript.Yes
 	}
 	switch {
 	case slices.ContainsFunc(p.paths, is) || slices.ContainsFunc(p.written, is):
-		return script.Yes
+		return shellscript.Yes
 	case slices.ContainsFunc(p.loose, func(l loosePath) bool { return r.canMatch(req, l) }):
-		return script.Maybe
+		return shellscript.Maybe
 	}
-	return script.No
+	return shellscript.No
 }
 
 // matchOutside reports whether the rule matches a path of the command that is outside of the roots.
-func (r *Rule) matchOutside(req *Request, p *part) script.Match {
+func (r *Rule) matchOutside(req *Request, p *part) shellscript.Match {
 	switch {
 	case slices.ContainsFunc(p.outside, func(path string) bool { return r.globs == nil || r.matchPath(req, path) }):
-		return script.Yes
+		return shellscript.Yes
 	case slices.ContainsFunc(p.loose, func(l loosePath) bool { return l.external(req) && (r.globs == nil || r.canMatch(req, l)) }):
-		return script.Maybe
+		return shellscript.Maybe
 	}
-	return script.No
+	return shellscript.No
 }
 
 func (r *Rule) matchPath(req *Request, path string) bool {
@@ -426,18 +426,18 @@ func (r *Rule) Shadows(other *Rule) bool {
 
 // outlook reports whether the rule applies to all calls of a tool, or to none. If the arguments decide, the result is
 // Maybe.
-func (r *Rule) outlook(req *Request, kind string) script.Match {
+func (r *Rule) outlook(req *Request, kind string) shellscript.Match {
 	whole := part{kind: kind, tool: req.Name}
 	paths := takesPaths(req)
 	switch {
 	case r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return r.matchTool(g, &whole) }), !r.MatchTraits(req.Definition.Traits):
-		return script.No
+		return shellscript.No
 	case r.Kinds != nil && !r.names(kind) && (!req.Shell || !r.names(KindEdit) && !r.names(KindExternal) && !r.names("read")):
-		return script.No
+		return shellscript.No
 	case !req.Shell && (r.Commands != nil || r.Paths != nil && !paths || r.Domains != nil && !takesOthers(req) || r.Builtins != nil && !paths):
-		return script.No
+		return shellscript.No
 	case r.Commands != nil || r.Paths != nil || r.Domains != nil || r.Builtins != nil || r.Kinds != nil && !r.names(kind):
-		return script.Maybe
+		return shellscript.Maybe
 	}
-	return script.Yes
+	return shellscript.Yes
 }

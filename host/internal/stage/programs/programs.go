@@ -17,9 +17,9 @@ import (
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/shellscript"
 )
 
 // Programs judges the programs of calls. Its fields must not change after the first call.
@@ -159,7 +159,7 @@ func (j *judge) continues(e *execgate.Execution) bool {
 	for last.Interpreter != nil {
 		last = last.Interpreter
 	}
-	want := script.EnvCommand(last.Argv)
+	want := shellscript.EnvCommand(last.Argv)
 	n := len(want)
 	if filepath.Base(last.Asked) != "env" || n < 2 || filepath.Base(e.Asked) != want[0] {
 		return false

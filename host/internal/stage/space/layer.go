@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/notes"
-	"toolhost.dev/host/internal/script"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/shellscript"
 )
 
 // Layer enforces the limits of the session's branch. It measures the layer after each call that can change files, and
@@ -63,7 +63,7 @@ func removes(c *call.Call) bool {
 	case e.Has(tool.RoleUndo):
 		return true
 	case e.Has(tool.RoleShell):
-		return script.OnlyRemoves(claim.Text(c.Decision.Arguments["command"]), script.Options{Dir: c.Request.Session.Cwd})
+		return shellscript.OnlyRemoves(claim.Text(c.Decision.Arguments["command"]), shellscript.Options{Dir: c.Request.Session.Cwd})
 	}
 	return false
 }

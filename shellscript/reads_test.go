@@ -1,9 +1,9 @@
-package script_test
+package shellscript_test
 
 import (
 	"testing"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 func TestReadsOnly(t *testing.T) {
@@ -12,7 +12,7 @@ func TestReadsOnly(t *testing.T) {
 		"ls > out": false, "cat a >> b": false, "rm a": false, "git commit -m x": false, "git diff --output=x": false, "find . -delete": false, "find . -exec rm {} +": false, "sort -o a a": false, "make": false, "./cat a": false,
 		"echo $(rm a)": false, "xargs rm": false, "$X a": false, "sh -c 'rm a'": false, "tee a": false, "ls; touch a": false, "cat() { rm a; }; cat": false, "eval rm a": false, "echo x | tee a": false, "git": false, "": true, "env rm a": false, "cat <(rm a)": false, "> a": false, "sed -i s/a/b/ f": false,
 	} {
-		if got := script.ReadsOnly(text, script.Options{Dir: "/w"}); got != want {
+		if got := shellscript.ReadsOnly(text, shellscript.Options{Dir: "/w"}); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}
@@ -22,7 +22,7 @@ func TestOnlyRemoves(t *testing.T) {
 	for text, want := range map[string]bool{
 		"rm -rf a b": true, "cd d && rm x; rmdir y; ls": true, "rm a > log": false, "rm a; touch b": false, "find . -delete": false, "rm $(mktemp)": false, "make clean": false,
 	} {
-		if got := script.OnlyRemoves(text, script.Options{Dir: "/w"}); got != want {
+		if got := shellscript.OnlyRemoves(text, shellscript.Options{Dir: "/w"}); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package script_test
+package shellscript_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // TestLimits checks that the analysis reports a doubt when it reaches one of its limits.
@@ -21,13 +21,13 @@ func TestLimits(t *testing.T) {
 		"x=" + long + "; echo" + strings.Repeat(` "$x"`, 5000) + "; ls": "too large to analyze",
 		strings.Repeat("nice ", 2100) + "ls":                            "nested too deep",
 	} {
-		a := script.Analyze(text, script.Options{Dir: "/w"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w"})
 		if want != "" && !slices.ContainsFunc(a.Doubts, func(d string) bool { return strings.Contains(d, want) }) {
 			t.Errorf("%.60s: %.200q, wanted %q", text, a.Doubts, want)
 		}
 	}
 	// A panic during the analysis leads to a doubt.
-	a := script.Analyze("f() { ls; }; f", script.Options{Subset: true, Listed: func(string) bool { panic("a mistake") }})
+	a := shellscript.Analyze("f() { ls; }; f", shellscript.Options{Subset: true, Listed: func(string) bool { panic("a mistake") }})
 	if !slices.ContainsFunc(a.Doubts, func(d string) bool { return strings.Contains(d, "cannot be analyzed: a mistake") }) {
 		t.Errorf("a panic: %q", a.Doubts)
 	}
@@ -38,17 +38,17 @@ func TestLimitsOfWords(t *testing.T) {
 	for text, words := range map[string]int{
 		"rm {1..300}": 2, "rm {1..200}": 201, "rm " + strings.Repeat("{a,b}", 9): 2, "rm " + strings.Repeat("{a,b}", 7): 129, "rm " + strings.Repeat("{", 300): 2,
 	} {
-		a := script.Analyze(text, script.Options{Dir: "/w"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w"})
 		if len(a.Commands) != 1 || len(a.Commands[0].Words) != words {
 			t.Errorf("%.20s: %d words, wanted %d", text, len(a.Commands[0].Words), words)
 		}
 	}
-	a := script.Analyze("x="+strings.Repeat("x", 8000)+`; rm "$x" $x$x; x=$x$x`, script.Options{Dir: "/w"})
+	a := shellscript.Analyze("x="+strings.Repeat("x", 8000)+`; rm "$x" $x$x; x=$x$x`, shellscript.Options{Dir: "/w"})
 	if len(a.Commands) != 1 || len(a.Commands[0].Words) != 3 || !a.Commands[0].Words[1].Known() || a.Commands[0].Words[2].Known() {
 		t.Errorf("a long word: %v", fmt.Sprint(a.Commands)[:100])
 	}
 	// A function that calls itself is analyzed once.
-	if a := script.Analyze("f() { ls; f; }; f", script.Options{Dir: "/w"}); len(a.Commands) > 8 {
+	if a := shellscript.Analyze("f() { ls; f; }; f", shellscript.Options{Dir: "/w"}); len(a.Commands) > 8 {
 		t.Errorf("a recursive function has %d commands", len(a.Commands))
 	}
 }

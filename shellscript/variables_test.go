@@ -1,6 +1,6 @@
 //go:build !race
 
-package script_test
+package shellscript_test
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // TestOracleVariables runs scripts that set variables in many ways with bash. The analysis must know each command that ran,
@@ -85,7 +85,7 @@ func TestOracleVariables(t *testing.T) {
 		`declare -l x; read x <<< PUSH; git $x`, `x=5; declare -i x; x+=1; git $x`, `declare -i x=5; x+=2; git $x`, `x=a; declare x+=push; git $x`,
 		`x=a; declare +i x; git $x`, `x=a; y=x; : "${!y:=push}"; x=; : "${!y:=push}"; git $x`,
 	} {
-		a := script.Analyze(text, script.Options{Dir: "/w"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w"})
 		var known []*regexp.Regexp
 		for i := range a.Commands {
 			words := a.Commands[i].String()
@@ -127,7 +127,7 @@ func TestOracleAttributes(t *testing.T) {
 		`declare -i x=1`: "the variable x changes", `read $(cat f)`: "read sets a variable whose name is unknown", `declare "$(cat f)=push"`: "declare sets a variable whose name is unknown",
 		`export "$k=$v"`: "export sets a variable whose name is unknown", `printf -v "$k" x`: "printf sets a variable whose name is unknown", `export -n x`: "", `declare -x x=1`: "", `read -p "$y" x`: "", `printf "$y" "$z"`: "", `local -r x=1`: "",
 	} {
-		a := script.Analyze(text, script.Options{Dir: "/w"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w"})
 		if got := strings.Join(a.Unknown, "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: unknown: %q, wanted %q", text, got, want)
 		}

@@ -1,4 +1,4 @@
-package script
+package shellscript
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"toolhost.dev/host/internal/recursion"
+	"toolhost.dev/shellscript/recursion"
 )
 
 // maxUnknown limits the number of reported unknown parts.

@@ -1,4 +1,4 @@
-package script
+package shellscript
 
 import (
 	"encoding/base64"

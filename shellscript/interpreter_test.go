@@ -1,15 +1,15 @@
-package script_test
+package shellscript_test
 
 import (
 	"slices"
 	"testing"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 func TestInterprets(t *testing.T) {
 	for name, want := range map[string]bool{"/usr/bin/python3.11": true, "python": true, "/bin/sh": true, "lua5.4": true, "perl": true, "/usr/bin/env": true, "/usr/bin/touch": false, "curl": false, "./pythonx": false, "7": false, "": false} {
-		if script.Interprets(name) != want {
+		if shellscript.Interprets(name) != want {
 			t.Errorf("%s: %t", name, !want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestEnvCommand(t *testing.T) {
 		{[]string{"/usr/bin/env", "./s"}, nil},
 		{nil, nil},
 	} {
-		if got := script.EnvCommand(c.args); !slices.Equal(got, c.want) {
+		if got := shellscript.EnvCommand(c.args); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}
 	}

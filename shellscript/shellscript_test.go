@@ -1,4 +1,4 @@
-package script_test
+package shellscript_test
 
 import (
 	"slices"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/script"
+	"toolhost.dev/shellscript"
 )
 
 // victim reports whether an analysis contains the command "rm -rf /".
-func victim(a *script.Analysis) bool {
-	return slices.ContainsFunc(a.Commands, func(c script.Command) bool {
+func victim(a *shellscript.Analysis) bool {
+	return slices.ContainsFunc(a.Commands, func(c shellscript.Command) bool {
 		if c.Name() != "rm" {
 			return false
 		}
@@ -26,7 +26,7 @@ func victim(a *script.Analysis) bool {
 	})
 }
 
-func list(a *script.Analysis) string {
+func list(a *shellscript.Analysis) string {
 	var out []string
 	for _, c := range a.Commands {
 		out = append(out, c.String())
@@ -69,7 +69,7 @@ var hiding = []string{
 
 func TestCommandsAreFoundWhereverTheyHide(t *testing.T) {
 	for _, text := range hiding {
-		a := script.Analyze(text, script.Options{Dir: "/w", Home: "/home/me"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w", Home: "/home/me"})
 		if !victim(a) {
 			t.Errorf("%s\n\tfound only: %s\n\tdoubts: %q", text, list(a), a.Doubts)
 		}
@@ -87,7 +87,7 @@ E`, `printf '%s' '$(rm -rf /)'`, `command -v rm`, `which rm`, `man rm`, `git com
 		`test -x /bin/rm`, `[ "$x" = "rm -rf /" ]`, `case "rm -rf /" in x) ;; esac`, `sh -c 'echo rm -rf /'`, `find / -name x -delete`, `bash script.sh rm -rf /`, `ssh-keygen -f rm`, `X=rm; X=ls; $X -rf /`, `git log --grep='rm -rf /'`, `(X=rm); ls`,
 		`find / -type f -name '*.o' -exec rm -rf {} +`, `rm -rf ./`, `cd / && rm -rf build`, `env -u rm`, `timeout 5 echo rm -rf /`,
 	} {
-		a := script.Analyze(text, script.Options{Dir: "/w", Home: "/home/me"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w", Home: "/home/me"})
 		if victim(a) || len(a.Doubts) > 0 {
 			t.Errorf("%s\n\tfound: %s\n\tdoubts: %q", text, list(a), a.Doubts)
 		}
@@ -103,7 +103,7 @@ func TestDoubts(t *testing.T) {
 		`X=ls; f() { X=rm; }; f; $X a`: "is unknown", `if a; then X=rm; else X=ls; fi; $X a`: "is unknown", `{a..zzz}$X b`: "is unknown", `eval $(x)`: "a part of", `x | bash -s`: "reads from", `{1..100000000} x`: "is unknown",
 		`env $X y`: "is unknown", `sudo $X`: "is unknown", `IFS=$X; Y='a b'; $Y`: "IFS", `xargs`: "", `bash`: "", `timeout 5 $X`: "is unknown", `watch "$X"`: "a part of", strings.Repeat("sh -c '", 1): "cannot be parsed",
 	} {
-		a := script.Analyze(text, script.Options{Dir: "/w"})
+		a := shellscript.Analyze(text, shellscript.Options{Dir: "/w"})
 		if all := strings.Join(a.Doubts, "\n"); want == "" && text != "l\x00s" && all != "" || !strings.Contains(all, want) {
 			t.Errorf("%q: doubts %q, wanted %q (%s)", text, a.Doubts, want, list(a))
 		}
@@ -112,13 +112,13 @@ func TestDoubts(t *testing.T) {
 	for range 30 {
 		nested = "eval " + nested
 	}
-	if a := script.Analyze(nested, script.Options{}); len(a.Doubts) == 0 && !victim(a) {
+	if a := shellscript.Analyze(nested, shellscript.Options{}); len(a.Doubts) == 0 && !victim(a) {
 		t.Error("deep nesting is neither followed nor told")
 	}
 }
 
 func TestDirectoriesRedirectsAndVariables(t *testing.T) {
-	a := script.Analyze(`cd sub && cat x > out; LD_PRELOAD=x ls < in >> /abs 2>&1 2>/dev/null; (cd /tmp; pwd); cd "$X"; ls; >&log true; export PATH=.`, script.Options{Dir: "/w"})
+	a := shellscript.Analyze(`cd sub && cat x > out; LD_PRELOAD=x ls < in >> /abs 2>&1 2>/dev/null; (cd /tmp; pwd); cd "$X"; ls; >&log true; export PATH=.`, shellscript.Options{Dir: "/w"})
 	dirs := make(map[string]string)
 	for _, c := range a.Commands {
 		dirs[c.String()] = c.Dir
@@ -139,11 +139,11 @@ func TestDirectoriesRedirectsAndVariables(t *testing.T) {
 		t.Errorf("reads %v", a.Reads)
 	}
 	for text, want := range map[string]bool{`:(){ :|:& };:`: true, `f() { f & }; f`: true, `f() { f | f; }; f`: true, `f() { ls | cat; }; f | f`: false, `f() { f; }`: false, `bash -c ':(){ :|:& };:'`: true} {
-		if got := script.Analyze(text, script.Options{}).Bomb; got != want {
+		if got := shellscript.Analyze(text, shellscript.Options{}).Bomb; got != want {
 			t.Errorf("%s: bomb %v", text, got)
 		}
 	}
-	if a := script.Analyze("bash -s", script.Options{Stdin: "rm -rf /"}); !victim(a) {
+	if a := shellscript.Analyze("bash -s", shellscript.Options{Stdin: "rm -rf /"}); !victim(a) {
 		t.Error("standard input of the script is not looked at")
 	}
 }
@@ -175,7 +175,7 @@ func TestLongAndDeepScripts(t *testing.T) {
 		"functions": {"a() { b; b; b; b; b; b; }; b() { c; c; c; c; c; c; }; c() { d; d; d; d; d; }; d() { e; e; e; e; e; e; }; e() { f; f; f; f; f; }; f() { g; g; g; g; g; }; rm -rf /; a", true},
 		"nested":    {strings.Repeat("eval ", 10) + "rm -rf /", true},
 	} {
-		a := script.Analyze(tc.text, script.Options{Dir: "/w"})
+		a := shellscript.Analyze(tc.text, shellscript.Options{Dir: "/w"})
 		if tc.found != victim(a) || !tc.found && len(a.Doubts) == 0 {
 			t.Errorf("%s: found %v, doubts %.200q", name, victim(a), a.Doubts)
 		}
@@ -193,7 +193,7 @@ func FuzzAnalyze(f *testing.F) {
 	f.Add("f() { f; g; }; g() { f; g; f; }; f; g")
 	f.Fuzz(func(t *testing.T, text string) {
 		began := time.Now()
-		script.Analyze(text, script.Options{Dir: "/w", Home: "/h"})
+		shellscript.Analyze(text, shellscript.Options{Dir: "/w", Home: "/h"})
 		if d := time.Since(began); d > time.Minute {
 			t.Errorf("it took %s", d)
 		}
@@ -202,11 +202,11 @@ func FuzzAnalyze(f *testing.F) {
 
 func BenchmarkAnalyze(b *testing.B) {
 	for b.Loop() {
-		script.Analyze(`cd sub && go test ./... 2>&1 | tail -20`, script.Options{Dir: "/w", Home: "/h"})
+		shellscript.Analyze(`cd sub && go test ./... 2>&1 | tail -20`, shellscript.Options{Dir: "/w", Home: "/h"})
 	}
 }
 
-// TestSubset checks which scripts belong to the subset of [script.Options.Subset].
+// TestSubset checks which scripts belong to the subset of [shellscript.Options.Subset].
 func TestSubset(t *testing.T) {
 	for refused, scripts := range map[bool][]string{
 		false: {
@@ -222,7 +222,7 @@ func TestSubset(t *testing.T) {
 		},
 	} {
 		for _, text := range scripts {
-			if a := script.Analyze(text, script.Options{Subset: true}); (len(a.Refused)+len(a.Doubts) > 0) != refused {
+			if a := shellscript.Analyze(text, shellscript.Options{Subset: true}); (len(a.Refused)+len(a.Doubts) > 0) != refused {
 				t.Errorf("%s: refused %q, doubts %q", text, a.Refused, a.Doubts)
 			}
 		}

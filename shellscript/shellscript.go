@@ -1,10 +1,10 @@
-// Package script lists the commands in a shell script without running the script. [Analyze] finds every simple command,
+// Package shellscript lists the commands in a shell script without running the script. [Analyze] finds every simple command,
 // also in substitutions, functions and subshells. It also finds commands after wrappers such as "env", "sudo" or
 // "xargs", and commands in text that a shell executes. The analysis follows literal variables and the working directory.
 // [Analysis.Doubts] lists the unknown parts of the script.
 //
 // The analysis is advice and not a security boundary, because a running program can run any command.
-package script
+package shellscript
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"toolhost.dev/host/internal/recursion"
+	"toolhost.dev/shellscript/recursion"
 )
 
 // Word is a word of a command after quote removal and expansion.
