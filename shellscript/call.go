@@ -107,7 +107,7 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	}
 }
 
-// The method "assigned" returns the assignments in a declaration as words.
+// assigned returns the assignments in a declaration as words.
 func (w *walker) assigned(c *syntax.DeclClause, sc *scope) (out []Word) {
 	for _, a := range c.Args {
 		if a.Name != nil && !a.Naked {
@@ -206,7 +206,7 @@ func (w *walker) later(text string, sc *scope, in feed) {
 	}
 }
 
-// The method "produced" returns the text that statements write to standard output. The second result is false if the
+// produced returns the text that statements write to standard output. The second result is false if the
 // text is unknown before the statements run.
 func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	if len(stmts) != 1 {
@@ -235,10 +235,10 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	return "", false
 }
 
-// The variable "wide" matches a "printf" format with a large width or precision.
+// wide matches a "printf" format with a large width or precision.
 var wide = lazily(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
-// The method "printed" returns the output of the commands "echo", "printf" and "cat". The second result is false if the
+// printed returns the output of the commands "echo", "printf" and "cat". The second result is false if the
 // output is unknown before the command runs.
 func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
 	var words []string
@@ -300,7 +300,7 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 	return "", false
 }
 
-// The method "filtered" returns the output of a filter command for an input text. The second result is false if the
+// filtered returns the output of a filter command for an input text. The second result is false if the
 // output is unknown before the command runs.
 func (w *walker) filtered(s *syntax.Stmt, text string, sc *scope) (string, bool) {
 	c, ok := s.Cmd.(*syntax.CallExpr)

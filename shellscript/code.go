@@ -49,7 +49,7 @@ func (w *walker) code(text string, sc *scope, where string) {
 	w.src = before
 }
 
-// The variable "names" matches each variable name in an arithmetic expression.
+// names matches each variable name in an arithmetic expression.
 var names = lazily(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // maxIndirect limits the length of a chain of variables that contain names of variables.
@@ -133,7 +133,7 @@ func isSpecial(name string) bool {
 	return len(name) == 1 && strings.Contains("#?$!0123456789", name) //nolint:gocritic // the order is right
 }
 
-// The method "evaluated" analyzes the code that the shell evaluates in a syntax node, except substitutions.
+// evaluated analyzes the code that the shell evaluates in a syntax node, except substitutions.
 func (w *walker) evaluated(n syntax.Node, sc *scope) {
 	switch n := n.(type) {
 	case *syntax.ArithmExp:
@@ -272,7 +272,7 @@ func (w *walker) builtinCode(name string, args []Word, sc *scope, in feed) {
 	}
 }
 
-// The method "declared" analyzes the arguments of a declaration.
+// declared analyzes the arguments of a declaration.
 func (w *walker) declared(name string, args []Word, sc *scope) {
 	options, where := "", "the arguments of "+name
 	for _, a := range args {

@@ -12,14 +12,14 @@ var scriptInterpreters = []string{
 	"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "env", "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "tsx", "php", "lua", "luajit", "Rscript", "tclsh", "guile", "awk", "gawk", "mawk", "nawk", "sed", "make", "gmake", "osascript",
 }
 
-// Interprets reports whether a program is an interpreter that runs scripts. The program name can end in a version.
-func Interprets(program string) bool {
+// IsInterpreter reports whether a program is an interpreter that runs scripts. The program name can end in a version.
+func IsInterpreter(program string) bool {
 	name := strings.TrimRight(path.Base(program), "0123456789.-")
 	return slices.Contains(scriptInterpreters, name) || slices.Contains(scriptInterpreters, path.Base(program))
 }
 
 // EnvCommand returns the command that the program "env" executes for a script whose first line is "#!/usr/bin/env …".
-// The argument "args" contains the arguments of "env". If they set variables or contain an option except -S, the result
+// args contains the arguments of "env". If they set variables or contain an option except -S, the result
 // is nil.
 func EnvCommand(args []string) []string {
 	if len(args) < 3 {

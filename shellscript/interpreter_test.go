@@ -7,9 +7,9 @@ import (
 	"toolhost.dev/shellscript"
 )
 
-func TestInterprets(t *testing.T) {
+func TestIsInterpreter(t *testing.T) {
 	for name, want := range map[string]bool{"/usr/bin/python3.11": true, "python": true, "/bin/sh": true, "lua5.4": true, "perl": true, "/usr/bin/env": true, "/usr/bin/touch": false, "curl": false, "./pythonx": false, "7": false, "": false} {
-		if shellscript.Interprets(name) != want {
+		if shellscript.IsInterpreter(name) != want {
 			t.Errorf("%s: %t", name, !want)
 		}
 	}

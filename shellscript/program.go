@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Carry returns the commands that a program carries out in its own process. The first command is the program itself. The
+// AnalyzeProcess returns the commands that a program carries out in its own process. The first command is the program itself. The
 // words and the working directory are those of the running program. Commands that the program starts as new processes
 // are not included, because they are judged separately.
-func Carry(words []string, o Options) (out []Command, doubts []string) {
+func AnalyzeProcess(words []string, o Options) (out []Command, doubts []string) {
 	w := walker{out: new(Analysis), home: o.Home, started: true, gitSettings: o.GitSettings}
 	all := make([]Word, len(words))
 	for i, text := range words {
 		all[i] = Word{Text: text}
 	}
-	first := Command{Words: all, Dir: o.Dir, Wrapper: Starts(words[0])}
+	first := Command{Words: all, Dir: o.Dir, Wrapper: IsWrapper(words[0])}
 	name := first.Name()
 	applet, chosen := "", false
 	if name == "coreutils" && len(words) > 1 {
@@ -52,11 +52,11 @@ var applets = []string{"busybox", "toybox", "coreutils"}
 // other program runs, such as strace and fakeroot.
 var starters = slices.Concat(applets, []string{"sh", "bash", "dash", "ash", "env", "nice", "ionice", "nohup", "setsid", "time", "timeout", "gtimeout", "xargs"})
 
-// Starts reports whether the only effect of a program is that it starts another program. Examples are shells and "env".
-func Starts(program string) bool { return slices.Contains(starters, path.Base(program)) }
+// IsWrapper reports whether the only effect of a program is that it starts another program. Examples are shells and "env".
+func IsWrapper(program string) bool { return slices.Contains(starters, path.Base(program)) }
 
-// Starters returns the names of the programs for which [Starts] is true.
-func Starters() []string { return slices.Clone(starters) }
+// Wrappers returns the names of the programs for which [IsWrapper] is true.
+func Wrappers() []string { return slices.Clone(starters) }
 
 // loader matches the names of dynamic linkers, which can also be started as programs.
 var loader = lazily(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.[0-9.]+)?$`)
@@ -71,9 +71,9 @@ var (
 	silent        = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
 )
 
-// Loaded returns the words of the program that a dynamic linker runs. The argument "words" is the command line of the
+// LoaderCommand returns the words of the program that a dynamic linker runs. The argument "words" is the command line of the
 // dynamic linker. The result is nil if the command runs no program.
-func Loaded(words []string) []string {
+func LoaderCommand(words []string) []string {
 	for i := 1; i < len(words); i++ {
 		switch word := words[i]; {
 		case word == "--":

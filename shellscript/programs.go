@@ -55,7 +55,7 @@ type findTest struct {
 	values []Word
 }
 
-// The method "deletes" reports whether the action deletes the found files.
+// deletes reports whether the action deletes the found files.
 func (a *findAction) deletes() bool {
 	return a.command == nil || len(a.command) > 0 && slices.Contains(removing, path.Base(a.command[0].Text))
 }
@@ -154,7 +154,7 @@ var (
 // bracket matches a set of characters in a glob.
 var bracket = lazily(`\[[^]]*\]`)
 
-// The function "narrows" reports whether the tests of "find" exclude most files. It returns false if the tests contain a
+// narrows reports whether the tests of "find" exclude most files. It returns false if the tests contain a
 // negation or an alternative, because these can select all files.
 func narrows(tests []findTest) (narrow bool) {
 	for _, t := range tests {

@@ -19,7 +19,7 @@ var gitReaders = []string{"status", "diff", "log", "show", "blame", "rev-parse",
 // file, because it does not recognize them. Do not rely on ReadsOnly for security.
 func ReadsOnly(text string, o Options) bool {
 	a := Analyze(text, o)
-	if len(a.Doubts) > 0 || len(a.Unknown) > 0 || a.Bomb {
+	if len(a.Doubts) > 0 || len(a.Unknown) > 0 || a.ForkBomb {
 		return false
 	}
 	for _, w := range a.Writes {
@@ -36,7 +36,7 @@ var removers = []string{"rm", "rmdir", "unlink"}
 // OnlyRemoves reports whether a script certainly changes files only by removing them.
 func OnlyRemoves(text string, o Options) bool {
 	a := Analyze(text, o)
-	return len(a.Doubts)+len(a.Unknown)+len(a.Writes) == 0 && !a.Bomb && !slices.ContainsFunc(a.Commands, func(c Command) bool {
+	return len(a.Doubts)+len(a.Unknown)+len(a.Writes) == 0 && !a.ForkBomb && !slices.ContainsFunc(a.Commands, func(c Command) bool {
 		return !readsOnly(&c) && (c.Wrapper || !c.Words[0].Known() || !slices.Contains(removers, c.Words[0].Text))
 	})
 }

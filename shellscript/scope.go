@@ -238,7 +238,7 @@ func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	return out
 }
 
-// The function "plain" returns the text of a word without expansions. The second result is false if the word contains
+// plain returns the text of a word without expansions. The second result is false if the word contains
 // an expansion. Most words contain no expansion.
 func plain(word *syntax.Word) (string, bool) {
 	var out string
@@ -261,7 +261,7 @@ func plain(word *syntax.Word) (string, bool) {
 	return out, true
 }
 
-// The method "literal" returns the expanded text of a word in a position where the shell does not split words.
+// literal returns the expanded text of a word in a position where the shell does not split words.
 func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	if word == nil {
 		return ""
@@ -283,11 +283,11 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	return text
 }
 
-// The function "longest" returns the maximum length of an expanded word, in bytes. The limit is higher for a word that
+// longest returns the maximum length of an expanded word, in bytes. The limit is higher for a word that
 // is itself long.
 func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
 
-// The method "simple" reports whether the expansion of a word copies unknown values unchanged. Other expansions can
+// simple reports whether the expansion of a word copies unknown values unchanged. Other expansions can
 // transform [Unknown], and then the analysis does not recognize the unknown parts.
 func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	ok, params := true, 0
@@ -312,7 +312,7 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	return ok
 }
 
-// The function "unquoted" reports whether a word contains an expansion outside of quotes, and whether it contains a
+// unquoted reports whether a word contains an expansion outside of quotes, and whether it contains a
 // wildcard outside of quotes.
 func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	for _, p := range word.Parts {

@@ -81,7 +81,7 @@ func (w *walker) shellInput(name string, sc *scope, in feed) bool {
 	return true
 }
 
-// The method "sourced" analyzes the file that the builtin "source" executes.
+// sourced analyzes the file that the builtin "source" executes.
 func (w *walker) sourced(args []Word, sc *scope, in feed) bool {
 	sc.vars = unknownVars(sc.vars)
 	sc.dir = ""

@@ -1,9 +1,13 @@
-// Package shellscript lists the commands in a shell script without running the script. [Analyze] finds every simple command,
-// also in substitutions, functions and subshells. It also finds commands after wrappers such as "env", "sudo" or
-// "xargs", and commands in text that a shell executes. The analysis follows literal variables and the working directory.
-// [Analysis.Doubts] lists the unknown parts of the script.
+// Package shellscript lists the commands that a bash script would run, without running it. [Analyze] finds every simple
+// command, also in substitutions, functions and subshells, behind wrappers such as "env", "sudo" or "xargs", and in text that
+// a shell executes. The analysis follows literal variables and the working directory. [Analysis.Doubts] and
+// [Analysis.Unknown] describe the parts of the script that it cannot know.
 //
-// The analysis is advice and not a security boundary, because a running program can run any command.
+// [ParsePattern] parses patterns such as "git push *", which are compared with the found commands. [ReadsOnly] and
+// [OnlyRemoves] answer common questions about a script.
+//
+// The analysis is advice and not a security boundary, because a running program can run any command. Its time and memory are
+// limited for every text. All functions can be called from several goroutines.
 package shellscript
 
 import (
@@ -87,8 +91,8 @@ type Analysis struct {
 	Unread bool
 	// Refused describes the parts of the script outside of the subset; see [Options.Subset].
 	Refused []string
-	// Bomb reports that a function starts copies of itself without end (a fork bomb).
-	Bomb bool
+	// ForkBomb reports that a function starts copies of itself without end.
+	ForkBomb bool
 }
 
 // File is a file that a redirect opens.
@@ -97,7 +101,7 @@ type File struct {
 	Dir  string
 }
 
-// Options are the options of an analysis.
+// Options are the options of an analysis. Without options, the directories are unknown and standard input is empty.
 type Options struct {
 	// Dir is the working directory, and Home is the home directory. An empty value means that the directory is unknown.
 	Dir, Home string
@@ -105,8 +109,8 @@ type Options struct {
 	GitSettings bool
 	// Stdin is the known part of the script's standard input.
 	Stdin string
-	// Open reports that unknown input follows Stdin.
-	Open bool
+	// MoreStdin reports that unknown input follows Stdin.
+	MoreStdin bool
 	// Subset limits scripts to constructs whose commands the analysis knows completely. [Analysis.Refused] lists all
 	// other constructs.
 	Subset bool
@@ -137,7 +141,7 @@ const (
 	maxSteps = 100_000
 )
 
-// Analyze analyzes a bash script.
+// Analyze analyzes a bash script. It always returns an analysis: what it cannot parse or follow is a doubt.
 func Analyze(text string, o Options) (a *Analysis) {
 	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), references: make(map[string]bool), fixed: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated, gitSettings: o.GitSettings}
 	a = w.out
@@ -147,7 +151,7 @@ func Analyze(text string, o Options) (a *Analysis) {
 			w.doubt("the script cannot be analyzed: %v", p)
 		}
 	}()
-	w.text(text, sc, feed{text: o.Stdin, known: !o.Open, from: "standard input that is written later"})
+	w.text(text, sc, feed{text: o.Stdin, known: !o.MoreStdin, from: "standard input that is written later"})
 	for i := 0; i < min(len(w.late), maxScripts); i++ {
 		w.text(w.late[i], sc.copy(), feed{from: "standard input"})
 	}
@@ -211,7 +215,7 @@ func (w *walker) text(text string, sc *scope, in feed) {
 
 var parsers sync.Pool
 
-// The function "hidden" returns the first character that is invisible to a person who reads the script.
+// hidden returns the first character that is invisible to a person who reads the script.
 func hidden(text string) (rune, bool) {
 	for i, r := range text {
 		switch {

@@ -139,7 +139,7 @@ func TestDirectoriesRedirectsAndVariables(t *testing.T) {
 		t.Errorf("reads %v", a.Reads)
 	}
 	for text, want := range map[string]bool{`:(){ :|:& };:`: true, `f() { f & }; f`: true, `f() { f | f; }; f`: true, `f() { ls | cat; }; f | f`: false, `f() { f; }`: false, `bash -c ':(){ :|:& };:'`: true} {
-		if got := shellscript.Analyze(text, shellscript.Options{}).Bomb; got != want {
+		if got := shellscript.Analyze(text, shellscript.Options{}).ForkBomb; got != want {
 			t.Errorf("%s: bomb %v", text, got)
 		}
 	}

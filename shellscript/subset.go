@@ -154,7 +154,7 @@ func (w *walker) variable(name string) {
 
 var identifier = lazily(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// The variable "meaning" lists variables that the shell, the linker or common programs read to decide which code to run.
+// meaning lists variables that the shell, the linker or common programs read to decide which code to run.
 var meaning = []string{
 	"PATH", "ENV", "IFS", "SHELL", "SHELLOPTS", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "PAGER", "EDITOR", "VISUAL", "BROWSER", "HOME", "CDPATH", "GLOBIGNORE",
 	"FIGNORE", "FUNCNEST", "HISTFILE", "INPUTRC", "OPTIND", "POSIXLY_CORRECT", "EXECIGNORE", "COMP_WORDBREAKS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "FD_CONFIG_PATH", "MAKEFLAGS", "MFLAGS",
@@ -420,7 +420,7 @@ func (w *walker) functionName(name string) {
 	}
 }
 
-// The function "known" reports whether the analysis treats a program with this name specially.
+// known reports whether the analysis treats a program with this name specially.
 func known(name string) bool {
 	_, wrapper := wrappers[name]
 	_, option := execOptions[name]

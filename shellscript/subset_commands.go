@@ -273,7 +273,7 @@ func (w *walker) checkGit(args []Word) {
 	}
 }
 
-// The method "remote" reports whether the words of a git command contain a subcommand that connects to an address.
+// remote reports whether the words of a git command contain a subcommand that connects to an address.
 func (w *walker) remote(args []Word) bool {
 	return slices.ContainsFunc(args, func(a Word) bool {
 		return slices.Contains([]string{"clone", "fetch", "pull", "push", "ls-remote", "remote", "archive", "submodule", "fetch-pack", "send-pack"}, a.Text)

@@ -263,7 +263,7 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// The function "chain" returns the commands that the given operators join, in order. If the list contains any other
+// chain returns the commands that the given operators join, in order. If the list contains any other
 // operator, ok is false.
 func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.Stmt, ok bool) {
 	ok = slices.Contains(ops, c.Op)
@@ -287,7 +287,7 @@ func (w *walker) function(c *syntax.FuncDecl) {
 	}
 	name := c.Name.Value
 	if bomb(c.Body, name) {
-		w.out.Bomb = true
+		w.out.ForkBomb = true
 	}
 	w.functions[name] = c.Body
 	inside := &scope{vars: make(map[string]string), dir: ""}
@@ -456,7 +456,7 @@ func source(src string, n syntax.Node) string {
 	return src[from:to]
 }
 
-// The function "verbatim" returns the body of a heredoc. The body must not contain expansions.
+// verbatim returns the body of a heredoc. The body must not contain expansions.
 func verbatim(word *syntax.Word) string {
 	if word == nil {
 		return ""

@@ -143,7 +143,7 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 		w.gitHelper(name, args, sc, in)
 		return false
 	case IsLoader(name):
-		if rest := Loaded(texts(words)); rest != nil {
+		if rest := LoaderCommand(texts(words)); rest != nil {
 			w.run(words[len(words)-len(rest):], sc.copy(), in)
 		}
 		return false // return false, because options of the loader can load further code
@@ -244,7 +244,7 @@ func isAssignment(s string) bool {
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// The method "joined" analyzes words that a program joins to one script and executes with a shell.
+// joined analyzes words that a program joins to one script and executes with a shell.
 func (w *walker) joined(words []Word, sc *scope, in feed) {
 	if len(words) > 0 && words[0].Text == "--" {
 		words = words[1:]
@@ -260,7 +260,7 @@ func texts(words []Word) []string {
 	return out
 }
 
-// The method "more" adds the unknown arguments that programs such as "xargs" read, for example from standard input.
+// more adds the unknown arguments that programs such as "xargs" read, for example from standard input.
 func (w *walker) more(name string, rest []Word, in feed) []Word {
 	for i, word := range rest { // the arguments of "parallel" follow the word ":::"
 		if name == "parallel" && strings.HasPrefix(word.Text, ":::") {

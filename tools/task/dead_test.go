@@ -101,6 +101,7 @@ func TestPrivatePackages(t *testing.T) {
 		"toolhost.dev/host":                   false,
 		"toolhost.dev/host/router":            false,
 		"toolhost.dev/sdk":                    false,
+		"toolhost.dev/shellscript":            false,
 		"toolhost.dev/sdk/tool":               false,
 	} {
 		if private.MatchString(path) != want {

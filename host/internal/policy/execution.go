@@ -78,7 +78,7 @@ func (x *Execution) loaded() *Execution {
 	if !shellscript.IsLoader(x.Path) && !shellscript.IsLoader(x.File) && !slices.ContainsFunc(x.copies, shellscript.IsLoader) {
 		return nil
 	}
-	words := shellscript.Loaded(x.Args)
+	words := shellscript.LoaderCommand(x.Args)
 	if words == nil {
 		return nil
 	}
@@ -145,8 +145,8 @@ func (p *Policy) carried(x *Execution) (commands []shellscript.Command, doubts [
 	program := p.isProgram(x, x.Path)
 	words := x.words(program)
 	o := shellscript.Options{Dir: x.Dir, Home: homeDir(), GitSettings: x.GitSettings}
-	commands, doubts = shellscript.Carry(words, o)
-	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || shellscript.Starts(x.invoked()))
+	commands, doubts = shellscript.AnalyzeProcess(words, o)
+	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || shellscript.IsWrapper(x.invoked()))
 	seen := []string{filepath.Base(x.Path), ""}
 	for _, name := range slices.Concat([]string{x.invoked(), filepath.Base(x.File)}, x.copies) {
 		if slices.Contains(seen, name) {
@@ -154,7 +154,7 @@ func (p *Policy) carried(x *Execution) (commands []shellscript.Command, doubts [
 		}
 		seen = append(seen, name)
 		words[0] = strings.ReplaceAll(name, shellscript.Unknown, "\x02")
-		more, unclear := shellscript.Carry(words, o)
+		more, unclear := shellscript.AnalyzeProcess(words, o)
 		commands, doubts = append(commands, more[1:]...), append(doubts, unclear...)
 	}
 	return commands, doubts
@@ -203,7 +203,7 @@ func (p *Policy) Listed() (names []string) {
 		}
 		names = append(names, r.Starts...)
 	}
-	names = append(names, shellscript.Starters()...)
+	names = append(names, shellscript.Wrappers()...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -218,7 +218,7 @@ func (p *Policy) Unlisted(j *Judgement) bool {
 
 // Interprets reports whether a program is a script interpreter whose program file tools cannot change.
 func (p *Policy) Interprets(x *Execution) bool {
-	return shellscript.Interprets(x.Path) && shellscript.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
+	return shellscript.IsInterpreter(x.Path) && shellscript.IsInterpreter(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
 // The function "stricter" returns the judgement with the stricter effect. For equal effects, it prefers the judgement

@@ -328,7 +328,7 @@ func runsOf(req *Request, dir string, commands []shellscript.Command, reads []sh
 		if strings.Contains(c.Words[0].Text, "/") {
 			r.add(c.Dir, c.Words[0])
 		}
-		if name != "." && name != "source" && !shellscript.Interprets(name) {
+		if name != "." && name != "source" && !shellscript.IsInterpreter(name) {
 			continue
 		}
 		found := r.add(c.Dir, operands(c)...)

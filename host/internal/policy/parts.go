@@ -106,7 +106,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		dir = absolute(req.Call, cwd)
 	}
 	a := shellscript.Analyze(textIn(req.Args["command"]), shellscript.Options{
-		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
+		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, MoreStdin: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
 	d.analysis = a
 	var out []part
@@ -142,7 +142,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 			d.Programs = AtExecution
 		}
 	}
-	if a.Bomb {
+	if a.ForkBomb {
 		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &shellscript.Command{Words: []shellscript.Word{{Text: bombName}}}, shell: true})
 	}
 	out = append(out, p.redirects(req, a)...)

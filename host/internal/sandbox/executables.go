@@ -133,7 +133,7 @@ func (e *executables) add(path string) {
 // from a writable directory.
 func (e *executables) interpreted(line string) {
 	fields := strings.Fields(line)
-	if len(fields) == 0 || !filepath.IsAbs(fields[0]) || !shellscript.Interprets(fields[0]) {
+	if len(fields) == 0 || !filepath.IsAbs(fields[0]) || !shellscript.IsInterpreter(fields[0]) {
 		return
 	}
 	e.matches(fields[0], false)
@@ -146,7 +146,7 @@ func (e *executables) interpreted(line string) {
 	} else {
 		name = strings.TrimPrefix(name, "-S")
 	}
-	if shellscript.Interprets(name) && !strings.ContainsAny(name, `/*?[\`) {
+	if shellscript.IsInterpreter(name) && !strings.ContainsAny(name, `/*?[\`) {
 		for _, dir := range e.dirs {
 			e.matches(filepath.Join(dir, name), false)
 		}
