@@ -3,6 +3,8 @@ package audit
 import (
 	"slices"
 	"strings"
+
+	"toolhost.dev/shellscript/source"
 )
 
 // The type "program" describes which arguments of a program are secrets. All options include their dashes.
@@ -134,8 +136,8 @@ var harmlessHeaders = words(`accept accept-encoding accept-language content-type
 	cache-control connection x-requested-with x-forwarded-for x-forwarded-proto x-forwarded-host transfer-encoding expect x-request-id x-github-api-version anthropic-version dnt pragma upgrade etag traceparent x-http-method-override depth destination openai-beta openai-organization notion-version date prefer`)
 
 // The method "secrets" masks the secrets in the arguments of the program.
-func (p *program) secrets(args []flat, m mask) {
-	if len(p.sub) > 0 && !slices.ContainsFunc(args, func(a flat) bool { return slices.Contains(p.sub, a.text) }) {
+func (p *program) secrets(args []source.Word, m mask) {
+	if len(p.sub) > 0 && !slices.ContainsFunc(args, func(a source.Word) bool { return slices.Contains(p.sub, a.Text) }) {
 		return
 	}
 	if p.last > 0 {
@@ -144,13 +146,13 @@ func (p *program) secrets(args []flat, m mask) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		switch {
-		case slices.Contains(p.after, a.text):
-			if i+1 < len(args) && !strings.HasPrefix(args[i+1].text, "-") {
+		case slices.Contains(p.after, a.Text):
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1].Text, "-") {
 				i++
-				args[i].mask(0, len(args[i].text), m)
+				hide(args[i], 0, len(args[i].Text), m)
 			}
 		case p.settings && p.setting(args, i, m):
-		case len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '/'):
+		case len(a.Text) > 1 && (a.Text[0] == '-' || a.Text[0] == '/'):
 			if p.option(args, i, m) {
 				i++
 			}
@@ -159,23 +161,23 @@ func (p *program) secrets(args []flat, m mask) {
 }
 
 // The method "operand" masks the last words of a command if the position of the secret is fixed.
-func (p *program) operand(args []flat, m mask) {
-	var rest []flat
+func (p *program) operand(args []source.Word, m mask) {
+	var rest []source.Word
 	for _, a := range args {
-		if !strings.HasPrefix(a.text, "-") {
+		if !strings.HasPrefix(a.Text, "-") {
 			rest = append(rest, a)
 		}
 	}
 	if len(rest) >= p.last || len(rest) == 2 {
 		last := rest[len(rest)-1]
-		last.mask(0, len(last.text), m)
+		hide(last, 0, len(last.Text), m)
 	}
 }
 
 // The method "setting" masks the value of a setting with a secret name. The value is in the same word or in the next
 // word.
-func (p *program) setting(args []flat, i int, m mask) bool {
-	name, value, valued := strings.Cut(args[i].text, "=")
+func (p *program) setting(args []source.Word, i int, m mask) bool {
+	name, value, valued := strings.Cut(args[i].Text, "=")
 	lower := strings.ToLower(name)
 	secret := !strings.HasPrefix(name, "-") && !strings.Contains(name, " ") && (SecretName(name) || strings.HasSuffix(lower, "extraheader") || strings.HasPrefix(lower, "http-basic.") || strings.HasSuffix(lower, "_auth"))
 	if !secret || name == "" {
@@ -183,12 +185,12 @@ func (p *program) setting(args []flat, i int, m mask) bool {
 	}
 	switch {
 	case valued:
-		args[i].mask(len(name)+1, len(name)+1+len(value), m)
+		hide(args[i], len(name)+1, len(name)+1+len(value), m)
 		return true
 	case strings.ContainsAny(name, "._:") && i+1 < len(args):
 		for _, v := range args[i+1:] {
-			if !strings.HasPrefix(v.text, "-") {
-				v.mask(0, len(v.text), m)
+			if !strings.HasPrefix(v.Text, "-") {
+				hide(v, 0, len(v.Text), m)
 			}
 		}
 		return true
@@ -197,8 +199,8 @@ func (p *program) setting(args []flat, i int, m mask) bool {
 }
 
 // The method "option" masks the secret value of the option args[i]. It returns true if the value is the next word.
-func (p *program) option(args []flat, i int, m mask) (next bool) {
-	name, from := p.split(args[i].text)
+func (p *program) option(args []source.Word, i int, m mask) (next bool) {
+	name, from := p.split(args[i].Text)
 	value, at := args[i], from
 	if from < 0 {
 		if i+1 == len(args) {
@@ -206,7 +208,7 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 		}
 		value, at = args[i+1], 0
 	}
-	whole := func() { value.mask(at, len(value.text), m) }
+	whole := func() { hide(value, at, len(value.Text), m) }
 	switch {
 	case slices.Contains(p.attached, name):
 		if from >= 0 {
@@ -214,7 +216,7 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 		}
 		return false
 	case slices.Contains(p.secret, name):
-		if name != "-b" && name != "--cookie" || strings.Contains(value.text[at:], "=") { // otherwise the value is the name of a file
+		if name != "-b" && name != "--cookie" || strings.Contains(value.Text[at:], "=") { // otherwise the value is the name of a file
 			passwordIn(value, at, m)
 		}
 		return from < 0
@@ -228,7 +230,7 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 		return false
 	case slices.Contains(p.known, name+"="):
 		return from < 0
-	case from >= 0 || !strings.HasPrefix(value.text, "-") && !strings.Contains(value.text, "://"):
+	case from >= 0 || !strings.HasPrefix(value.Text, "-") && !strings.Contains(value.Text, "://"):
 		whole()
 		return from < 0
 	}
@@ -279,8 +281,8 @@ func (p *program) split(word string) (name string, value int) {
 
 // passwordIn masks a password. It does not mask words of openssl that name the source of a password, such as env:NAME
 // and file:PATH.
-func passwordIn(value flat, at int, m mask) {
-	text := value.text[at:]
+func passwordIn(value source.Word, at int, m mask) {
+	text := value.Text[at:]
 	for _, source := range []string{"env:", "file:", "fd:", "stdin"} {
 		if strings.HasPrefix(text, source) {
 			return
@@ -289,32 +291,32 @@ func passwordIn(value flat, at int, m mask) {
 	if strings.HasPrefix(text, "pass:") {
 		at += len("pass:")
 	}
-	value.mask(at, len(value.text), m)
+	hide(value, at, len(value.Text), m)
 }
 
 // userIn masks the password in USER:PASSWORD or USER%PASSWORD. It masks USER if there is no password, because USER can
 // be a token.
-func userIn(value flat, at int, m mask) {
-	text := value.text[at:]
+func userIn(value source.Word, at int, m mask) {
+	text := value.Text[at:]
 	i := strings.IndexAny(text, ":%,")
 	switch {
 	case i < 0:
 	case i == len(text)-1:
-		value.mask(at, at+i, m)
+		hide(value, at, at+i, m)
 	default:
-		value.mask(at+i+1, len(value.text), m)
+		hide(value, at+i+1, len(value.Text), m)
 	}
 }
 
 // The function "header" masks the value of a header. It does not mask the values of harmless headers.
-func header(value flat, at int, m mask) {
-	name, v, ok := strings.Cut(value.text[at:], ":")
+func header(value source.Word, at int, m mask) {
+	name, v, ok := strings.Cut(value.Text[at:], ":")
 	if !ok || slices.Contains(harmlessHeaders, strings.ToLower(strings.TrimSpace(name))) {
 		return
 	}
-	from := len(value.text) - len(strings.TrimLeft(v, " "))
-	if scheme, _, ok := strings.Cut(value.text[from:], " "); ok && slices.Contains(schemes, strings.ToLower(scheme)) {
+	from := len(value.Text) - len(strings.TrimLeft(v, " "))
+	if scheme, _, ok := strings.Cut(value.Text[from:], " "); ok && slices.Contains(schemes, strings.ToLower(scheme)) {
 		from += len(scheme) + 1
 	}
-	value.mask(from, len(value.text), m)
+	hide(value, from, len(value.Text), m)
 }
