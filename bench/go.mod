@@ -80,6 +80,7 @@ require (
 	modernc.org/sqlite v1.60.0 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
 	toolhost.dev/plugins/edit v0.0.0
+	toolhost.dev/sandbox v0.0.0 // indirect
 	toolhost.dev/sdk v0.0.0
 	toolhost.dev/sdk/statedb v0.0.0 // indirect
 	toolhost.dev/shellscript v0.0.0 // indirect
@@ -94,5 +95,7 @@ replace (
 replace toolhost.dev/plugins/edit => ../plugins/edit
 
 replace toolhost.dev/sdk/statedb => ../sdk/statedb
+
+replace toolhost.dev/sandbox => ../sandbox
 
 replace toolhost.dev/shellscript => ../shellscript

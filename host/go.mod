@@ -80,9 +80,12 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.0 // indirect
+	toolhost.dev/sandbox v0.0.0
 	toolhost.dev/sdk/statedb v0.0.0
 	toolhost.dev/shellscript v0.0.0
 )
+
+replace toolhost.dev/sandbox => ../sandbox
 
 replace toolhost.dev/sdk => ../sdk
 

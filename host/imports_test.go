@@ -21,7 +21,7 @@ func modules() ([]string, error) {
 	if err != nil || len(manifests) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("%d manifests of plugins", len(manifests)))
 	}
-	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", shellscript, "toolhost.dev/host", "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
+	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", sandbox, shellscript, "toolhost.dev/host", "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
 	for _, m := range manifests {
 		out = append(out, "toolhost.dev/plugins/"+filepath.Base(filepath.Dir(m)))
 	}
@@ -44,6 +44,7 @@ func under(path string, roots ...string) bool {
 const (
 	internal    = "toolhost.dev/host/internal/"
 	cli         = "toolhost.dev/host/cmd/internal/cli"
+	sandbox     = "toolhost.dev/sandbox"
 	shellscript = "toolhost.dev/shellscript"
 )
 
@@ -88,10 +89,10 @@ var rules = []rule{
 	{
 		why: "the launcher is started for every plugin, so it knows nothing but the kernel",
 		of: func(p string) bool {
-			return under(p, "toolhost.dev/host/cmd/toolhost-sandbox", internal+"sandbox/confine", internal+"sandbox/deadline")
+			return under(p, sandbox+"/cmd/toolhost-sandbox", sandbox+"/confine", sandbox+"/deadline")
 		},
 		allows: func(_, i string) bool {
-			return !strings.Contains(i, ".") || under(i, internal+"sandbox/confine", internal+"sandbox/deadline", "golang.org/x/sys")
+			return !strings.Contains(i, ".") || under(i, sandbox+"/confine", sandbox+"/deadline", "golang.org/x/sys")
 		},
 	},
 	{
@@ -143,13 +144,20 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !strings.Contains(i, ".") || under(i, shellscript, "mvdan.cc/sh/v3") },
 	},
 	{
+		why: "a sandbox knows the kernel and no host",
+		of:  func(p string) bool { return under(p, sandbox) },
+		allows: func(_, i string) bool {
+			return !under(i, "toolhost.dev") || under(i, sandbox, shellscript) || i == "toolhost.dev/sdk/tool" || i == "toolhost.dev/sdk/durable"
+		},
+	},
+	{
 		why: "the stages know the vocabulary, and each other only through dispatch",
 		of: func(p string) bool {
 			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"metrics", internal+"hook", "toolhost.dev/host/router")
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host", shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"sandbox", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"flock" || i == internal+"lazyregexp" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
+			return !under(i, "toolhost.dev/host", sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"flock" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
 		},
 	},
 }

@@ -21,7 +21,6 @@ var wordsOfOthers = []place{
 	{"router/route.go", nil, "programs of the shell with their arguments"},
 	{"router/rewrite.go", []string{"write"}, "the program write(1)"},
 	{"export/export.go", []string{"bash"}, "the name of the function that replaces all tools, which models know"},
-	{"internal/execgate/listener_linux.go", []string{"bash"}, "a program"},
 	{"cmd/internal/cli/policy.go", []string{"bash", "list"}, "a kind of permission, and a command of toolhost"},
 	{"cmd/internal/cli", []string{"branch", "list", "undo"}, "commands and flags of toolhost"},
 	{"internal/config/denied.go", []string{"edit"}, "a kind of permission"},

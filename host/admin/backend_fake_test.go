@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 // TestFakeBackend checks all functions that list backends. It does not check the escape tests and the sandbox benchmark,

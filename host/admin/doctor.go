@@ -17,16 +17,16 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/engine"
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // Diagnosis describes how the kernel confines the plugins of a configuration.
@@ -65,7 +65,7 @@ type PermissionDiagnosis struct {
 	// Settings is the number of names of protected settings of other programs.
 	Settings int `json:"settings"`
 	// Missing lists the restrictions that are not enforced.
-	Missing []sandbox.Gap `json:"missing"`
+	Missing []confinement.Gap `json:"missing"`
 }
 
 // diagnosePermissions reports how the rules about programs and paths are enforced. The argument "ns" reports whether
@@ -73,10 +73,10 @@ type PermissionDiagnosis struct {
 // executes.
 func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis {
 	p := &cfg.Permissions
-	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []sandbox.Gap{}}
+	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []confinement.Gap{}}
 	gap := func(missing bool, what, how string) {
 		if missing {
-			out.Missing = append(out.Missing, sandbox.Gap{What: what, How: how})
+			out.Missing = append(out.Missing, confinement.Gap{What: what, How: how})
 		}
 	}
 	if listed := p.Programs.Listed || p.AllowList; listed {
@@ -89,7 +89,7 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 		}
 		gap(!gated, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
 	}
-	gap(out.Deny > 0 && !ns, sandbox.Advice, "use the backend ns")
+	gap(out.Deny > 0 && !ns, confinement.Advice, "use the backend ns")
 	gap(out.Deny > 0 && ns, "other copies of denied content can be read: git's objects, copies, what is made outside of the sandbox within a call until the host sees it", "keep such files outside of the roots")
 	gap(out.Protect > 0 && !ns, "paths.protect does not hold for programs that commands run", "use the backend ns")
 	gap(out.Protect > 0 && ns, "a protected path that does not exist can be created; it is protected from the next call on", "create it")
@@ -109,11 +109,11 @@ type PluginDiagnosis struct {
 	Backend string `json:"backend"`
 	// Refused is the reason why the plugin does not run confined as configured. Unloaded is the reason why the host could not
 	// load it. The plugin runs if both are empty.
-	Refused  string          `json:"refused,omitempty"`
-	Unloaded string          `json:"unloaded,omitempty"`
-	Profile  sandbox.Profile `json:"profile"`
-	Enforced []string        `json:"enforced"`
-	Missing  []sandbox.Gap   `json:"missing"`
+	Refused  string            `json:"refused,omitempty"`
+	Unloaded string            `json:"unloaded,omitempty"`
+	Profile  sandbox.Profile   `json:"profile"`
+	Enforced []string          `json:"enforced"`
+	Missing  []confinement.Gap `json:"missing"`
 	// Heard reports whether the plugin has a saved description. Without a description, its needs are unknown.
 	Heard bool `json:"heard"`
 	Grants
@@ -217,7 +217,7 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	prof := launcher.Profile(p)
 	d := PluginDiagnosis{
 		Name: p.Name, Relation: cfg.Relation(p.Name), Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
-		Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, weaker)...),
+		Enforced: append([]string{}, confinement.Enforced(&prof, kernel, backend)...), Missing: append([]confinement.Gap{}, confinement.Gaps(&prof, kernel, backend, weaker)...),
 		Grants: grants.Of(p, nil),
 	}
 	if !p.Added {

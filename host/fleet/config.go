@@ -11,7 +11,7 @@ import (
 
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/lease"
-	"toolhost.dev/host/internal/sandbox/deadline"
+	"toolhost.dev/sandbox/deadline"
 )
 
 // configKey is the key of the configuration of the fleet.

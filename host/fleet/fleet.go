@@ -42,7 +42,7 @@ import (
 	"toolhost.dev/host/fleet/internal/lease"
 	"toolhost.dev/host/internal/flock"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/internal/sandbox/deadline"
+	"toolhost.dev/sandbox/deadline"
 )
 
 // Options configures a node.

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/sandbox/deadline"
+	"toolhost.dev/sandbox/deadline"
 )
 
 // shared returns the shared workspaces that this node has.

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/fleet/internal/lease"
 	"toolhost.dev/host/fleet/internal/testnats"
 	"toolhost.dev/host/internal/identity"
-	"toolhost.dev/host/internal/sandbox/deadline"
+	"toolhost.dev/sandbox/deadline"
 )
 
 // testRecords are the records of a fleet, on a server that ends with the test.

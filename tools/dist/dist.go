@@ -161,7 +161,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost-sandbox", "./host/cmd/toolhost-sandbox", linked}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked}, {"toolhost-coordinator", "./host/cmd/toolhost-coordinator", ""},
+		{"toolhost-sandbox", "./sandbox/cmd/toolhost-sandbox", linked}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked}, {"toolhost-coordinator", "./host/cmd/toolhost-coordinator", ""},
 	}
 	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})

@@ -37,7 +37,7 @@ func (t *task) compile(programs ...program) error {
 func (t *task) build() error {
 	programs := []program{
 		{pkg: "./host/cmd/toolhost", out: "bin/toolhost", entry: project.Entry},
-		{pkg: "./host/cmd/toolhost-sandbox", out: "bin/toolhost-sandbox", entry: project.Entry},
+		{pkg: "./sandbox/cmd/toolhost-sandbox", out: "bin/toolhost-sandbox", entry: project.Entry},
 		{pkg: "./host/cmd/toolhost-shim", out: "bin/toolhost-shim", entry: project.Entry},
 		{pkg: "./host/cmd/toolhost-coordinator", out: "bin/toolhost-coordinator"},
 	}

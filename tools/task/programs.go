@@ -76,7 +76,7 @@ var withoutOwnTools = []string{"function", "mcp", "replay", "snippet"}
 func (t *task) programs() []program {
 	list := []program{
 		{pkg: "./host/cmd/toolhost", out: "toolhost", entry: project.Entry},
-		{pkg: "./host/cmd/toolhost-sandbox", out: "toolhost-sandbox", entry: project.Entry},
+		{pkg: "./sandbox/cmd/toolhost-sandbox", out: "toolhost-sandbox", entry: project.Entry},
 		{pkg: "./host/cmd/toolhost-shim", out: "toolhost-shim", entry: project.Entry},
 		{pkg: "./host/cmd/toolhost-shim", out: "plain/toolhost-shim"},
 		{pkg: "./host/cmd/toolhost-coordinator", out: "toolhost-coordinator"},
@@ -89,7 +89,7 @@ func (t *task) programs() []program {
 		{pkg: "./host/cmd/toolhost", out: "toolhost-control", tags: "failpoints", vars: "toolhost.dev/host/fleet.controls=yes"},
 	}
 	if runtime.GOOS == "linux" {
-		list = append(list, program{pkg: "./host/internal/testescape", out: "testescape"})
+		list = append(list, program{pkg: "./sandbox/internal/testescape", out: "testescape"})
 	}
 	for _, name := range t.Plugins {
 		list = append(list, program{pkg: "./plugins/" + name, out: "plugins/" + name})

@@ -11,8 +11,8 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/trust"
+	"toolhost.dev/sandbox"
 )
 
 // The type "restrictions" contains the restrictions in a trusted configuration, with the values of its variables. The

@@ -6,8 +6,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // AuditEntry returns the audit log entry of the call with the given result.

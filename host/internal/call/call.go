@@ -14,7 +14,6 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -22,6 +21,7 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // Call is a call of a tool. Each call passes through several stages, one after the other. The comment of each field

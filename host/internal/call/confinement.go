@@ -6,7 +6,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // Confinement is what the sandbox of a plugin does for calls. The argument "roots" has the roots of the session. The

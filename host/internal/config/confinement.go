@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/zclconf/go-cty/cty"
 
-	"toolhost.dev/host/internal/hostlist"
+	"toolhost.dev/sandbox/hostlist"
 )
 
 type confinementHCL struct {

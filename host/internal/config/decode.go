@@ -25,7 +25,7 @@ import (
 	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/manifest"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 // decoder converts configuration files into a [Config] and collects all problems.

@@ -15,7 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"toolhost.dev/host/internal/config/internal/diagnose"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 // Permissions configures the permission rules for calls.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"toolhost.dev/host/internal/config/internal/schema"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 // Block describes a kind of block, or the top level of a file.

@@ -8,9 +8,9 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/sandbox"
-	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/scratch"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/confine"
 )
 
 // branchable returns an error if a plugin would change the workspace directly although its session works in a branch. A

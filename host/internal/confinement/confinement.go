@@ -14,13 +14,14 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/repository"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/cgroup"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // program is the file name of the launcher. The launcher is in the parent of the directory of the bundled plugins.
@@ -97,6 +98,7 @@ func (l *Launcher) Kernel() *sandbox.Kernel {
 			path = program
 		}
 		l.kernel = sandbox.Probe(path, l.parts.Home.Root)
+		advised(&l.kernel)
 		l.kernel.NoCgroup = ""
 		if l.groups, err = cgroup.Find("/sys/fs/cgroup", "/proc/self"); err != nil {
 			l.kernel.NoCgroup = err.Error()
@@ -114,9 +116,14 @@ func Enforce(cfg *config.Config, p *config.Plugin) string {
 	return cfg.Sandbox.Enforce
 }
 
+// declared returns the profile that a manifest declares. A zero manifest profile permits only work on files in the roots.
+func declared(p manifest.Profile) sandbox.Profile {
+	return sandbox.Profile{WriteRoots: p.Roots == "" || p.Roots == "read-write", NoRoots: p.Roots == "none", StartProcesses: p.Exec}
+}
+
 // Profile returns a plugin's sandbox profile. It is the profile of the manifest with the operator's changes.
 func Profile(p *config.Plugin) sandbox.Profile {
-	out := sandbox.Default(p.Profile)
+	out := declared(p.Profile)
 	set := p.Confinement
 	for _, s := range []struct{ set, value *bool }{{set.WriteRoots, &out.WriteRoots}, {set.NoRoots, &out.NoRoots}, {set.Exec, &out.StartProcesses}, {set.Network, &out.Network}} {
 		if s.set != nil {

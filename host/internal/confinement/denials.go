@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/footprint"
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sandbox"
 )
 
 // The variable "exceeded" lists the messages that programs print when they reach a limit.

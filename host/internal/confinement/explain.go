@@ -10,7 +10,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/sandbox/confine"
 )
 
 // refusedByMask matches lines in which a program reports an access that a mask refused.

@@ -15,10 +15,10 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/hostlist"
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/scratch"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/hostlist"
 )
 
 // Limits describes in one sentence the restrictions of the sandbox for commands of a plugin. It returns "" if the plugin

@@ -11,10 +11,10 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/manifest"
-	"toolhost.dev/host/internal/sandbox"
-	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/confine"
 )
 
 // Launch confines a plugin process before its start. It can change the whole command. It returns nil if the plugin is
@@ -39,6 +39,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	prof := Profile(p)
 	at, err := l.place(p, prof, start, roots)
 	at.Roots, at.Temporary = roots, temporary
+	at.OnHost = func(path string) string { return scratch.OnHost(roots, path) }
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +106,14 @@ func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Ro
 	}
 }
 
+// projectFiles lists the files in a workspace that configure the host. They are protected even if this host did not read
+// them, because the next host can read them.
+var projectFiles = []string{"toolhost.hcl", "toolhost.hcl.json", "toolhost.hclvars", "toolhost.lock.json"}
+
 // place determines the paths that a plugin's sandbox needs. It creates directories that do not exist.
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start, roots []tool.Root) (sandbox.Place, error) {
 	home := l.parts.Home
-	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: slices.Concat(l.cfg.Protected, inCopies(l.cfg.Protected, roots))}
+	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: slices.Concat(l.cfg.Protected, inCopies(l.cfg.Protected, roots)), ProtectNames: projectFiles}
 	if p.Source != "" {
 		at.Beside = filepath.Dir(p.Path)
 	}

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"os"
 
-	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/footprint"
-	"toolhost.dev/host/internal/sandbox"
-	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/cgroup"
+	"toolhost.dev/sandbox/confine"
 )
 
 // These are the default limits of a plugin. A process can raise the defaults of memory, files and file size (see

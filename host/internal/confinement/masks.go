@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/paths"
 	"toolhost.dev/host/internal/policy"
-	"toolhost.dev/host/internal/sandbox"
-	"toolhost.dev/host/internal/sandbox/confine"
-	"toolhost.dev/host/internal/sandbox/warden"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/confine"
+	"toolhost.dev/sandbox/warden"
 )
 
 const (

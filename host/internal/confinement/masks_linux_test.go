@@ -11,9 +11,9 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/paths"
-	"toolhost.dev/host/internal/sandbox/confine"
-	"toolhost.dev/host/internal/sandbox/warden"
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/confine"
+	"toolhost.dev/sandbox/stamp"
+	"toolhost.dev/sandbox/warden"
 )
 
 // mounts returns the paths of n mounts of this process. The mounts represent masks.

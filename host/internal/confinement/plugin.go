@@ -9,9 +9,9 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/execgate"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/scratch"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // pluginConfinement is the confinement of one plugin.

@@ -13,9 +13,9 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/execgate"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/execgate"
 )
 
 // gateKey returns a key for the process of a plugin that serves an owner with the given roots.
@@ -84,7 +84,7 @@ func (c *confined) serveGate(listener *os.File) {
 		shim, _ = os.Stat(commands.Binary())
 	}
 	c.launcher.parts.Gate.Serve(listener, execgate.Options{
-		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim, Listed: c.launcher.listed != nil && listable(c.plugin),
+		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim, Own: tool.NoCall, Listed: c.launcher.listed != nil && listable(c.plugin),
 		Failed: func(error) { _ = process.Kill() },
 	})
 }

@@ -2,20 +2,22 @@ package confinement
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/egress"
 	"toolhost.dev/host/internal/footprint"
-	"toolhost.dev/host/internal/hostlist"
-	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/egress"
+	"toolhost.dev/sandbox/hostlist"
 )
 
 // The type "confined" is a confined plugin process.
@@ -37,6 +39,7 @@ type confined struct {
 // The method "running" waits until the plugin's program starts. Then it starts the plugin's proxy.
 func (c *confined) running(started error) error {
 	listener, err := c.wait(started, c.serveGate)
+	err = advise(err)
 	if err != nil && c.backend.Abilities().OwnRoot {
 		sandbox.Forget(c.launcher.parts.Home.Root) // discard the probe result, because the features of the machine can have changed
 	}
@@ -52,6 +55,34 @@ func (c *confined) running(started error) error {
 		c.watch = footprint.Watch(c.cmd.Process.Pid, c.resident, c.launcher.overMemory(c.plugin, c.resident))
 	}
 	return err
+}
+
+var errGated = errors.New("a filter around toolhost already judges programs, for example because toolhost runs in the sandbox of another toolhost, and Linux permits only one such filter. Start toolhost outside of that sandbox")
+
+// advised adds to the findings of a probe what an operator can do.
+func advised(k *sandbox.Kernel) {
+	if k.Launcher == "" && runtime.GOOS == "linux" {
+		k.NoLauncher += "; install it beside toolhost (make build)"
+	}
+	for backend, why := range k.NoGate {
+		if why == sandbox.ErrGated.Error() {
+			k.NoGate[backend] = errGated.Error()
+		}
+	}
+}
+
+// advise adds to an error of a start what an operator can do.
+func advise(err error) error {
+	var setup *sandbox.SetupError
+	switch {
+	case errors.Is(err, sandbox.ErrGated):
+		return errGated
+	case !errors.As(err, &setup):
+		return err
+	case setup.Step == "":
+		return fmt.Errorf("%w. Run toolhost doctor for details", err)
+	}
+	return fmt.Errorf("%w. Run toolhost doctor for details. To turn the sandbox off, configure sandbox { enforce = \"off\" }", err)
 }
 
 // ended releases the resources of the process.

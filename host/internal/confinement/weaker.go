@@ -9,7 +9,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/sandbox"
 )
 
 // weaker describes the restrictions that are not enforced on a plugin because this machine lacks the wanted backend. It
@@ -26,7 +25,7 @@ func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why
 	}
 	wanted, why := l.Kernel().Fallback(l.cfg.Sandbox.Backend)
 	if ungated := l.Ungated(p, roots); why == nil && ungated != "" {
-		return []string{sandbox.Ungated}, errors.New(ungated)
+		return []string{Ungated}, errors.New(ungated)
 	}
 	if why == nil && !l.advice(p) {
 		return nil, nil
@@ -36,11 +35,12 @@ func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why
 	case refused != nil:
 		return nil, nil //nolint:nilerr // the plugin does not run
 	case why != nil:
-		return l.Profile(p).Lost(l.Kernel(), wanted, backend), why
+		prof := l.Profile(p)
+		return lostBy(&prof, l.Kernel(), wanted, backend), why
 	case backend.Abilities().OwnRoot:
 		return nil, nil
 	}
-	return []string{sandbox.Advice}, errors.New("the configuration or the plugin's roots do not permit the backend ns")
+	return []string{Advice}, errors.New("the configuration or the plugin's roots do not permit the backend ns")
 }
 
 func (l *Launcher) describeLost(why error, lost []string) string {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"toolhost.dev/host/internal/hostlist"
+	"toolhost.dev/sandbox/hostlist"
 )
 
 // timeout limits one request to an issuer.

@@ -15,7 +15,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/stamp"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/stamp"
 )
 
 // The type "tree" is a directory for tests.

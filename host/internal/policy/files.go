@@ -14,9 +14,9 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/fingerprint"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/fingerprint"
+	"toolhost.dev/sandbox/stamp"
 	"toolhost.dev/shellscript"
 )
 

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/principal"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 // nowhere is a path that cannot exist. It replaces the empty intersection of two lists of paths, because an empty list

@@ -11,7 +11,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/sandbox"
 )
 
 // comparison collects the additional privileges in a new configuration.

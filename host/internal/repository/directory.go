@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/stamp"
 )
 
 // directory is an open directory. Its methods follow no symbolic link. They continue to act in the same directory if a

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host/internal/quarantine"
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/stamp"
 )
 
 // found is a file or setting of a repository that makes git run a program.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/stamp"
+	"toolhost.dev/sandbox/stamp"
 )
 
 // maxDirectories limits the number of searched directories in a tree.

@@ -14,11 +14,11 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sandbox/execgate"
 	"toolhost.dev/shellscript"
 )
 

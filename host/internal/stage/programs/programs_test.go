@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/sandbox/execgate"
 	"toolhost.dev/sdk/tool"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/sandbox"
-	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/confine"
 )
 
 // Holder is a process that owns the mount of a branch. See [confine.Hold].
