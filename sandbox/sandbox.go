@@ -76,7 +76,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 		return nil, errors.Join(err, status.Close(), closeAll(pass))
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, pass...)
-	cmd.Args = append([]string{"toolhost-sandbox", string(text)}, cmd.Args[1:]...)
+	cmd.Args = append([]string{launcherName, string(text)}, cmd.Args[1:]...)
 	cmd.Path = launcher
 	isolate(cmd, &p)
 	return func(start error, gate func(listener *os.File)) (net.Listener, error) {

@@ -26,6 +26,7 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
+	Init() // for the example
 	code := m.Run()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)

@@ -82,6 +82,11 @@ func enter(p *Policy, args []string) (step string, err error) {
 			return "namespaces", err
 		}
 	}
+	if p.Dir != "" {
+		if err := unix.Chdir(p.Dir); err != nil {
+			return "directory", err
+		}
+	}
 	if p.ProxyPort > 0 {
 		if err := passListener(p); err != nil {
 			return "proxy", err

@@ -19,6 +19,8 @@ type Policy struct {
 	// Exec is the absolute path of the plugin's binary. The launcher's command line contains the plugin's arguments
 	// after the policy.
 	Exec string `json:"exec"`
+	// Dir is the directory in which the plugin starts. If it is empty, a plugin with Namespaces starts in the root.
+	Dir string `json:"dir,omitempty"`
 	// Read, Write and Run list paths. The plugin can read paths in Read, read and write paths in Write, and read and
 	// execute paths in Run. Each path includes everything below it. Missing paths are skipped.
 	Read  []string `json:"read,omitempty"`
