@@ -65,6 +65,8 @@ require (
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	oras.land/oras-go/v2 v2.7.0 // indirect
+	toolhost.dev/sandbox v0.0.0 // indirect
+	toolhost.dev/shellscript v0.0.0 // indirect
 )
 
 require (
@@ -111,6 +113,8 @@ require (
 replace (
 	toolhost.dev/host => ../
 	toolhost.dev/host/fleet => ../fleet
+	toolhost.dev/sandbox => ../../sandbox
 	toolhost.dev/sdk => ../../sdk
 	toolhost.dev/sdk/statedb => ../../sdk/statedb
+	toolhost.dev/shellscript => ../../shellscript
 )

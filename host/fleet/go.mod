@@ -7,6 +7,7 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	golang.org/x/mod v0.42.0
 	toolhost.dev/host v0.0.0
+	toolhost.dev/sandbox v0.0.0
 	toolhost.dev/sdk v0.0.0
 )
 
@@ -38,6 +39,7 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
+	toolhost.dev/shellscript v0.0.0 // indirect
 )
 
 require (
@@ -73,6 +75,8 @@ require (
 
 replace (
 	toolhost.dev/host => ../
+	toolhost.dev/sandbox => ../../sandbox
 	toolhost.dev/sdk => ../../sdk
 	toolhost.dev/sdk/statedb => ../../sdk/statedb
+	toolhost.dev/shellscript => ../../shellscript
 )
