@@ -92,6 +92,32 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestProtected checks which files in a writable root are protected, if the root is a view of another directory.
+func TestProtected(t *testing.T) {
+	view := t.TempDir()
+	for _, name := range []string{"settings", "kept/file", ".git/HEAD", ".git/objects/x", ".git/refs/x", "other"} {
+		path := filepath.Join(view, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o600))
+	}
+	at := Place{
+		Binary: "/bin/true", Roots: []tool.Root{{Path: "/w", Writable: true}}, Protect: []string{"/w/kept/file", "/w/none", "/x/other"}, ProtectNames: []string{"settings", "missing"},
+		OnHost: func(path string) string { return view + strings.TrimPrefix(path, "/w") },
+	}
+	p, _, err := profiles["writer"].Policy(at, 7)
+	must(t, err)
+	if want := []string{"/w/settings", "/w/kept/file", "/w/.git/hooks", "/w/.git/config"}; !slices.Equal(p.Protected, want) {
+		t.Errorf("protected: %q, want %q", p.Protected, want)
+	}
+	if want := []string{"/w/kept", "/w/.git"}; !slices.Equal(p.Fixed, want) {
+		t.Errorf("fixed: %q, want %q", p.Fixed, want)
+	}
+	at.OnHost = nil
+	if p, _, err = profiles["writer"].Policy(at, 7); err != nil || len(p.Protected)+len(p.Fixed) > 0 {
+		t.Errorf("there is no /w: %q %q %v", p.Protected, p.Fixed, err)
+	}
+}
+
 func TestBinaryKind(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string][]string{
@@ -174,5 +200,12 @@ func TestDirectoriesOfLibraries(t *testing.T) {
 	all := executables{writable: []string{"/"}, found: make(map[string]bool)}
 	if all.matches("/usr/bin/env", false); len(all.found) > 0 {
 		t.Errorf("tools can write everywhere, and these programs may run although no path names them: %v", all.found)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
