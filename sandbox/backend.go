@@ -11,7 +11,7 @@ import (
 )
 
 // A Backend confines the processes of plugins. A new backend needs a type in its own file and an entry in [Backends].
-// The configuration, the reference, the order of privileges, "toolhost doctor" and the tests then include the backend.
+// The configuration of toolhost, its reference, the order of privileges and the tests then include the backend.
 type Backend interface {
 	// Name returns the backend's name in the configuration.
 	Name() string

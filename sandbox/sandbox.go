@@ -1,7 +1,10 @@
-// Package sandbox confines the processes of plugins. [Kernel.Choose] selects a backend that the machine supports,
-// [Profile] describes the permissions of a plugin, and [Profile.Gaps] lists the restrictions that are not enforced.
-// Package confine, which the launcher runs, makes the system calls. Most callers should use package confinement, which
-// combines all of this with the configuration.
+// Package sandbox confines commands by the kernel of Linux. [Start] starts one, and needs a call of [Init] in the program.
+//
+// A program that needs more does these steps itself: [Probe] tests what the machine can enforce, [Kernel.Choose] selects a
+// backend, [Profile.Policy] makes a policy of what is permitted, and [Backend.Wrap] makes a command start under it. Package
+// confine, which the launcher runs, makes the system calls.
+//
+// In this module, the host is the program that starts a confined command, and the plugin is the program that it confines.
 package sandbox
 
 import (

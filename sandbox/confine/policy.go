@@ -1,5 +1,5 @@
 // Package confine confines a process to a policy before the process becomes a plugin. The launcher,
-// cmd/toolhost-sandbox, consists of this package. The host starts the launcher. The launcher restricts itself
+// cmd/toolhost-sandbox, or a program that calls sandbox.Init, consists of this package. The host starts the launcher. The launcher restricts itself
 // permanently and then executes the plugin under the same process id.
 //
 // The following layers apply to the plugin and to all processes that it starts:

@@ -1,4 +1,5 @@
-// Package execgate judges the programs that confined plugins execute.
+// Package execgate judges the programs that confined plugins execute. As in package sandbox, a plugin is the program that is
+// confined, and the host the program that started it. A call is a piece of a plugin's work to which executions belong.
 //
 // The launcher of a plugin installs a filter that stops every execve. It passes the listener of the filter to the host.
 // [Gate.Serve] reads the execution that a stopped process requests and attributes the execution to a call. Then it lets
