@@ -43,11 +43,15 @@ OUTCOMES = ("declined", "accepted", "declined", "unavailable", "timeout")
 ROOT = {1: ("path", "string"), 2: ("writable", "bool")}
 TRAITS = {1: ("read_only", "bool"), 2: ("concurrency_safe", "bool"), 3: ("dangerous", "bool"),
           4: ("auto_execute", "bool"), 5: ("disabled", "bool"), 6: ("idempotent", "bool"), 7: ("cacheable", "bool")}
+PROGRAM_OPTION = {1: ("argument", "string"), 2: ("value", "bool"), 3: ("suffix", "string"), 4: ("optional", "bool")}
+PROGRAM = {1: ("operands", "int"), 2: ("first", "string"), 3: ("options", [{1: ("key", "string"), 2: ("value", PROGRAM_OPTION)}]),
+           4: ("number", "string"), 5: ("otherwise", "string"), 6: ("special", "string"), 7: ("others", ["string"]),
+           8: ("operand", "string")}
 TOOL = {1: ("name", "string"), 2: ("description", "string"), 3: ("input_schema", "bytes"), 4: ("output_schema", "bytes"),
         5: ("traits", TRAITS), 6: ("category", "string"), 7: ("version", "string"), 8: ("examples", ["string"]),
         9: ("stdin_parameter", "string"), 10: ("default_timeout_ms", "int"), 11: ("title", "string"), 13: ("deprecated", "string"),
         15: ("varying", ["string"]), 16: ("unordered", ["string"]), 17: ("keywords", ["string"]),
-        18: ("role", "string")}
+        18: ("role", "string"), 19: ("program", PROGRAM)}
 NEEDS = {1: ("read", "int"), 2: ("write", "int"), 3: ("exec", "int"), 4: ("network", "int"),
          5: ("secrets", [{1: ("name", "string"), 2: ("need", "int")}])}
 COMMANDS = {1: ("dir", "string"), 2: ("address", "string"), 3: ("token", "string")}
@@ -497,12 +501,13 @@ def make_tool(function: Callable, name: str, description: str, *, read_only: boo
               examples: Iterable[str] = (), output_schema: Optional[dict] = None, stdin_parameter: str = "",
               default_timeout_ms: int = 0, title: str = "", deprecated: str = "", input_schema: Optional[dict] = None,
               varying: Iterable[str] = (), unordered: Iterable[str] = (), keywords: Iterable[str] = (),
-              role: str = "") -> Tool:
+              role: str = "", program: Optional[Mapping[str, Any]] = None) -> Tool:
     """Returns a tool. The function's first parameter is the Call; the others, with their type hints, are the tool's
     parameters. It returns a text, a Result, or a dataclass, whose output schema is inferred. It may run several times at
     once. varying and unordered are JSON pointers: parts of the data that differ between equal calls, and arrays whose order
     does not matter. keywords are words by which a search finds the tool, in addition to its name and description. role is the
-    purpose of a tool that the host uses itself, such as "shell" or "undo"; see docs/protocol.md."""
+    purpose of a tool that the host uses itself, such as "shell" or "undo". program describes the program of the shell that
+    has the same name as the tool, with the fields of the message Program in docs/protocol.md."""
     schema = input_schema or schema_of(function)
     returned = typing.get_type_hints(function).get("return")
     if output_schema is None and dataclasses.is_dataclass(returned):
@@ -514,7 +519,8 @@ def make_tool(function: Callable, name: str, description: str, *, read_only: boo
                    "cacheable": cacheable, "disabled": disabled},
         "examples": list(examples), "stdin_parameter": stdin_parameter, "default_timeout_ms": default_timeout_ms,
         "title": title, "deprecated": deprecated, "varying": list(varying), "unordered": list(unordered),
-        "keywords": list(keywords), "role": role,
+        "keywords": list(keywords), "role": role, "program": None if program is None else {
+            **program, "options": [{"key": k, "value": v} for k, v in sorted(program.get("options", {}).items())]},
     }, schema, function)
 
 

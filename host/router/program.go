@@ -7,21 +7,72 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// translate translates arguments of a program to arguments of the tool with the same name, as the definition of the tool says.
-// If the tool does not support an option, ok is false.
-func translate(args []word, sig tool.Signature) (out []word, ok bool) {
+// verdict is what a program does with the arguments of a command, as the definition of the tool with its name describes it.
+type verdict int
+
+const (
+	native  verdict = iota // only the program does what the arguments request
+	fits                   // the tool does the same as the program
+	refuses                // the program refuses the arguments
+)
+
+// judge compares the arguments of a command with the program that has the name of the tool. It also returns the arguments for the
+// tool. They are those of the command if they cannot be translated.
+func judge(args []word, sig tool.Signature, opts Options) ([]word, verdict) {
 	program := sig.Program
-	otherwise, _, _ := strings.Cut(program.Otherwise, "=")
-	g := &programReader{sig: sig, program: program, own: true, set: make(map[string]string), out: make([]word, 0, len(args)+1)}
-	for g.rest = args; len(g.rest) > 0; {
+	g := &programReader{sig: sig, program: program, exists: opts.Exists, set: make(map[string]string), out: make([]word, 0, len(args)+1)}
+	first := sig.Schema.Param(program.First)
+	needed := first != nil && first.Required
+	if len(args) == 1 && helpFlag(args[0]) {
+		switch known := g.knows(strings.TrimLeft(args[0].text, "-")); {
+		case !known || needed && args[0].text == "-h":
+			return args, refuses
+		case args[0].text == "-h":
+			return args, native
+		}
+		return args, fits
+	}
+	g.read(args)
+	_, given := g.set[program.First]
+	empty := opts.alone && program.Operand == tool.OperandVariable && g.operands < 2 && g.operands == len(args) && !slices.ContainsFunc(args, func(w word) bool { return w.dynamic })
+	switch {
+	case g.wrong || g.native && g.own:
+		return args, refuses
+	case g.native:
+		return args, native
+	case g.own || needed && !given || empty:
+		return g.complete(), refuses
+	}
+	return g.complete(), fits
+}
+
+// programReader translates the words of a command.
+type programReader struct {
+	sig     tool.Signature
+	program *tool.Program
+	exists  func(path string) bool
+	rest    []word
+	out     []word
+	set     map[string]string // the values of parameters that earlier words set
+
+	operands int
+	used     bool // the command has an option that the tool shares with the program
+	flags    bool // it has a flag of the tool
+	own      bool // it has a flag of the tool that the program refuses
+	native   bool // it needs the program
+	wrong    bool // it has a word that the program refuses and that cannot be translated
+}
+
+func (g *programReader) read(args []word) {
+	for g.rest = args; len(g.rest) > 0 && !g.wrong && (!g.native || g.program.Operand == tool.OperandAny); {
 		w := g.rest[0]
 		g.rest = g.rest[1:]
 		switch {
 		case !w.quoted && w.text == "--":
-			for _, w := range g.rest {
+			for len(g.rest) > 0 {
+				w, g.rest = g.rest[0], g.rest[1:]
 				g.operand(w)
 			}
-			g.rest = nil
 		case longFlag(w):
 			g.long(w)
 		case len(w.bare) > 1 && w.bare[0] == '-':
@@ -29,26 +80,38 @@ func translate(args []word, sig tool.Signature) (out []word, ok bool) {
 		default:
 			g.operand(w)
 		}
-		if g.refused {
-			return nil, false
-		}
 	}
-	if _, given := g.set[otherwise]; g.own && otherwise != "" && !given && (g.used || strings.ContainsAny(g.set[program.First], program.Special)) {
-		g.emit(word{}, program.Otherwise)
-	}
-	return g.out, true
 }
 
-// programReader translates the words of a command.
-type programReader struct {
-	sig     tool.Signature
-	program *tool.Program
-	rest    []word
-	out     []word
-	set     map[string]string // the values of parameters that earlier words set
-	used    bool              // whether the earlier words contain an option of the program
-	own     bool              // false if the command contains a flag that only the tool has
-	refused bool              // whether the tool cannot run the command
+// complete returns the translated words with the argument that the tool gets otherwise.
+func (g *programReader) complete() []word {
+	name, _, _ := strings.Cut(g.program.Otherwise, "=")
+	if _, given := g.set[name]; !g.flags && name != "" && !given && (g.used || strings.ContainsAny(g.set[g.program.First], g.program.Special)) {
+		g.emit(word{}, g.program.Otherwise)
+	}
+	return g.out
+}
+
+// knows reports whether the program has an option. Long options can be abbreviated.
+func (g *programReader) knows(name string) bool {
+	is := func(option string) bool {
+		return option == name || len(name) > 1 && len(option) > 1 && strings.HasPrefix(option, name)
+	}
+	if slices.ContainsFunc(g.program.Others, is) {
+		return true
+	}
+	for option := range g.program.Options {
+		if is(option) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks notes an option that the tool does not share with the program.
+func (g *programReader) lacks(name string) {
+	known := len(g.program.Others) == 0 || g.knows(name)
+	g.native, g.wrong = g.native || known, !known
 }
 
 func (g *programReader) emit(at word, argument string) {
@@ -56,7 +119,7 @@ func (g *programReader) emit(at word, argument string) {
 	_, again := g.set[name]
 	switch p := g.sig.Schema.Param(name); {
 	case p == nil || again && name == g.program.First: // the tool supports only one pattern
-		g.refused = true
+		g.native = true
 		return
 	case again && !p.Only("array"): // the last option applies, as in the program
 		g.out = slices.DeleteFunc(g.out, func(w word) bool { return strings.HasPrefix(w.bare, "--"+name+"=") })
@@ -66,6 +129,17 @@ func (g *programReader) emit(at word, argument string) {
 }
 
 func (g *programReader) operand(w word) {
+	g.operands++
+	switch g.program.Operand {
+	case tool.OperandVariable:
+		name, _, _ := strings.Cut(w.text, "[")
+		g.wrong = g.wrong || !isIdentifier(name) && !(w.dynamic && isIdentifier("x"+w.bare)) // an expansion can be a name
+	case tool.OperandScript:
+		g.wrong = strings.ContainsAny(w.text, " \t\n") && (g.exists == nil || !g.exists(w.text))
+		g.out = append(append(g.out, w), g.rest...)
+		g.rest = nil
+		return
+	}
 	if _, have := g.set[g.program.First]; !have && g.program.First != "" {
 		g.set[g.program.First] = w.text
 		// Mark the word as quoted. Otherwise, the binder would treat a pattern with a leading dash as a flag.
@@ -79,12 +153,12 @@ func (g *programReader) take(at word, o tool.ProgramOption, given string, has bo
 	g.used = true
 	switch {
 	case o.Argument == "":
-		g.refused = has && !o.Optional
+		g.native = g.native || has && !o.Optional
 		return
 	case !o.Value:
-		g.refused, given = has, ""
+		g.native, given = g.native || has, ""
 	case !has && len(g.rest) == 0:
-		g.refused = true
+		g.native = true
 		return
 	case !has:
 		given, g.rest = g.rest[0].text, g.rest[1:]
@@ -101,10 +175,10 @@ func (g *programReader) long(w word) {
 	}
 	p := g.sig.Schema.Param(strings.ReplaceAll(name, "-", "_"))
 	if p == nil {
-		g.refused = true
+		g.lacks(name)
 		return
 	}
-	g.own = false
+	g.flags, g.own = true, g.own || !g.knows(name)
 	if _, have := g.set[p.Name]; !have {
 		g.set[p.Name] = value
 	}
@@ -119,13 +193,17 @@ func (g *programReader) long(w word) {
 func (g *programReader) short(w word) {
 	letters := w.text[1:]
 	if strings.Trim(letters, "0123456789") == "" {
-		g.take(w, g.program.Options[g.program.Number], letters, true)
+		if o, ok := g.program.Options[g.program.Number]; ok {
+			g.take(w, o, letters, true)
+		} else {
+			g.native = true
+		}
 		return
 	}
 	for i := range len(letters) {
 		o, ok := g.program.Options[letters[i:i+1]]
 		if !ok {
-			g.refused = true
+			g.lacks(letters[i : i+1])
 			return
 		}
 		given := ""

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // rewrite finds commands in a native script that would fail in the shell but name a tool, such as "read main.go". It
@@ -56,18 +58,32 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	for _, a := range args {
 		words = append(words, unquote(src, a))
 	}
-	if cl, ok := clashes[name]; ok {
-		return len(words) > 0 && cl.refuses(words, Options{})
+	if sig.Program != nil {
+		_, v := judge(words, sig, Options{})
+		return len(words) > 0 && v == refuses
 	}
-	if name == "write" && len(words) > 1 { // write(1) writes to a user's terminal, which these commands do not have
-		return true
-	}
-	// A system program with the same name rarely accepts the flags of the tool.
-	b := newBinder(src, sig, nil)
+	// A system program with the same name rarely accepts the flags of the tool, or has its operands.
 	return slices.ContainsFunc(words, func(w word) bool {
 		flag, _, _ := strings.Cut(strings.TrimPrefix(w.bare, "--"), "=")
-		return longFlag(w) && b.sig.Schema.Param(strings.ReplaceAll(flag, "-", "_")) != nil
-	})
+		return longFlag(w) && sig.Schema.Param(strings.ReplaceAll(flag, "-", "_")) != nil
+	}) || complete(src, sig, words)
+}
+
+// complete reports whether the words of a command are valid arguments of a tool that requires several.
+func complete(src string, sig tool.Signature, words []word) bool {
+	required := 0
+	for _, p := range sig.Schema.Params() {
+		if p.Required {
+			required++
+		}
+	}
+	if required < 2 {
+		return false
+	}
+	b := newBinder(src, sig, nil)
+	b.words(words)
+	_, bad := sig.Schema.Check(sig.Schema.Coerce(b.out))
+	return b.help == "" && len(b.problems)+len(bad) == 0
 }
 
 // isName reports whether a text contains no quotes, slashes or expansions.

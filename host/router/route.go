@@ -9,118 +9,6 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// clash describes a system command that can also be the name of a tool.
-type clash struct {
-	// refuses reports whether the system command would refuse the arguments.
-	refuses func(args []word, opts Options) bool
-	// operands is the maximum number of operands of a tool that does not describe the command in its [tool.Program].
-	operands int
-}
-
-var clashes = map[string]clash{
-	"read": {refuses: bashReadRefuses},
-	"grep": {refuses: gnuGrepRefuses, operands: 2},
-	"bash": {refuses: bashRefuses},
-}
-
-// bashReadRefuses reports whether the shell builtin "read" refuses the arguments. The builtin accepts only a few flags
-// and the names of variables. The commands "read" and "read NAME" without input also count as refused. The builtin
-// would read no text, and agents usually mean a file.
-func bashReadRefuses(args []word, opts Options) bool {
-	operands := false
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		switch {
-		case operands || len(a.bare) < 2 || a.bare[0] != '-':
-			operands = true
-			if a.dynamic && isIdentifier("x"+a.bare) {
-				continue // the expansion can produce a variable name
-			}
-			if name, _, _ := strings.Cut(a.text, "["); !isIdentifier(name) {
-				return true
-			}
-		case a.text == "--":
-			operands = true
-		case longFlag(a):
-			return true
-		default:
-			k := strings.IndexFunc(a.text[1:], func(r rune) bool { return !strings.ContainsRune("ers", r) }) + 1
-			if k == 0 {
-				continue
-			}
-			if strings.IndexByte("adinNptu", a.text[k]) < 0 {
-				return true
-			}
-			if k == len(a.text)-1 {
-				i++ // skip the value of the flag
-			}
-		}
-	}
-	return opts.alone && (len(args) == 0 || len(args) == 1 && !isFlag(args[0]) && !args[0].dynamic)
-}
-
-// bashRefuses reports whether the program bash refuses the arguments. The program accepts a script name, or -c and a
-// command. It accepts no flag of the tool "bash". A first argument with blanks is rarely a script name.
-func bashRefuses(args []word, opts Options) bool {
-	for i, a := range args {
-		switch {
-		case longFlag(a):
-			name, _, _ := strings.Cut(a.bare[2:], "=")
-			return a.text == "--help" || !slices.Contains(bashFlags, name)
-		case isFlag(a) && a.text != "-h":
-			return false // a flag of the program bash
-		case !isFlag(a):
-			return i == 0 && strings.ContainsAny(a.text, " \t\n") && (opts.Exists == nil || !opts.Exists(a.text))
-		}
-	}
-	return len(args) > 0
-}
-
-// bashFlags lists the long flags of the program bash.
-var bashFlags = []string{
-	"debug", "debugger", "dump-po-strings", "dump-strings", "init-file", "login", "noediting", "noprofile", "norc", "posix",
-	"pretty-print", "rcfile", "restricted", "verbose", "version", "wordexp",
-}
-
-// gnuGrepRefuses reports whether GNU grep refuses the arguments, because a long flag is unknown or the pattern is
-// missing.
-func gnuGrepRefuses(args []word, _ Options) bool {
-	pattern := false
-	for _, a := range args {
-		if !a.quoted && a.text == "--" {
-			return false
-		}
-		switch {
-		case longFlag(a):
-			if !gnuGrepFlag(a.bare) {
-				return true
-			}
-			pattern = true // with these options, GNU grep needs no pattern
-		case !isFlag(a), strings.ContainsAny(a.bare, "efV"):
-			pattern = true
-		}
-	}
-	return !pattern
-}
-
-// gnuGrepFlag reports whether GNU grep has a long flag with this name or abbreviation.
-func gnuGrepFlag(flag string) bool {
-	name, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
-	for _, f := range []string{
-		"extended-regexp", "fixed-strings", "basic-regexp", "perl-regexp", "regexp", "file", "ignore-case", "no-ignore-case",
-		"word-regexp", "line-regexp", "null-data", "no-messages", "invert-match", "version", "help", "max-count", "byte-offset",
-		"line-number", "line-buffered", "with-filename", "no-filename", "label", "only-matching", "quiet", "silent", "binary-files",
-		"text", "directories", "devices", "recursive", "dereference-recursive", "include", "exclude", "exclude-from", "exclude-dir",
-		"files-without-match", "files-with-matches", "count", "initial-tab", "null", "before-context", "after-context", "context",
-		"color", "colour", "binary",
-	} {
-		if strings.HasPrefix(f, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // target is the tool that the first word of a command names.
 type target struct {
 	layer           Layer
@@ -189,8 +77,8 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		return c.native(RuleNative, "no tool has that name")
 	}
 	forced := strings.HasPrefix(first.text, "tool:")
-	if cl, ok := clashes[t.name]; ok && t.layer == Agent && t.alias == "" && !forced {
-		return c.clash(cl, t.name, s, rest, tools, opts)
+	if sig, ok := tools.Agent(t.name); ok && sig.Program != nil && t.layer == Agent && t.alias == "" && !forced {
+		return c.clash(sig, s, rest, opts)
 	}
 	c.Layer, c.Alias, c.Rule, c.Reason = t.layer, t.alias, RuleTool, "the first word names a tool"
 	switch {
@@ -318,37 +206,26 @@ func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 	return sig, ok
 }
 
-// clash routes a command whose name is the name of a tool and of a system command.
-func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
-	sig, _ := tools.Agent(name)
+// clash routes a command whose name is the name of a tool and of a program.
+func (c *Command) clash(sig tool.Signature, s *simple, rest []word, opts Options) *Command {
 	opts.alone = len(s.heredocs) == 0 && s.stdin == nil
-	refused := cl.refuses(rest, opts)
-	expands := slices.ContainsFunc(rest, func(w word) bool { return w.dynamic })
-	fits, most := true, cl.operands // a command with more operands always runs the system command
-	if sig.Program != nil {
-		most = sig.Program.Operands
-	}
-	if sig.Program != nil && !slices.ContainsFunc(rest, helpFlag) {
-		var own []word
-		if own, fits = translate(rest, sig); fits {
-			rest = own
-		}
-	}
+	words, v := judge(rest, sig, opts)
+	most := sig.Program.Operands // a command with more operands always runs the program
 	switch {
-	case refused && (fits || slices.ContainsFunc(rest, longFlag)):
-		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+name+" would reject these arguments"
-		return c.bind(sig, s, rest)
+	case v == refuses:
+		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+c.Name+" would reject these arguments"
+		return c.bind(sig, s, words)
 	case most == 0 || opts.script:
-		return c.native(RuleClash, name+" can do this natively")
-	case expands:
+		return c.native(RuleClash, c.Name+" can do this natively")
+	case slices.ContainsFunc(rest, func(w word) bool { return w.dynamic }):
 		return c.native(RuleClash, "the shell has to expand its arguments")
-	case !fits:
+	case v == native:
 		return c.native(RuleClash, "the tool does not have all of these options")
 	}
 	try := *c
 	try.Layer, try.Rule, try.Reason = Agent, RuleClash, "the arguments fit the tool"
-	operands := try.bindWords(sig, s, rest)
-	if try.IsHelp && len(rest) == 1 || !try.IsHelp && try.Error == nil && operands <= most {
+	operands := try.bindWords(sig, s, words)
+	if try.IsHelp || try.Error == nil && operands <= most {
 		return &try
 	}
 	return c.native(RuleClash, "some arguments do not fit the tool")

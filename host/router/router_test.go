@@ -69,6 +69,9 @@ func signature(schema, stdin string) tool.Signature {
 
 func withProgram(p *tool.Program, schema string) tool.Signature {
 	s := signature(schema, "")
+	if s.Schema.Param("stdin") != nil {
+		s.Stdin = "stdin"
+	}
 	s.Program = p
 	return s
 }
@@ -94,8 +97,8 @@ var tools = registry{
 		"tickets":   {namespace: "jira", target: "search", params: map[string]string{"query": "q"}},
 	},
 	agent: map[string]tool.Signature{
-		"read": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"offset":{"type":"integer"},
-			"limit":{"type":"integer"},"show_line_numbers":{"type":"boolean"}},"additionalProperties":false}`, ""),
+		"read": withProgram(&tool.Program{Operand: tool.OperandVariable, Others: strings.Fields("a d e i n N p r s t u")}, `{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"offset":{"type":"integer"},
+			"limit":{"type":"integer"},"show_line_numbers":{"type":"boolean"}},"additionalProperties":false}`),
 		"write": signature(`{"type":"object","required":["file_path","content"],"properties":{"file_path":{"type":"string"},"content":{"type":"string"},
 			"mode":{"type":"string","enum":["overwrite","append"]},"final_newline":{"type":"boolean"}},"additionalProperties":false}`, "content"),
 		"edit": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"old_string":{"type":"string"},
@@ -104,8 +107,11 @@ var tools = registry{
 			"glob":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"output_mode":{"type":"string","enum":["content","count","files_with_matches"]},
 			"head_limit":{"type":"integer","minimum":0},"line_numbers":{"type":"boolean"},"after":{"type":"integer"},"before":{"type":"integer"},"context":{"type":"integer"},
 			"dialect":{"type":"string","enum":["rust","bre","ere","fixed"]}},"additionalProperties":false}`),
-		"bash": signature(`{"type":"object","required":["command"],"properties":{"command":{"type":"string"},"timeout":{"type":"integer"},"cwd":{"type":"string"},
-			"stdin":{"type":"string"}},"additionalProperties":false}`, "stdin"),
+		"bash": withProgram(&tool.Program{Operand: tool.OperandScript, Others: strings.Fields("c i l s norc login posix version")}, `{"type":"object","required":["command"],"properties":{"command":{"type":"string"},"timeout":{"type":"integer"},"cwd":{"type":"string"},
+			"stdin":{"type":"string"}},"additionalProperties":false}`),
+		"ls": withProgram(&tool.Program{Operands: 1, First: "path", Options: map[string]tool.ProgramOption{"a": {Argument: "hidden=true"}}, Others: []string{"l", "h", "full-time"}},
+			`{"type":"object","properties":{"path":{"type":"string"},"hidden":{"type":"boolean"}},"additionalProperties":false}`),
+		"old":  withProgram(&tool.Program{Operands: 1}, `{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}`),
 		"list": signature(`{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}`, ""),
 		"calc": signature(`{"type":"object","required":["x"],"properties":{"x":{"type":"number"},"y":{"type":"number"},"n":{"type":"integer"},"opts":{"type":"object"},
 			"ids":{"type":"array","items":{"type":"integer"}},"either":{"type":["integer","string"]},"maybe":{"type":["null","integer"]},

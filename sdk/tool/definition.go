@@ -58,8 +58,8 @@ type Definition struct {
 	Keywords []string `json:"keywords,omitempty"`
 	// Role is the purpose of a tool that the host or a frontend uses itself, such as [RoleShell]. Most tools have none.
 	Role Role `json:"role,omitempty"`
-	// Program describes the program of the shell that has the same name as the tool. Nil means that the tool replaces no
-	// command of such a program that the program would accept.
+	// Program describes the program of the shell that has the same name as the tool. Nil means that there is no such program, and
+	// each command with the name runs the tool.
 	Program *Program `json:"program,omitempty"`
 	// Varying lists parts of [Result.Data] that differ between equal calls, such as a duration, as JSON pointers. In a
 	// pointer, "*" stands for each element of an array or an object. Comparisons of recorded calls ignore these parts.

@@ -13,6 +13,7 @@ import "slices"
 //   - A read-only tool cannot have a role that changes files, because rules treat its calls as reads.
 //   - The host judges each command of the [RoleShell], and otherwise trusts neither its result nor that it ran only the
 //     command. Only for a bundled shell it omits the checkpoint before a command that changes nothing.
+//   - The calls of [RoleJobs] and [RoleAsk] do not count for the limits of concurrent calls only if the tool is bundled.
 //   - A person answers the requests of a tool with [RoleAsk], as those of every other tool. An answer is no permission.
 //   - The host answers calls of the [RoleBranch] only if the tool is bundled.
 type Role string
@@ -23,7 +24,7 @@ const (
 	// result's data has stdout, stderr and job_id, and the code of its error is the exit status.
 	RoleShell Role = "shell"
 	// RoleJobs manages background jobs: action (list, background or kill) and id. The data has jobs, each with id,
-	// command, running and foreground. Its calls run even if the host has its maximum of running calls.
+	// command, running and foreground.
 	RoleJobs Role = "jobs"
 	// RoleRead reads files: file_path.
 	RoleRead Role = "read"
@@ -46,11 +47,15 @@ const (
 	RoleSymbols Role = "symbols"
 	// RoleFetch loads a web page: url.
 	RoleFetch Role = "fetch"
-	// RoleAsk asks a person: questions. Its calls run even if the host has its maximum of running calls.
+	// RoleAsk asks a person: questions.
 	RoleAsk Role = "ask"
 	// RolePlan keeps the list of tasks of a session: todos.
 	RolePlan Role = "plan"
 )
+
+// ActionList is the value of the parameter action with which the tools with [RoleJobs], [RoleUndo] and [RoleBranch] list what they
+// have.
+const ActionList = "list"
 
 // Roles lists all roles.
 var Roles = []Role{
@@ -75,13 +80,14 @@ var historicRoles = map[string]Role{
 }
 
 // Claims returns the role that the tool claims: its Role, or for a tool without one the role that hosts derived from the name
-// before tools had roles. It returns "" for an unknown role.
+// before tools had roles. It returns "" for an unknown role, and for one that changes files if the tool is read-only.
 func (d *Definition) Claims() Role {
-	switch {
-	case d.Role == "":
-		return historicRoles[d.Name]
-	case d.Role.Known():
-		return d.Role
+	role := d.Role
+	if role == "" {
+		role = historicRoles[d.Name]
 	}
-	return ""
+	if !role.Known() || role.Changes() && d.Traits.ReadOnly {
+		return ""
+	}
+	return role
 }

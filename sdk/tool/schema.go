@@ -71,6 +71,13 @@ type Param struct {
 	alone    *jsonschema.Resolved // nil if the parameter's schema refers to other definitions of the whole schema
 }
 
+// The values of [Param.Path].
+const (
+	PathRead  = "read"
+	PathWrite = "write"
+	PathDiff  = "diff"
+)
+
 // Signature contains the data that a caller needs to assign arguments to a tool's parameters.
 type Signature struct {
 	Schema *Schema

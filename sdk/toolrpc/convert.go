@@ -203,7 +203,8 @@ func programToPB(p *tool.Program) *toolpb.Program {
 	if p == nil {
 		return nil
 	}
-	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number), Otherwise: valid(p.Otherwise), Special: valid(p.Special), Options: make(map[string]*toolpb.ProgramOption, len(p.Options))}
+	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number), Otherwise: valid(p.Otherwise), Special: valid(p.Special),
+		Others: mapSlice(p.Others, valid), Operand: valid(string(p.Operand)), Options: make(map[string]*toolpb.ProgramOption, len(p.Options))}
 	for name, o := range p.Options {
 		out.Options[valid(name)] = &toolpb.ProgramOption{Argument: valid(o.Argument), Value: o.Value, Suffix: valid(o.Suffix), Optional: o.Optional}
 	}
@@ -214,7 +215,8 @@ func programFromPB(p *toolpb.Program) *tool.Program {
 	if p == nil {
 		return nil
 	}
-	out := &tool.Program{Operands: int(p.GetOperands()), First: p.GetFirst(), Number: p.GetNumber(), Otherwise: p.GetOtherwise(), Special: p.GetSpecial(), Options: make(map[string]tool.ProgramOption, len(p.GetOptions()))}
+	out := &tool.Program{Operands: int(p.GetOperands()), First: p.GetFirst(), Number: p.GetNumber(), Otherwise: p.GetOtherwise(), Special: p.GetSpecial(),
+		Others: p.GetOthers(), Operand: tool.Operand(p.GetOperand()), Options: make(map[string]tool.ProgramOption, len(p.GetOptions()))}
 	for name, o := range p.GetOptions() {
 		out.Options[name] = tool.ProgramOption{Argument: o.GetArgument(), Value: o.GetValue(), Suffix: o.GetSuffix(), Optional: o.GetOptional()}
 	}

@@ -33,6 +33,7 @@ type Entry struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
+	noRole  bool
 	// Keywords contains the operator's words for the search.
 	Keywords []string
 	// Timeout is the timeout of each call. Zero means the default timeout of the host. A negative value means that the
@@ -68,7 +69,7 @@ func (e *Entry) FullName() string {
 
 // Signature returns the part of the definition that the router needs to bind arguments.
 func (e *Entry) Signature() tool.Signature {
-	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter, Program: e.Definition.Program}
+	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter, Program: e.Definition.Shares()}
 }
 
 // Settings holds the operator's settings for a tool. A zero field keeps the tool's default.
@@ -80,6 +81,8 @@ type Settings struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
+	// NoRole withholds the role that the tool claims.
+	NoRole bool
 	// Verbatim reports that another program gets the arguments as the caller sent them, without defaults.
 	Verbatim bool
 	// Keywords contains the operator's words for the search.
@@ -398,7 +401,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.PendingApproval != "" {
 		e.Enabled, e.PendingApproval = false, s.PendingApproval
 	}
-	e.Limits, e.Bundled, e.Keywords = s.Limits, s.Bundled, s.Keywords
+	e.Limits, e.Bundled, e.Keywords, e.noRole = s.Limits, s.Bundled, s.Keywords, s.NoRole
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}

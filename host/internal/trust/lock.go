@@ -259,6 +259,9 @@ func Definitions(tools []tool.Definition) map[string]ToolPins {
 		if named := (tool.Definition{Name: d.Name}); d.Claims() != named.Claims() { // a role decides which calls reach the tool
 			traits = append(traits, d.Claims())
 		}
+		if d.Program != nil { // it decides which commands reach the tool
+			traits = append(traits, d.Program)
+		}
 		out[d.Name] = ToolPins{
 			Description: hash(shown...), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(traits...),
 		}

@@ -43,6 +43,10 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%q, wanted %q", got, want)
 		}
 	}
+	replacing := change(func(d *tool.Definition) { d.Program = new(tool.Program) })
+	if got := (&trust.Pin{Tools: trust.Definitions(base)}).Changes(replacing); !slices.Equal(got, []string{"tool a changed: traits"}) {
+		t.Errorf("a changed program: %q", got)
+	}
 	// A tool that declares the role that its name gave it before is unchanged.
 	old := trust.Pin{Tools: trust.Definitions([]tool.Definition{{Name: "bash"}})}
 	if got := old.Changes([]tool.Definition{{Name: "bash", Role: tool.RoleShell}}); got != nil {

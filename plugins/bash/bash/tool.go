@@ -1,6 +1,7 @@
 package bash
 
 import (
+	"strings"
 	"time"
 
 	"toolhost.dev/sdk"
@@ -52,13 +53,17 @@ const description = `Run commands in bash: builds, tests, version control. To re
 Directory, variables, functions and umask stay for the next command. There is no terminal: nothing can prompt.
 Output over 50 000 characters is cut in the middle; the result names a file with all of it. For a command that takes long or does not end, set yield_ms or run_in_background: it becomes a job for the tool job, as do processes that a command leaves behind.`
 
+// program describes the program bash. The tool never replaces what the program accepts.
+var program = &tool.Program{Operand: tool.OperandScript, Others: strings.Fields(`a b c e f i k l m n o p r s t u v x B C D E H O P T
+	debug debugger dump-po-strings dump-strings init-file login noediting noprofile norc posix pretty-print rcfile restricted verbose version wordexp`)}
+
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()
 	if err != nil {
 		panic(err) // the result type is invalid, which is a programming error
 	}
 	return sdk.Definition{
-		Name: "bash", Role: tool.RoleShell, Description: description, Output: output,
+		Name: "bash", Role: tool.RoleShell, Program: program, Description: description, Output: output,
 		StdinParameter: "stdin",
 		Keywords:       []string{"shell", "terminal", "command", "execute", "script", "program", "build", "compile", "test", "install", "package", "move", "rename", "delete", "remove", "git"},
 		Category:       tool.CategoryBuiltin,

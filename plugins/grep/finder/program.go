@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// programJSON describes GNU grep: which of its options the tool has, too.
+// programJSON describes GNU grep: which of its options the tool has, too, and which not.
 //
 //go:embed program.json
 var programJSON []byte

@@ -82,6 +82,7 @@ func (p *plugin) readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "read",
 		Role:        tool.RoleRead,
+		Program:     builtin,
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
 		Traits:      looking,
 		Keywords:    []string{"open", "show", "view", "display", "print", "look", "cat", "contents", "file", "image", "picture"},
@@ -94,6 +95,9 @@ func (p *plugin) readTool() sdk.Tool {
 		},
 	}, p.read)
 }
+
+// builtin describes the command "read" of bash. The tool never replaces what the command accepts.
+var builtin = &tool.Program{Operand: tool.OperandVariable, Others: strings.Split("a d e i n N p r s t u", " ")}
 
 // request is the state of one call of the tool.
 type request struct {

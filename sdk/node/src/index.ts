@@ -24,6 +24,18 @@ export { Store } from "./store.js";
 /** Whether a plugin needs a grant of the operator. */
 export type Need = "required" | "optional";
 
+/** The program of the shell that has the same name as a tool; see docs/protocol.md. */
+export interface Program {
+  operands?: number;
+  first?: string;
+  options?: Record<string, { argument?: string; value?: boolean; suffix?: string; optional?: boolean }>;
+  others?: string[];
+  operand?: "" | "variable" | "script";
+  number?: string;
+  otherwise?: string;
+  special?: string;
+}
+
 export interface ToolOptions<P extends Params> {
   name: string;
   description: string;
@@ -48,6 +60,8 @@ export interface ToolOptions<P extends Params> {
   keywords?: string[];
   /** The purpose of a tool that the host uses itself, such as "shell" or "undo"; see docs/protocol.md. */
   role?: string;
+  /** Describes the program of the shell that has the same name as the tool. */
+  program?: Program;
   examples?: string[];
   stdinParameter?: string;
   defaultTimeoutMs?: number;
@@ -175,7 +189,7 @@ export class Plugin<C extends Params = {}> {
         name: d.name, description: d.description, inputSchema: json(schema), outputSchema: json(d.output), category: "custom", version: d.version ?? "",
         traits: { readOnly: d.readOnly, concurrencySafe: d.concurrencySafe, dangerous: d.dangerous, idempotent: d.idempotent, cacheable: d.cacheable, disabled: d.disabled },
         examples: d.examples ?? [], stdinParameter: d.stdinParameter ?? "", defaultTimeoutMs: BigInt(d.defaultTimeoutMs ?? 0), title: d.title ?? "", deprecated: d.deprecated ?? "",
-        varying: d.varying ?? [], unordered: d.unordered ?? [], keywords: d.keywords ?? [], role: d.role ?? "",
+        varying: d.varying ?? [], unordered: d.unordered ?? [], keywords: d.keywords ?? [], role: d.role ?? "", ...(d.program && { program: d.program }),
       })),
     };
   }

@@ -1237,7 +1237,8 @@ type Tool struct {
 	// roles, and roles that another tool has.
 	Role string `protobuf:"bytes,18,opt,name=role,proto3" json:"role,omitempty"`
 	// The program of the shell that has the same name as the tool, such as grep. Unset
-	// means that a command that the program accepts always runs the program.
+	// means that each command with the name runs the tool. For tools with the names grep,
+	// read and bash, hosts know the programs.
 	Program       *Program `protobuf:"bytes,19,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1422,8 +1423,16 @@ type Program struct {
 	// An argument such as dialect=bre. The tool gets it if the command has an option of the
 	// program, or if the value of "first" has one of the characters in "special", and no
 	// option sets the parameter.
-	Otherwise     string `protobuf:"bytes,5,opt,name=otherwise,proto3" json:"otherwise,omitempty"`
-	Special       string `protobuf:"bytes,6,opt,name=special,proto3" json:"special,omitempty"`
+	Otherwise string `protobuf:"bytes,5,opt,name=otherwise,proto3" json:"otherwise,omitempty"`
+	Special   string `protobuf:"bytes,6,opt,name=special,proto3" json:"special,omitempty"`
+	// The options that only the program has, by name without dashes. With one of them, the
+	// program runs. If the list is not empty, the program refuses all options that neither
+	// it nor "options" contains, and the tool runs.
+	Others []string `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`
+	// What the operands of the program are. "variable": names of variables, which it sets
+	// from its input. "script": the file of a script, and its arguments. Empty or unknown:
+	// any.
+	Operand       string `protobuf:"bytes,8,opt,name=operand,proto3" json:"operand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1496,6 +1505,20 @@ func (x *Program) GetOtherwise() string {
 func (x *Program) GetSpecial() string {
 	if x != nil {
 		return x.Special
+	}
+	return ""
+}
+
+func (x *Program) GetOthers() []string {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *Program) GetOperand() string {
+	if x != nil {
+		return x.Operand
 	}
 	return ""
 }
@@ -4509,14 +4532,16 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\tunordered\x18\x10 \x03(\tR\tunordered\x12\x1a\n" +
 	"\bkeywords\x18\x11 \x03(\tR\bkeywords\x12\x12\n" +
 	"\x04role\x18\x12 \x01(\tR\x04role\x12.\n" +
-	"\aprogram\x18\x13 \x01(\v2\x14.toolhost.v2.ProgramR\aprogram\"\xa0\x02\n" +
+	"\aprogram\x18\x13 \x01(\v2\x14.toolhost.v2.ProgramR\aprogram\"\xd2\x02\n" +
 	"\aProgram\x12\x1a\n" +
 	"\boperands\x18\x01 \x01(\x05R\boperands\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\tR\x05first\x12;\n" +
 	"\aoptions\x18\x03 \x03(\v2!.toolhost.v2.Program.OptionsEntryR\aoptions\x12\x16\n" +
 	"\x06number\x18\x04 \x01(\tR\x06number\x12\x1c\n" +
 	"\totherwise\x18\x05 \x01(\tR\totherwise\x12\x18\n" +
-	"\aspecial\x18\x06 \x01(\tR\aspecial\x1aV\n" +
+	"\aspecial\x18\x06 \x01(\tR\aspecial\x12\x16\n" +
+	"\x06others\x18\a \x03(\tR\x06others\x12\x18\n" +
+	"\aoperand\x18\b \x01(\tR\aoperand\x1aV\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
 	"\x05value\x18\x02 \x01(\v2\x1a.toolhost.v2.ProgramOptionR\x05value:\x028\x01\"u\n" +
