@@ -109,6 +109,15 @@ type Tool struct {
 	run func(ctx context.Context, call *Call) (*Result, error)
 }
 
+// Name returns the name of the tool.
+func (t Tool) Name() string { return t.def.Name }
+
+// Named returns the tool under another name. A plugin can thus serve tools of a library under names of its own.
+func (t Tool) Named(name string) Tool {
+	t.def.Name = name
+	return t
+}
+
 // NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters. If def.Input is nil,
 // NewTool infers the input schema from In; see [SchemaFor].
 //

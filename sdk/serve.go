@@ -34,7 +34,7 @@ func Serve(p Plugin) {
 	}
 	slog.SetDefault(newLogger())
 	waitForDebugger()
-	r, toolErr, err := newRunner(adapt(p))
+	r, toolErr, err := newRunner(p)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "plugin %q is invalid: %v\n", p.Name, err)
 		os.Exit(1)

@@ -69,7 +69,7 @@ func (t *task) fillGoCache(dir string) error {
 }
 
 // withoutOwnTools lists the bundled plugins whose tools come from elsewhere. The others are also built with other names of their
-// tools, in place of plugins of others.
+// tools, as the plugins of somebody else.
 var withoutOwnTools = []string{"function", "mcp", "replay", "snippet"}
 
 // programs lists the programs that tests start.
@@ -94,7 +94,7 @@ func (t *task) programs() []program {
 	for _, name := range t.Plugins {
 		list = append(list, program{pkg: "./plugins/" + name, out: "plugins/" + name})
 		if !slices.Contains(withoutOwnTools, name) {
-			list = append(list, program{pkg: "./plugins/" + name, out: "renamed/" + name, tags: "renamed"})
+			list = append(list, program{pkg: "./plugins/" + name + "/internal/renamed", out: "renamed/" + name})
 		}
 	}
 	return list

@@ -319,6 +319,9 @@ func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 	if len(d.Tools) == 0 && (s.ready || !slices.Contains(d.Capabilities, tool.CapabilityDiscovery)) {
 		v.failf("the plugin has no tools")
 	}
+	for _, problem := range d.CheckClaims() {
+		v.failf("%v", problem)
+	}
 	seen := make(map[string]bool)
 	for _, t := range d.Tools {
 		if err := t.Validate(); err != nil {

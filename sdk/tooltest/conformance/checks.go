@@ -28,7 +28,7 @@ var checks = []check{
 	},
 	{
 		id: "definitions", title: "the definitions are valid", section: "Describe", begins: true, run: checkDefinitions,
-		fix: "Correct the definitions; a host refuses a tool whose definition is not valid.",
+		fix: "Correct the definitions; a host refuses a tool whose definition is not valid, and ignores a wrong role.",
 	},
 	{
 		id: "bad-config", title: "the plugin rejects a bad configuration with a diagnostic and does not exit", section: "Configure", run: checkBadConfig,

@@ -95,6 +95,7 @@ func TestFaults(t *testing.T) {
 	caught := map[string]string{
 		"mute": "handshake", "exit": "handshake", "future": "handshake", "chatty": "stdout", "tcp": "socket", "elsewhere": "socket",
 		"cookie": "by-hand", "fickle": "describe", "pid": "describe", "nameless": "definitions", "twice": "definitions", "versionless": "definitions",
+		"role": "definitions", "program": "definitions", "keeps": "definitions",
 		"choosy": "configure", "config-panic": "bad-config", "config-status": "bad-config", "lenient": "bad-config", "silent": "bad-config",
 		"no-health": "health", "healthless": "health", "all-healthy": "health",
 		"resultless": "calls", "failing-status": "calls", "late-progress": "messages", "two-results": "messages", "endless": "messages", "status": "messages", "ask-0": "messages",
@@ -107,7 +108,8 @@ func TestFaults(t *testing.T) {
 	}
 	causes := map[string]string{ // what the message of the check must contain
 		"demanding": `{"config": {"key": …}}`, "choosy": `the configuration was {"limit":5}`, "leaky": "the title contains the secret BROKEN_TOKEN",
-		"blocking": "blocks the event loop", "stateful": "read_only", "imageless": "image/png", "resultless": "without a result",
+		"blocking": "blocks the event loop", "stateful": "read_only", "imageless": "image/png",
+		"role": `the role "read" needs the parameter "file_path"`, "program": "the first operand of the program", "keeps": `the attribute "limit" is no string`, "resultless": "without a result",
 	}
 	for mode, want := range caught {
 		t.Run("mode="+mode, func(t *testing.T) {

@@ -119,6 +119,12 @@ func describe() *toolpb.DescribeResponse {
 		d.Tools = append(d.Tools, report)
 	case "versionless":
 		d.Version = "latest"
+	case "role": // cannot read without the parameter file_path
+		echo.Role = "read"
+	case "program":
+		echo.Program = &toolpb.Program{First: "no such parameter"}
+	case "keeps":
+		d.Keeps = []*toolpb.Kept{{Kind: "undo", AgeAttribute: "limit"}} // not a string
 	case "bad-example":
 		echo.Examples = []string{"echo hello --loud"}
 	case "dead-example":

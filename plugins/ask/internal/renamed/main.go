@@ -1,0 +1,10 @@
+// Command renamed serves the tools of the plugin ask under other names. In tests of the host, it is the plugin of somebody else.
+package main
+
+import (
+	"toolhost.dev/plugins/ask/question"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tooltest"
+)
+
+func main() { sdk.Serve(tooltest.Renamed(question.Plugin())) }
