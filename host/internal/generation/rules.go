@@ -27,6 +27,12 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 		return out, err
 	}
 	var bad []config.RuleProblem
+	out.Shells = []string{}
+	for _, e := range g.Registry.All() {
+		if isShell(e) {
+			out.Shells = append(out.Shells, e.FullName())
+		}
+	}
 	for i := range out.Rules {
 		problems := g.bind(&out.Rules[i])
 		if g.Config.Permissions.Rules[i].List {
@@ -88,10 +94,15 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	}
 	about := g.about(r)
 	takesPaths := func(e *registry.Entry) bool {
-		return e.Definition.Role == tool.RoleShell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
+		return isShell(e) || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
 		bad["path"] = errors.New("none of the tools that the rule matches has a path parameter, so the rule would never apply")
+	}
+	for attribute, has := range map[string]bool{"command": r.Commands != nil, "builtin": r.Builtins != nil, "show": r.Show != ""} {
+		if has && r.Tools != nil && !slices.ContainsFunc(about, isShell) {
+			bad[attribute] = errors.New("none of the tools that the rule selects runs commands, so it would never apply. Remove tool, or name the tool that runs commands")
+		}
 	}
 	if len(r.Set) > 0 {
 		if err := settable(r, about); err != nil {
@@ -101,11 +112,14 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	return bad
 }
 
+// isShell reports whether the arguments of a tool are commands.
+func isShell(e *registry.Entry) bool { return e.Definition.Role == tool.RoleShell }
+
 // The method "about" returns the tools to which a rule can apply.
 func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
-		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Role == tool.RoleShell}
+		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: isShell(e)}
 		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
 		if named && kind && r.MatchTraits(e.Definition.Traits) && (r.Commands == nil || req.Shell) {

@@ -52,7 +52,7 @@ func (req *Request) Kind() string {
 		return req.Name
 	}
 	for _, p := range req.Schema.Params() {
-		if p.Path != "" && p.Path != "read" {
+		if p.Path != "" && p.Path != tool.PathRead {
 			return KindEdit
 		}
 	}

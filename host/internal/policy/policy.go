@@ -56,6 +56,8 @@ type Rules struct {
 	NoBuiltin bool
 	// Careful enables the built-in rules for commands that lose work or send data to other machines.
 	Careful bool
+	// Shells contains the full names of the tools that run commands. Nil means that each tool can run commands.
+	Shells []string
 	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
 	Rules []Rule
 	// Project contains the deny and ask rules of an untrusted project file. These rules can only make a decision
@@ -97,7 +99,7 @@ func New(r Rules) *Policy {
 		for i := range rules {
 			rule := &rules[i]
 			outside := rule.names(KindExternal)
-			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.aboutCommands() && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
+			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.aboutCommands(r.Shells) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
 			p.external = p.external || outside
 			p.domains = p.domains || rule.Domains != nil
 			p.starting = p.starting || len(rule.Starts) > 0
@@ -236,7 +238,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 		if param.Path == "" || !given {
 			continue
 		}
-		paths, write := pathsIn(raw), param.Path != "read"
+		paths, write := pathsIn(raw), param.Path != tool.PathRead
 		if param.Path == "diff" {
 			paths = pathsInDiff(paths)
 		}

@@ -111,11 +111,11 @@ func (r *Rule) Prepare() []Problem {
 		}
 	}
 	r.compile(fail)
-	if r.Builtins != nil && !r.aboutCommands() {
-		fail("builtin", "built-in rules are about commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	if r.Builtins != nil && !r.aboutCommands(nil) {
+		fail("builtin", "built-in rules are about commands, but the rule selects other kinds of permissions, so it would never apply. Remove kind")
 	}
-	if r.Commands != nil && !r.aboutCommands() {
-		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	if r.Commands != nil && !r.aboutCommands(nil) {
+		fail("command", "the rule selects kinds of permissions that commands do not have, so it would never apply. Remove kind")
 	}
 	if r.Starts != nil && (r.Commands == nil || r.Effect == Deny) {
 		fail("starts", `only a rule that lists programs can have the attribute "starts". Add the attribute "command" to an allow or ask rule`)
@@ -127,8 +127,8 @@ func (r *Rule) Prepare() []Problem {
 	case r.Show == "":
 	case r.Effect != Ask:
 		fail("show", "only an ask rule asks, so only an ask rule can show a diff. Remove show, or change the rule to ask")
-	case !r.aboutCommands():
-		fail("show", "only commands run in a preview, but the rule selects other tools, so it would have no effect. Remove show, or add bash to tool")
+	case !r.aboutCommands(nil):
+		fail("show", "only commands run in a preview, but the rule selects other kinds of permissions, so it would have no effect. Remove show, or add %s to kind", KindBash)
 	}
 	if len(r.Set) > 0 && r.Effect == Deny {
 		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
@@ -240,9 +240,11 @@ func validDomain(d string) error {
 
 func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
-// aboutCommands reports whether the rule can apply to a command.
-func (r *Rule) aboutCommands() bool {
-	return (r.Kinds == nil || r.names(KindBash)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, KindBash) }))
+// aboutCommands reports whether the rule can apply to a command of one of the given tools. Nil means any tool.
+func (r *Rule) aboutCommands(shells []string) bool {
+	return (r.Kinds == nil || r.names(KindBash)) && (r.Tools == nil || shells == nil || slices.ContainsFunc(r.Tools, func(g string) bool {
+		return slices.ContainsFunc(shells, func(name string) bool { return doublestar.MatchUnvalidated(g, name) })
+	}))
 }
 
 // matchTool reports whether a glob of the rule matches the name in a part of a call. The names of the prompts and

@@ -407,7 +407,7 @@ func TestRulesThatCannotWork(t *testing.T) {
 		"cannot be parsed":                          {Effect: policy.Deny, Commands: []string{`rm "`}},
 		"is not a domain":                           {Effect: policy.Deny, Domains: []string{"https://example.org/"}},
 		"allowed only at the beginning of a domain": {Effect: policy.Deny, Domains: []string{"a.*.org"}},
-		"only bash runs commands":                   {Effect: policy.Deny, Commands: []string{"ls"}, Tools: []string{"read"}},
+		"kinds of permissions that commands do not": {Effect: policy.Deny, Commands: []string{"ls"}, Kinds: []string{"edit"}},
 		"a deny rule cannot set parameters":         {Effect: policy.Deny, Commands: []string{"ls"}, Set: map[string]json.RawMessage{"a": nil}},
 		"one pattern for each command":              {Effect: policy.Deny, Commands: []string{"a; b"}},
 		"one pattern for each":                      {Effect: policy.Deny, Commands: []string{"X=1 a"}},
