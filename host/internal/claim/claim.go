@@ -24,20 +24,21 @@ import (
 // traits.
 var kindsOf = map[tool.Role]scheduler.Kind{
 	tool.RoleShell: scheduler.Shell, tool.RoleEdit: scheduler.Edit, tool.RoleWrite: scheduler.Edit, tool.RoleNotebook: scheduler.Edit,
-	tool.RoleUndo: scheduler.Edit, tool.RoleJobs: scheduler.Free, tool.RoleAsk: scheduler.Free,
+	tool.RoleUndo: scheduler.Edit,
 }
 
-// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to the tool for jobs, because
-// it must work while commands use all slots, and to the tool that asks, because it only waits for a person.
+// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to the bundled tool for jobs, because
+// it must work while commands use all slots, and to the bundled tool that asks, because it only waits for a person. The role of
+// another tool is no reason to believe this.
 func Controls(e *registry.Entry) bool {
-	return e.Has(tool.RoleJobs) || e.Has(tool.RoleAsk)
+	return e.Bundled && (e.Has(tool.RoleJobs) || e.Has(tool.RoleAsk))
 }
 
 // ChangesNothing reports whether a call cannot change files. A role of a tool that does not come with the host is no reason
 // to believe this.
 func ChangesNothing(c *call.Call) bool {
 	e := c.Identity.Tool
-	return e.Definition.Traits.ReadOnly || e.Bundled && Controls(e) || ReadsOnly(c)
+	return e.Definition.Traits.ReadOnly || Controls(e) || ReadsOnly(c)
 }
 
 // kindOf returns the kind of a tool. The kind determines for which other calls a call must wait.
@@ -47,6 +48,8 @@ func kindOf(e *registry.Entry) scheduler.Kind {
 		return kind
 	}
 	switch {
+	case Controls(e):
+		return scheduler.Free
 	case def.Category == tool.CategoryMCP || def.Category == tool.CategoryRelay:
 		return scheduler.Free // an MCP server cannot change the session
 	case !def.Traits.ConcurrencySafe:

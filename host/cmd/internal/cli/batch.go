@@ -23,7 +23,7 @@ func newBatch(s *globals.Settings) *cobra.Command {
 {"id","name","arguments"}, each with an optional "workspace", "session" and "branch". Write a
 result line with the id for each request as it ends. A call starts as soon as its line is
 read. Calls that are safe at the same time run in parallel; others run alone and in order. The
-tools job and ask_user wait only for commands that start a job. {"cancel":ID} cancels the
+bundled tools job and ask_user wait only for commands that start a job. {"cancel":ID} cancels the
 calls with this id that have no result yet. Changed plugins and configuration files are
 applied while the command runs. SIGHUP applies them at once.`,
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
