@@ -63,6 +63,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 		if p.Err != nil {
 			g.failed(p)
+			g.rolesOpen = g.rolesOpen || p.Field == "" && (p.Bundled != "" || p.Added)
 			if pin, ok, err := b.Pins(cfg).Of(p.Name); ok && err == nil && p.Field == "" {
 				for name := range pin.Tools {
 					g.lostTools[name] = p.Name
@@ -72,6 +73,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 		usable, additions = append(usable, p), append(additions, b.addition(g, p, known))
 	}
+	g.withhold(usable)
 	for i, err := range g.Registry.AddAll(additions...) {
 		if err != nil {
 			refused[usable[i].Name] = err
@@ -91,6 +93,16 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	core := b.core(g, set, rules)
 	g.Dispatch = dispatch.New(core, b.stages(g, core)...)
 	return g, refused, err
+}
+
+// withhold reports the plugins whose tools have no role, because a bundled plugin is not loaded. Otherwise the calls of a tool of the
+// bundled plugin, such as all commands, would reach another plugin as soon as the bundled one fails.
+func (g *Generation) withhold(usable []*Plugin) {
+	for _, p := range usable {
+		if g.rolesOpen && p.Bundled == "" && p.Field == "" && slices.ContainsFunc(p.Description().Tools, func(d tool.Definition) bool { return d.Claims() != "" }) {
+			g.Problemf("The tools of plugin %s have no roles, such as the shell, because a bundled plugin is not loaded. Repair that plugin, or turn it off with enabled = false in its block", p.Name)
+		}
+	}
 }
 
 // The method "known" returns the approved definitions of all usable plugins.
@@ -122,7 +134,7 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Verbatim: p.Mounted, Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", NoRole: g.rolesOpen && p.Bundled == "", Verbatim: p.Mounted, Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}

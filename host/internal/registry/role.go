@@ -34,7 +34,7 @@ func (s *snapshot) assign(e *Entry) {
 	e.Definition.Role = ""
 	holder := s.roles[role]
 	switch {
-	case role == "", role.Changes() && e.Definition.Traits.ReadOnly:
+	case role == "" || e.noRole:
 	case e.Namespace != "":
 		if (&tool.Definition{Name: e.Definition.Name}).Claims() == tool.RoleShell {
 			e.Definition.Role = tool.RoleShell // rules have always judged its calls as commands; it has no other effect, see Has
