@@ -20,8 +20,8 @@ func (h *Host) Search(_ context.Context, q SearchQuery) (*Found, error) {
 // Endpoint is a list of tools for MCP clients, as the configuration defines it.
 type Endpoint = engine.Endpoint
 
-// DefaultCore returns the tools that a lazy endpoint lists if the configuration does not name them.
-func DefaultCore() []string { return engine.DefaultCore() }
+// DefaultCore returns the names of the tools that a lazy endpoint lists if the configuration does not name them.
+func (h *Host) DefaultCore() []string { return h.engine.DefaultCore() }
 
 // Endpoints returns the endpoints of the configuration.
 func (h *Host) Endpoints() []Endpoint { return h.engine.Endpoints() }

@@ -64,7 +64,7 @@ func (c *Console) undoing(ctx context.Context, s *session, row *sessionRow, argu
 // changes loads what a session changed. It calls a tool in the session, so a page shows it only on request.
 func (c *Console) changes(ctx context.Context, s *session, row *sessionRow) *changesData {
 	out := new(changesData)
-	listed, err := c.undoing(ctx, s, row, map[string]any{"action": "list"})
+	listed, err := c.undoing(ctx, s, row, map[string]any{"action": tool.ActionList})
 	if err != nil {
 		out.Problem = err.Error()
 		return out

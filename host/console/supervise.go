@@ -120,7 +120,7 @@ type job struct {
 }
 
 func (c *Console) jobs(ctx context.Context, s *session, id, workspace string) ([]job, error) {
-	res, err := c.runRole(ctx, s, id, workspace, tool.RoleJobs, map[string]any{"action": "list"})
+	res, err := c.runRole(ctx, s, id, workspace, tool.RoleJobs, map[string]any{"action": tool.ActionList})
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,40 @@ func singleDescription(tools []host.Tool) string {
 	if len(field) > 0 {
 		text += " Field tools (" + strings.Join(field, ", ") + "): `" + field[0] + " --help` lists the commands of one; they work in pipelines too."
 	}
-	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read." + after(Limits(slices.Values(tools)))
+	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool." + after(Preferences(tools)) + after(Limits(slices.Values(tools)))
+}
+
+// Preferences returns a sentence that names the tools that are better than programs of the shell. It returns "" if there is no such
+// tool.
+func Preferences(tools []host.Tool) string {
+	var names, programs []string
+	for _, p := range []struct {
+		role    tool.Role
+		program string
+	}{{tool.RoleRead, "cat"}, {tool.RoleEdit, "sed"}, {tool.RoleSearch, "grep"}} {
+		for _, t := range tools {
+			if t.Enabled && t.Namespace == "" && t.Role == p.role {
+				names, programs = append(names, t.Name), append(programs, p.program)
+			}
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	text := "Prefer " + list(names) + " to " + list(programs) + " in the shell"
+	if slices.Contains(programs, "cat") && slices.Contains(programs, "sed") {
+		text += ": an edit is refused unless the file was read"
+	}
+	return text + "."
+}
+
+// list joins words as in a sentence.
+func list(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // The function "after" returns a sentence with a space in front of it. It returns "" for an empty sentence.

@@ -61,7 +61,7 @@ func (s *Server) offer() offer {
 	all = slices.DeleteFunc(all, func(t host.Tool) bool { return !t.Enabled || !e.Offers(t.FullName) })
 	out := offer{tools: all, mode: e.Mode, core: e.Core}
 	if out.core == nil {
-		out.core = host.DefaultCore()
+		out.core = s.host.DefaultCore()
 	}
 	if out.mode == modeAuto {
 		out.mode = modeAll
@@ -112,7 +112,7 @@ func (o *offer) listed() []host.Tool {
 func findFunction() export.Function {
 	return export.Function{
 		Name: findName, Tool: searchTool,
-		Description: "Search for tools by what they do. The answer has a command line for each tool: run it with bash. Name the namespace if you know it.",
+		Description: "Search for tools by what they do. The answer has a command line for each tool: run it with " + export.SingleName + ". Name the namespace if you know it.",
 		Schema:      json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"What the tool does, in a few words. Empty: list the namespaces."},"namespace":{"type":"string","description":"Search only the field tools of this namespace."},"limit":{"type":"integer","minimum":1,"maximum":50,"default":5},"detail":{"type":"string","enum":["signature","schema"],"default":"signature","description":"schema adds the JSON schema of the arguments."}},"required":["query"],"additionalProperties":false}`),
 	}
 }

@@ -295,18 +295,28 @@ func (s *Server) Close() {
 	s.parked.close()
 }
 
-const threeLayers = `toolhost runs one command line in three layers: agent tools (read, edit, grep, ...), field tools (field:NAME COMMAND), and bash for everything else.`
-
 const readFirst = ` Read a file before editing it. Prefer the tools to cat, sed and grep in the shell: they are faster, bounded, and checked.`
 
 func (s *Server) instructions() string {
+	threeLayers := `toolhost runs one command line in three layers: agent tools` + examples(s.host.DefaultCore()) + `, field tools (field:NAME COMMAND), and bash for everything else.`
 	switch s.mode() {
 	case modeLazy:
-		return threeLayers + ` Only the most important tools are listed here. find_tools finds the others and answers with commands, which bash runs.` + readFirst
+		return threeLayers + ` Only the most important tools are listed here. find_tools finds the others and answers with commands, which ` + export.SingleName + ` runs.` + readFirst
 	case modeSingle:
-		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, and "NAME --help" describes one tool.` + readFirst
+		return threeLayers + ` The tool ` + export.SingleName + ` takes any of them. "help" lists the tools, and "NAME --help" describes one tool.` + readFirst
 	}
-	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. The tool bash takes a command line, too: "help" lists the tools, and ` +
-		`"NAME --help" describes one. In its pipelines and scripts, the tools are programs: tool:NAME --q x | wc -l, field:NAME COMMAND --q x | jq . ` +
-		`Read a file before editing it: an edit of a file that was not read, or that changed since, is refused. Prefer read, edit and grep to cat, sed and grep in bash.`
+	text := threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND.`
+	if shell := s.host.RoleName(tool.RoleShell); shell != "" {
+		text += ` The tool ` + shell + ` takes a command line, too: "help" lists the tools, and "NAME --help" describes one. ` +
+			`In its pipelines and scripts, the tools are programs: tool:NAME --q x | wc -l, field:NAME COMMAND --q x | jq .`
+	}
+	return strings.TrimSpace(text + ` Read a file before editing it: an edit of a file that was not read, or that changed since, is refused. ` + export.Preferences(s.offer().tools))
+}
+
+// examples returns names of tools in parentheses, after a space. It returns "" for no names.
+func examples(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ", ...)"
 }

@@ -214,7 +214,7 @@ func (e *HeldError) Error() string {
 type UnaskedError struct{ Name string }
 
 func (e *UnaskedError) Error() string {
-	return fmt.Sprintf("a command ran in the branch %s that needs a confirmation in the workspace, and nobody has confirmed the changes. Apply the branch with the tool branch, which asks (branch apply %[1]s), or ask the operator: toolhost branch apply %[1]s", e.Name)
+	return fmt.Sprintf("a command ran in the branch %s that needs a confirmation in the workspace, and nobody has confirmed the changes. Apply the branch with the tool for branches, which asks, or ask the operator: toolhost branch apply %[1]s", e.Name)
 }
 
 // withheld returns an error if a branch must not be applied without an answer. The preview of another branch changes only that

@@ -48,7 +48,7 @@ const (
 )
 
 // KindBranch is the kind of permission that applying or discarding a branch needs.
-const KindBranch = "branch"
+const KindBranch = string(tool.RoleBranch)
 
 // data is the structured result of the tool.
 type data struct {
@@ -85,7 +85,7 @@ func refused(kind tool.Kind, format string, a ...any) *tool.Result {
 
 // Branch implements [call.Branches].
 func (t *Tool) Branch(ctx context.Context, a call.BranchArguments, r call.Review) *tool.Result {
-	if a.Action == "list" {
+	if a.Action == tool.ActionList {
 		return t.list()
 	}
 	b, own, err := t.find(a.Name)
@@ -151,7 +151,7 @@ func (t *Tool) list() *tool.Result {
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
-	out := &data{Action: "list", Branches: []listed{}}
+	out := &data{Action: tool.ActionList, Branches: []listed{}}
 	var text strings.Builder
 	for _, b := range all {
 		if b.Owner != t.Session.Principal.Owner() || b.Base != t.Session.Workspace {

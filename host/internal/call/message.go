@@ -82,7 +82,7 @@ func (c *Call) changesUnnamed() bool {
 	}
 	unnamed := false
 	for _, p := range c.Identity.Tool.Schema().Params() {
-		if p.Path == "" || p.Path == "read" {
+		if p.Path == "" || p.Path == tool.PathRead {
 			continue
 		}
 		if raw, given := c.Decision.Arguments[p.Name]; given && string(raw) != `""` {

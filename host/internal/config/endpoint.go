@@ -29,7 +29,8 @@ type Endpoint struct {
 	Tools []string
 	// Mode determines which tools are listed: "all", "single", "lazy" or "auto".
 	Mode string
-	// Core contains the full names of the tools that are listed in the mode "lazy". A nil list means [DefaultCore].
+	// Core contains the full names of the tools that are listed in the mode "lazy". A nil list means the tools with the roles in
+	// [DefaultCore].
 	Core []string
 	// Principals contains the names of the principals that can use the endpoint. A nil list means all principals.
 	Principals []string
@@ -37,8 +38,8 @@ type Endpoint struct {
 	Silent bool
 }
 
-// DefaultCore contains the tools that a lazy endpoint lists if the configuration does not name them.
-var DefaultCore = []string{"read", "edit", "grep"}
+// DefaultCore contains the roles of the tools that a lazy endpoint lists if the configuration does not name them.
+var DefaultCore = []tool.Role{tool.RoleRead, tool.RoleEdit, tool.RoleSearch}
 
 // Offers reports whether the endpoint contains a tool. The argument is the full name of the tool.
 func (e *Endpoint) Offers(name string) bool {

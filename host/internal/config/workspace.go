@@ -6,9 +6,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
+// ModeBranch is the value of [Workspace.Mode] with which each session works in a branch of its own.
+const ModeBranch = "branch"
+
 // Workspace holds the settings of the workspace block.
 type Workspace struct {
-	// Mode is "direct", "branch" or "require".
+	// Mode is "direct", [ModeBranch] or "require".
 	Mode string
 	// Backend is "auto", "overlay" or "copy".
 	Backend     string
@@ -68,7 +71,7 @@ type checkpointsHCL struct {
 
 func (d *decoder) workspace(w *workspaceHCL) {
 	out := &d.cfg.Workspace
-	out.Mode = d.choice(w.Mode, out.Mode, "direct", "branch", "require")
+	out.Mode = d.choice(w.Mode, out.Mode, "direct", ModeBranch, "require")
 	out.Backend = d.choice(w.Backend, out.Backend, "auto", "overlay", "copy")
 	if l := w.Limits; l != nil {
 		if n := d.size(l.Layer); n > 0 {

@@ -81,7 +81,7 @@ func (e *Engine) branchOf(req Request, owner, workspace, session string) (string
 	name := req.Branch
 	if name == "" {
 		switch e.Current().Config.Workspace.Mode {
-		case "branch":
+		case config.ModeBranch:
 			name = e.ownBranch(owner, workspace, session)
 		case "require":
 			return "", tool.Errorf(tool.PermissionDenied, "The configuration requires that every session works in a branch (workspace { mode = \"require\" }), and this call names none. Name one, for example toolhost run --branch NAME, or \"branch\" in the request.")
@@ -285,7 +285,7 @@ func inBranch(roots []tool.Root, s call.Session) []tool.Root {
 
 // ReleaseBranch unmounts the branch of a request. See host.Host.ReleaseBranch.
 func (e *Engine) ReleaseBranch(req Request) error {
-	if req.Branch == "" && e.Current().Config.Workspace.Mode != "branch" {
+	if req.Branch == "" && e.Current().Config.Workspace.Mode != config.ModeBranch {
 		return nil
 	}
 	b, _, err := e.findBranch(req)

@@ -17,8 +17,15 @@ import (
 // Endpoint is a list of tools for MCP clients. See [config.Endpoint].
 type Endpoint = config.Endpoint
 
-// DefaultCore contains the tools that a lazy endpoint lists if the configuration does not name them.
-func DefaultCore() []string { return slices.Clone(config.DefaultCore) }
+// DefaultCore returns the names of the tools that a lazy endpoint lists if the configuration does not name them.
+func (e *Engine) DefaultCore() (names []string) {
+	for _, role := range config.DefaultCore {
+		if name := e.Current().Registry.RoleName(role); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Endpoints returns the endpoints of the current configuration.
 func (e *Engine) Endpoints() []Endpoint { return e.Current().Endpoints }

@@ -22,18 +22,31 @@ const jobsTimeout = 5 * time.Second
 type BranchJobsError struct {
 	Name string
 	Jobs []string
+	// Tool is the name of the tool that can end jobs. It is empty if there is none.
+	Tool string
 }
 
 func (e *BranchJobsError) Error() string {
-	return fmt.Sprintf("nothing was applied, because these jobs still run in the branch %s and can change it:\n  %s\nWait until they end, end them (job kill ID), or apply with --stop-jobs (in the API: \"stop_jobs\": true), which ends them", e.Name, strings.Join(e.Jobs, "\n  "))
+	return fmt.Sprintf("nothing was applied, because these jobs still run in the branch %s and can change it:\n  %s\nWait until they end, end them%s, or apply with --stop-jobs (in the API: \"stop_jobs\": true), which ends them", e.Name, strings.Join(e.Jobs, "\n  "), killing(e.Tool))
 }
+
+// killing returns a remark with the command that ends a job. It returns "" if no tool can end jobs.
+func killing(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + " kill ID)"
+}
+
+// jobsTool returns the name of the tool for jobs, or "" if there is none.
+func (e *Engine) jobsTool() string { return e.Current().Registry.RoleName(tool.RoleJobs) }
 
 // jobs lists the background jobs of a mounted branch, with one line for each job.
 func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
 	defer cancel()
 	key, sessions := e.branches.Sessions(id)
-	name := e.Current().Registry.RoleName(tool.RoleJobs)
+	name := e.jobsTool()
 	for _, session := range sessions {
 		call := &tool.Call{ID: "jobs-" + session, Tool: name, SessionID: session, Arguments: json.RawMessage(`{"action":"list","lines":50,"timeout":30000}`)}
 		for _, res := range e.super.CallBranch(ctx, key, call) {
@@ -75,7 +88,7 @@ func (e *Engine) release(ctx context.Context, b *branch.Branch, set *changeset.S
 func (e *Engine) releaseBranch(ctx context.Context, id, name string, own int, keep bool) error {
 	if keep {
 		if jobs := e.jobs(ctx, id); len(jobs) > 0 {
-			return &BranchJobsError{Name: name, Jobs: jobs}
+			return &BranchJobsError{Name: name, Jobs: jobs, Tool: e.jobsTool()}
 		}
 	}
 	if !e.branches.ReleaseFor(id, own) {

@@ -60,7 +60,7 @@ func (e *Engine) endsJobs(id, name string) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	return tool.Errorf(tool.Conflict, "These jobs run in the branch %s, and making changes that were shown would end them: %s. Wait until they end, or end them (job kill ID)", name, strings.Join(jobs, "; "))
+	return tool.Errorf(tool.Conflict, "These jobs run in the branch %s, and making changes that were shown would end them: %s. Wait until they end, or end them%s", name, strings.Join(jobs, "; "), killing(e.jobsTool()))
 }
 
 // trimmed returns the text of an error in a form that can stand inside a sentence.

@@ -94,7 +94,7 @@ func terminal(c *call) {
 // restart refuses a request to restart the shell, because the tool has no permanent shell process.
 func restart(c *call) {
 	if v, ok := c.truth("restart"); ok && v {
-		c.fail("the shell needs no restart: a command that hangs ends with its timeout, and jobs end with the tool \"job\"")
+		c.fail("the shell needs no restart: a command that hangs ends with its timeout, and the tool for jobs ends jobs")
 	}
 }
 

@@ -130,7 +130,7 @@ func expected(c *call) {
 // This function refuses a call that requests a preview, because the tool edit has no preview.
 func preview(c *call) {
 	if v, ok := c.truth("dryRun"); ok && v {
-		c.fail("parameter \"dryRun\" is not supported: edit the file, and call undo if the result is wrong")
+		c.fail("parameter \"dryRun\" is not supported: edit the file, and undo the edit if the result is wrong")
 	}
 }
 
@@ -164,7 +164,7 @@ func manyFiles(c *call) {
 	c.drop("recursive", "useDefaultExcludes", "file_filtering_options", "respect_git_ignore") // these parameters apply only to patterns
 	for _, path := range all {
 		if strings.ContainsAny(path, "*?[{") {
-			c.fail("the path %q is a pattern, and read takes names: call glob first, then read the files", path)
+			c.fail("the path %q is a pattern, and the tool takes names: find the files first, then read them", path)
 		}
 	}
 	if len(all) == 0 {

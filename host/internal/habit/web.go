@@ -29,7 +29,7 @@ func address(c *call) {
 	case 1:
 		c.set("url", found[0])
 	default:
-		c.fail("the prompt contains %d URLs; call web_fetch once for each, with url", len(found))
+		c.fail("the prompt contains %d URLs; make one call for each, with url", len(found))
 	}
 }
 

@@ -386,7 +386,7 @@ func (x *intersection) host() {
 	x.either(&x.out.Trust.Approve, x.now.Trust.Approve, "tools with unapproved definitions cannot be called")
 	x.both(&x.out.Reload.AnyChanges, x.now.Reload.AnyChanges, "versions of plugins that break callers are refused")
 	mode := cmp.Or(x.out.Workspace.Mode, "direct")
-	x.stricter("workspace.mode", &mode, cmp.Or(x.now.Workspace.Mode, "direct"), "direct", "branch", "require")
+	x.stricter("workspace.mode", &mode, cmp.Or(x.now.Workspace.Mode, "direct"), "direct", config.ModeBranch, "require")
 	if mode != "direct" {
 		x.out.Workspace.Mode = mode
 	}

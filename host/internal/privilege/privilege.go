@@ -53,7 +53,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
 	c.when(old.Trust.Approve && !now.Trust.Approve, "tools with unapproved definitions can be called")
 	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break callers are applied")
-	c.ranked("workspace.mode", cmp.Or(old.Workspace.Mode, "direct"), cmp.Or(now.Workspace.Mode, "direct"), "direct", "branch", "require")
+	c.ranked("workspace.mode", cmp.Or(old.Workspace.Mode, "direct"), cmp.Or(now.Workspace.Mode, "direct"), "direct", config.ModeBranch, "require")
 	c.ranked("reload.privilege_increases", old.Reload.PrivilegeIncreases, now.Reload.PrivilegeIncreases, "allow", "explicit", "approve")
 	return c.out
 }

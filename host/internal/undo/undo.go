@@ -87,14 +87,14 @@ const undoDiff = 16 << 10
 // Undo implements [call.Checkpoints].
 func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
 	u.Name = cmp.Or(u.Name, string(tool.RoleUndo))
-	if u.FilePath == "list" && u.Action == string(tool.RoleUndo) {
-		u.FilePath, u.Action = "", "list"
+	if u.FilePath == tool.ActionList && u.Action == string(tool.RoleUndo) {
+		u.FilePath, u.Action = "", tool.ActionList
 	}
 	if u.FilePath != "" || u.Action == "clear" {
 		return nil
 	}
 	b := c.Mount.Branch
-	if u.Action == "list" {
+	if u.Action == tool.ActionList {
 		return c.list(b, u.Name)
 	}
 	if u.Inside && u.Action != "preview" {
@@ -183,7 +183,7 @@ func (c *Checkpoints) list(b *branch.Branch, name string) *tool.Result {
 	if err != nil {
 		return call.Refused(tool.Errorf(tool.ExecutionFailed, "%w.", err))
 	}
-	out := &undone{Action: "list", Branch: b.Name, Calls: c.calls(calls), Changes: []change.Change{}}
+	out := &undone{Action: tool.ActionList, Branch: b.Name, Calls: c.calls(calls), Changes: []change.Change{}}
 	var text strings.Builder
 	for _, u := range out.Calls {
 		other := ""

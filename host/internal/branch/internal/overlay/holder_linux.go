@@ -161,7 +161,7 @@ func roundTrip(conn *net.UnixConn, request byte) (*os.File, error) {
 		return nil, err
 	}
 	unix.CloseOnExec(fds[0])
-	return os.NewFile(uintptr(fds[0]), "branch"), nil
+	return os.NewFile(uintptr(fds[0]), "mount of a branch"), nil
 }
 
 // Lingering returns the id of a process in whose mount namespace the layer is still mounted after its host was killed,
