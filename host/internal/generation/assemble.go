@@ -2,6 +2,7 @@ package generation
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/habit"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
@@ -51,6 +53,8 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
 	known := b.known(cfg, plugins)
+	manifests := manifest.OpenDirectory(b.Options.Bundled)
+	missing := make(map[string]string) // plugins by the names of bundled tools that are not loaded
 	var usable []*Plugin
 	var additions []registry.Addition
 	for _, p := range plugins {
@@ -63,7 +67,11 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 		if p.Err != nil {
 			g.failed(p)
-			g.rolesOpen = g.rolesOpen || p.Field == "" && (p.Bundled != "" || p.Added)
+			if p.Field == "" {
+				for _, name := range manifests.Tools(cmp.Or(p.Bundled, p.Name)) {
+					missing[name] = p.Name
+				}
+			}
 			if pin, ok, err := b.Pins(cfg).Of(p.Name); ok && err == nil && p.Field == "" {
 				for name := range pin.Tools {
 					g.lostTools[name] = p.Name
@@ -73,7 +81,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 		usable, additions = append(usable, p), append(additions, b.addition(g, p, known))
 	}
-	g.withhold(usable)
+	g.Registry.Reserve(missing) // otherwise all commands would reach another plugin as soon as the bundled one fails
 	for i, err := range g.Registry.AddAll(additions...) {
 		if err != nil {
 			refused[usable[i].Name] = err
@@ -81,6 +89,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 			g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 		}
 	}
+	g.checkRoles(usable)
 	g.setAbsent()
 	g.addAliases(b.Overrides.Aliases())
 	g.addHabits()
@@ -95,12 +104,26 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	return g, refused, err
 }
 
-// withhold reports the plugins whose tools have no role, because a bundled plugin is not loaded. Otherwise the calls of a tool of the
-// bundled plugin, such as all commands, would reach another plugin as soon as the bundled one fails.
-func (g *Generation) withhold(usable []*Plugin) {
-	for _, p := range usable {
-		if g.rolesOpen && p.Bundled == "" && p.Field == "" && slices.ContainsFunc(p.Description().Tools, func(d tool.Definition) bool { return d.Claims() != "" }) {
-			g.Problemf("The tools of plugin %s have no roles, such as the shell, because a bundled plugin is not loaded. Repair that plugin, or turn it off with enabled = false in its block", p.Name)
+// checkRoles reports the tools of others that claim the role of a bundled tool that is not loaded, or of another plugin. Their order
+// in the configuration decides which of them gets the calls.
+func (g *Generation) checkRoles(plugins []*Plugin) {
+	for _, p := range plugins {
+		if p.Bundled != "" || p.Field != "" {
+			continue
+		}
+		for _, d := range p.Description().Tools {
+			role, why := d.Claims(), ""
+			switch holder := g.Registry.ByRole(role); {
+			case role == "":
+				continue
+			case g.Registry.Reserved(role):
+				why = "a bundled plugin with this role is not loaded. Repair that plugin, or turn it off with enabled = false in its block"
+			case holder != nil && !holder.Bundled && holder.Plugin != p.Name:
+				why = fmt.Sprintf("the tool %s of plugin %s has it. Turn one of the two plugins off, or change their order", holder.FullName(), holder.Plugin)
+			default:
+				continue
+			}
+			g.Problemf("The tool %s of plugin %s does not have the role %s, because %s", d.Name, p.Name, role, why)
 		}
 	}
 }
@@ -134,7 +157,7 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", NoRole: g.rolesOpen && p.Bundled == "", Verbatim: p.Mounted, Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Verbatim: p.Mounted, Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}

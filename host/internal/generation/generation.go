@@ -45,8 +45,6 @@ type Generation struct {
 	Roots    *roots.Sets
 	// Unloaded maps plugins that could not be loaded to the reason.
 	Unloaded map[string]string
-	// rolesOpen reports that a bundled plugin is not loaded, whose roles no other plugin gets.
-	rolesOpen bool
 	// Access and Endpoints are those of the configuration, with resolved names of tools and fields.
 	Access    principal.Blocks
 	Endpoints []config.Endpoint

@@ -71,6 +71,15 @@ func (d *Directory) Bundled(name string) (Bundled, error) {
 	return *m.Bundled, nil
 }
 
+// Tools returns the names of the tools of a bundled plugin, or nil if it has no manifest.
+func (d *Directory) Tools(name string) []string {
+	m, err := d.manifest(name)
+	if err != nil || m.Name != name || m.Bundled == nil {
+		return nil
+	}
+	return m.Tools
+}
+
 // Offered returns the manifest of a bundled plugin that the built-in configuration omits. It returns nil for other
 // plugins, and if the manifest cannot be read.
 func (d *Directory) Offered(name string) *Manifest {

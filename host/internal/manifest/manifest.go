@@ -41,7 +41,7 @@ type Manifest struct {
 	// Needs lists the permissions that the plugin needs beyond access to the workspace.
 	Needs Needs `json:"needs"`
 	// Tools names the tools of the plugin. If the host does not run a bundled plugin, it uses the names to explain how
-	// to enable the tools.
+	// to enable the tools, and to keep their roles from other plugins.
 	Tools []string `json:"tools,omitempty"`
 	// Bundled is set for bundled plugins. Hosts ignore this field in other manifests.
 	Bundled *Bundled `json:"bundled,omitempty"`

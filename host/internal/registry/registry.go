@@ -33,7 +33,6 @@ type Entry struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
-	noRole  bool
 	// Keywords contains the operator's words for the search.
 	Keywords []string
 	// Timeout is the timeout of each call. Zero means the default timeout of the host. A negative value means that the
@@ -81,8 +80,6 @@ type Settings struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
-	// NoRole withholds the role that the tool claims.
-	NoRole bool
 	// Verbatim reports that another program gets the arguments as the caller sent them, without defaults.
 	Verbatim bool
 	// Keywords contains the operator's words for the search.
@@ -116,14 +113,15 @@ type Registry struct {
 }
 
 type snapshot struct {
-	byName  map[string]*Entry // tools by full name
-	order   []*Entry
-	roles   map[tool.Role]*Entry
-	aliases map[string]Alias
-	habits  map[string]Alias
-	absent  map[string]string // advice by the name of a tool that the configuration does not use
-	failed  map[string]error  // errors by the full name of tools that could not be registered
-	items   []*Item
+	byName   map[string]*Entry // tools by full name
+	order    []*Entry
+	roles    map[tool.Role]*Entry
+	reserved map[string]string // plugins by the names of bundled tools that are not loaded
+	aliases  map[string]Alias
+	habits   map[string]Alias
+	absent   map[string]string // advice by the name of a tool that the configuration does not use
+	failed   map[string]error  // errors by the full name of tools that could not be registered
+	items    []*Item
 	// functions returns the function names of all tools. A change of the snapshot needs a new function.
 	functions func() map[string]string
 }
@@ -199,17 +197,18 @@ func (r *Registry) AddAll(all ...Addition) []error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), roles: maps.Clone(old.roles), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
-	errs := make([]error, len(all))
+	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), roles: maps.Clone(old.roles), reserved: old.reserved, aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
+	errs, bundled := make([]error, len(all)), next.bundledNames(all)
 	for i, a := range all {
-		errs[i] = next.add(a)
+		errs[i] = next.add(a, bundled)
 	}
 	r.publish(next)
 	return errs
 }
 
-// The method "add" adds the tools of a plugin to a snapshot that no reader has.
-func (s *snapshot) add(a Addition) error {
+// The method "add" adds the tools of a plugin to a snapshot that no reader has. The argument "bundled" maps names that only bundled
+// tools get to plugins.
+func (s *snapshot) add(a Addition, bundled map[string]string) error {
 	plugin, desc := a.Plugin, a.Description
 	s.addItems(plugin, a.Namespace, desc.Items)
 	commands := slices.Contains(desc.Capabilities, tool.CapabilityCommands)
@@ -218,8 +217,14 @@ func (s *snapshot) add(a Addition) error {
 	for _, def := range desc.Tools {
 		e, err := newEntry(plugin, a.Namespace, def, a.Checked, a.Settings)
 		if err == nil {
+			owner := bundled[e.FullName()]
 			if other := s.byName[e.FullName()]; other != nil {
-				taken[other.Plugin] = append(taken[other.Plugin], e.FullName())
+				owner = other.Plugin
+			} else if e.Bundled {
+				owner = ""
+			}
+			if owner != "" {
+				taken[owner] = append(taken[owner], e.FullName())
 				continue
 			}
 		}
@@ -401,7 +406,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.PendingApproval != "" {
 		e.Enabled, e.PendingApproval = false, s.PendingApproval
 	}
-	e.Limits, e.Bundled, e.Keywords, e.noRole = s.Limits, s.Bundled, s.Keywords, s.NoRole
+	e.Limits, e.Bundled, e.Keywords = s.Limits, s.Bundled, s.Keywords
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 
 	"toolhost.dev/sdk/tool"
@@ -15,6 +16,46 @@ func (r *Registry) RoleName(role tool.Role) string {
 		return e.FullName()
 	}
 	return ""
+}
+
+// Reserve keeps the names and the roles of bundled tools that are not loaded from tools that do not come with the host. The
+// argument maps the names to plugins. It must be called before tools are added.
+func (r *Registry) Reserve(names map[string]string) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	next := *r.snapshot.Load()
+	next.reserved = names
+	r.publish(&next)
+}
+
+// Reserved reports whether [Registry.Reserve] reserved a role.
+func (r *Registry) Reserved(role tool.Role) bool { return r.snapshot.Load().reservedRole(role) }
+
+func (s *snapshot) reservedRole(role tool.Role) bool {
+	for name := range s.reserved {
+		if d := (tool.Definition{Name: name}); role != "" && d.Claims() == role {
+			return true
+		}
+	}
+	return false
+}
+
+// bundledNames returns the names that only bundled tools get: the reserved ones, and those of the bundled tools in additions. A
+// plugin that the operator configured before the bundled ones would otherwise get their calls.
+func (s *snapshot) bundledNames(additions []Addition) map[string]string {
+	out := maps.Clone(s.reserved)
+	for _, a := range additions {
+		for _, d := range a.Description.Tools {
+			if a.Namespace != "" || !a.Settings(d.Name).Bundled {
+				break
+			}
+			if out == nil {
+				out = make(map[string]string)
+			}
+			out[d.Name] = a.Plugin
+		}
+	}
+	return out
 }
 
 // Role returns the role of the tool. A tool in a namespace has none.
@@ -34,7 +75,7 @@ func (s *snapshot) assign(e *Entry) {
 	e.Definition.Role = ""
 	holder := s.roles[role]
 	switch {
-	case role == "" || e.noRole:
+	case role == "", !e.Bundled && s.reservedRole(role):
 	case e.Namespace != "":
 		if (&tool.Definition{Name: e.Definition.Name}).Claims() == tool.RoleShell {
 			e.Definition.Role = tool.RoleShell // rules have always judged its calls as commands; it has no other effect, see Has

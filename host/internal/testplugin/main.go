@@ -50,6 +50,8 @@ func main() {
 		p := plugin()
 		p.Tools = append(p.Tools, sdk.NewTool(sdk.Definition{Name: "nameless"}, echo))
 		sdk.Serve(p)
+	case "claims": // has the tools in its second argument
+		sdk.Serve(claiming(os.Args[2]))
 	case "offers": // has prompts and resources
 		sdk.Serve(offering())
 	case "noisy": // prints lines that are hard to parse
