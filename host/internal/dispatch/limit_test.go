@@ -41,16 +41,28 @@ func TestBusyTools(t *testing.T) {
 	}
 }
 
-// TestJobNeedsNoRoom checks that the tool for jobs can run while other calls use all slots. Otherwise nobody could stop these
-// calls.
+// TestJobNeedsNoRoom checks that the bundled tool for jobs can run while other calls use all slots. Otherwise nobody could stop these
+// calls. A tool of others needs room whatever role it claims.
 func TestJobNeedsNoRoom(t *testing.T) {
+	for _, role := range []tool.Role{tool.RoleJobs, tool.RoleAsk} {
+		for _, bundled := range []bool{true, false} {
+			if ran := runsWithoutRoom(t, role, bundled); ran != bundled {
+				t.Errorf("%s, bundled %v: a call without room runs: %v", role, bundled, ran)
+			}
+		}
+	}
+}
+
+// runsWithoutRoom reports whether a call of a tool with a role runs while another call uses the only slot.
+func runsWithoutRoom(t *testing.T, role tool.Role, bundled bool) bool {
+	t.Helper()
 	d := dispatcher(t, ok)
 	d.Limits.Gates, d.Limits.MaxCalls, d.Limits.Adaptive, d.Limits.MaxWait = new(scheduler.Gates), 1, new(adaptive.Learned), 100*time.Millisecond // MaxWait ends a call that waits
 	ran := false
 	d.Limits.Stage().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
 		job := prepared(t, d, "look")
 		entry := *job.Identity.Tool
-		entry.Definition.Role = tool.RoleJobs
+		entry.Definition.Role, entry.Bundled = role, bundled
 		job.Identity.Tool = &entry
 		d.Limits.Stage().Wrap(func(context.Context, *Call) *tool.Result {
 			ran = true
@@ -58,9 +70,7 @@ func TestJobNeedsNoRoom(t *testing.T) {
 		})(ctx, job)
 		return &tool.Result{}
 	})(t.Context(), prepared(t, d, "look"))
-	if !ran {
-		t.Error("the call of job waits for room")
-	}
+	return ran
 }
 
 func TestLimits(t *testing.T) {

@@ -40,6 +40,7 @@ func TestWebFetch(t *testing.T) {
 		return "plugin \"web\" {\n  sandbox { " + network + " }\n}\n"
 	}
 	hosts := block(fmt.Sprintf("network = [%q, %q]", address(listed), address(secure)))
+	own := "plugin \"web\" {\n enabled = false\n}\n" + strings.Replace(hosts, "\"web\" {", fmt.Sprintf("\"mine\" {\n  path = %q", filepath.Join(hosttest.Bin, "renamed", "web")), 1)
 	for _, tc := range []struct{ config, command, want string }{
 		{hosts, "web_fetch " + listed.URL + "/p", "# Fetched"},
 		{hosts, "tool:web_fetch " + listed.URL + "/p | wc -l", "1"},
@@ -56,6 +57,9 @@ func TestWebFetch(t *testing.T) {
 		{"", "web_fetch " + listed.URL, "web_fetch is off, because its plugin web needs the network"},
 		{"", "WebFetch --url " + listed.URL, "plugin \"web\" {\n  sandbox { network = [\"*\"] }\n}"},
 		{"plugin \"web\" {\n enabled = false\n}\n", "web_fetch " + listed.URL, "web_fetch: command not found"},
+		{own, "my_web_fetch " + listed.URL, "# Fetched"}, // the plugin of somebody else, which the names of other agents' tools reach
+		{own, "WebFetch --url " + listed.URL, "# Fetched"},
+		{own, "my_web_fetch " + other.URL, `to the list network in the sandbox block of plugin "mine"`},
 	} {
 		hosttest.Must(t, os.WriteFile(config, []byte(tc.config), 0o600))
 		c := hosttest.Command("--config", config, "--state", hosttest.KeptState(t, filepath.Join(dir, "state")), "--workspace", filepath.Join(dir, "work"), "run", tc.command)
