@@ -35,7 +35,8 @@ def weather(call, city: str) -> Weather:
     return Weather(city, plugin.days)
 
 
-@plugin.tool("work", "Work.")
+@plugin.tool("work", "Work.", role="plan", program={
+    "operands": 1, "first": "name", "options": {"b": {"argument": "x=1"}, "a": {"value": True}}, "others": ["c"], "operand": "script"})
 def work(call, name: str):
     call.progress_of("working", 1, 4)
     n = call.store().update("runs", lambda old: (old or 0) + 1)
@@ -78,6 +79,11 @@ class TestKit(unittest.TestCase):
         self.assertEqual(first["deprecated"], "Use another.")
         self.assertTrue(first["traits"]["cacheable"])
         self.assertEqual(json.loads(first["output_schema"])["required"], ["city"])
+        second = toolhost_sdk.decode(toolhost_sdk.DESCRIBE, toolhost_sdk.encode(toolhost_sdk.DESCRIBE, d))["tools"][1]
+        self.assertEqual(second["role"], "plan")
+        self.assertEqual([(o["key"], o["value"]["argument"], o["value"]["value"]) for o in second["program"]["options"]],
+                         [("a", "", True), ("b", "x=1", False)])
+        self.assertEqual((second["program"]["operands"], second["program"]["others"], second["program"]["operand"]), (1, ["c"], "script"))
 
     def test_typed_output_and_defaults(self):
         r = plugin.call("weather", city="Oslo")
