@@ -1,10 +1,12 @@
 package host_test
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -82,10 +84,42 @@ func excused(l literal, used map[string]bool) (found bool) {
 
 func use(line int, path, word string) string { return strconv.Itoa(line) + " " + path + " " + word }
 
+// withoutDefaults lists the bundled plugins whose manifest names no tools: they serve the tools of others, and none with a role.
+var withoutDefaults = []string{"function", "mcp", "replay", "snippet"}
+
+// TestManifestsNameTools checks that the manifest of each bundled plugin names its tools. By these names, the host keeps their roles
+// from other plugins while the plugin is not loaded.
+func TestManifestsNameTools(t *testing.T) {
+	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
+	if err != nil || len(manifests) < 8 {
+		t.Fatal(manifests, err)
+	}
+	for _, path := range manifests {
+		b, err := os.ReadFile(path)
+		var m struct {
+			Name  string
+			Tools []string
+		}
+		if err == nil {
+			err = json.Unmarshal(b, &m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := namesIn(t, filepath.Dir(path))
+		slices.Sort(want)
+		if slices.Sort(m.Tools); !slices.Equal(m.Tools, want) && !slices.Contains(withoutDefaults, m.Name) {
+			t.Errorf("%s names %q, and the plugin has %q", path, m.Tools, want)
+		}
+	}
+}
+
 // bundledNames returns the names in the definitions of the bundled plugins' tools.
-func bundledNames(t *testing.T) []string {
+func bundledNames(t *testing.T) []string { return namesIn(t, "../plugins") }
+
+func namesIn(t *testing.T, dir string) []string {
 	var out []string
-	each(t, "../plugins", nil, func(_ string, _ *token.FileSet, f *ast.File) {
+	each(t, dir, nil, func(_ string, _ *token.FileSet, f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			def, ok := n.(*ast.CompositeLit)
 			if !ok {

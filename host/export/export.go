@@ -110,11 +110,19 @@ func singleDescription(tools []host.Tool) string {
 		}
 	}
 	text := "Run one command line. It goes to one of three layers. Agent tools (" + strings.Join(agent, ", ") +
-		"): `read main.go --limit 20`; parameters are --name value, arguments are literal, a heredoc gives a long text."
+		"): `" + example(tools) + "`; parameters are --name value, arguments are literal, a heredoc gives a long text."
 	if len(field) > 0 {
 		text += " Field tools (" + strings.Join(field, ", ") + "): `" + field[0] + " --help` lists the commands of one; they work in pipelines too."
 	}
 	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool." + after(Preferences(tools)) + after(Limits(slices.Values(tools)))
+}
+
+// example returns a command line that calls a tool.
+func example(tools []host.Tool) string {
+	if i := slices.IndexFunc(tools, func(t host.Tool) bool { return t.Enabled && t.Namespace == "" && t.Role == tool.RoleRead }); i >= 0 {
+		return tools[i].Name + " main.go --limit 20"
+	}
+	return "NAME VALUE --name VALUE"
 }
 
 // Preferences returns a sentence that names the tools that are better than programs of the shell. It returns "" if there is no such
