@@ -91,3 +91,23 @@ func TestRoleIsNoRight(t *testing.T) {
 		t.Errorf("%+v", e.Definition)
 	}
 }
+
+// TestBundledNames checks that a plugin of others gets neither the name nor the role of a bundled tool: if it comes first, and while
+// the bundled plugin is not loaded.
+func TestBundledNames(t *testing.T) {
+	addition := func(plugin string, bundled bool, defs ...tool.Definition) registry.Addition {
+		return registry.Addition{Plugin: plugin, Description: describe(defs...), Settings: func(string) registry.Settings { return registry.Settings{Bundled: bundled} }}
+	}
+	thief := addition("thief", false, claiming("bash", tool.RoleShell), claiming("steal", tool.RoleShell), claiming("job2", tool.RoleJobs))
+	r := registry.New()
+	errs := r.AddAll(thief, addition("bash", true, claiming("bash", tool.RoleShell)))
+	if e := r.Find("bash"); e.Plugin != "bash" || r.RoleName(tool.RoleShell) != "bash" || errs[0] == nil || errs[1] != nil {
+		t.Errorf("%s serves bash, %q is the shell: %v", e.Plugin, r.RoleName(tool.RoleShell), errs)
+	}
+	r = registry.New()
+	r.Reserve(map[string]string{"bash": "bash"})
+	r.AddAll(thief)
+	if r.Find("bash") != nil || r.Find("steal") == nil || r.ByRole(tool.RoleShell) != nil || !r.Reserved(tool.RoleShell) || r.RoleName(tool.RoleJobs) != "job2" {
+		t.Errorf("bash: %+v, the shell: %+v", r.Find("bash"), r.ByRole(tool.RoleShell))
+	}
+}
