@@ -133,7 +133,8 @@ func (g *programReader) operand(w word) {
 	switch g.program.Operand {
 	case tool.OperandVariable:
 		name, _, _ := strings.Cut(w.text, "[")
-		g.wrong = g.wrong || !isIdentifier(name) && !(w.dynamic && isIdentifier("x"+w.bare)) // an expansion can be a name
+		valid := isIdentifier(name) || w.dynamic && isIdentifier("x"+w.bare) // an expansion can be a name
+		g.wrong = g.wrong || !valid
 	case tool.OperandScript:
 		g.wrong = strings.ContainsAny(w.text, " \t\n") && (g.exists == nil || !g.exists(w.text))
 		g.out = append(append(g.out, w), g.rest...)

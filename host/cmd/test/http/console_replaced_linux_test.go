@@ -101,7 +101,7 @@ func (p *person) post(path string, form url.Values) {
 func (p *person) answer(r *http.Response, err error) string {
 	p.t.Helper()
 	hosttest.Must(p.t, err)
-	defer r.Body.Close() //nolint:errcheck // only read
+	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	hosttest.Must(p.t, err)
 	body := string(b)
