@@ -22,7 +22,7 @@ const jobsTimeout = 5 * time.Second
 type BranchJobsError struct {
 	Name string
 	Jobs []string
-	// Tool is the name of the tool that can end jobs. It is empty if there is none.
+	// Tool is the name of the tool that can end jobs. It is empty if no tool can.
 	Tool string
 }
 
@@ -38,7 +38,7 @@ func killing(name string) string {
 	return " (" + name + " kill ID)"
 }
 
-// jobsTool returns the name of the tool for jobs, or "" if there is none.
+// jobsTool returns the name of the tool for jobs, or "" for no such tool.
 func (e *Engine) jobsTool() string { return e.Current().Registry.RoleName(tool.RoleJobs) }
 
 // jobs lists the background jobs of a mounted branch, with one line for each job.
