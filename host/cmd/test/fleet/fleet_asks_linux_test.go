@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // askingFleet is a fleet of two nodes in careful mode with a caller and an approver. The session of the caller is on the node

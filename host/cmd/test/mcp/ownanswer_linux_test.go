@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"toolhost.dev/host/test/hosttest"
+	"toolhost.dev/host/cmd/test/hosttest"
 )
 
 // TestOwnAnswerReleasesNothing checks that a caller over MCP cannot answer its own permission request: not with the answer to a
