@@ -30,7 +30,9 @@ func claims(t *testing.T, run plugins) (*rig, call.Session) {
 	}
 	const path, diff = `"path":{"type":"string","x-toolhost-path":"read"}`, `"diff":{"type":"string","x-toolhost-path":"diff"}`
 	safe := tool.Traits{ReadOnly: true, ConcurrencySafe: true}
-	settings := func(string) registry.Settings { return registry.Settings{} }
+	settings := func(name string) registry.Settings {
+		return registry.Settings{Bundled: slices.Contains([]string{"bash", "edit", "undo", "job", "ask_user"}, name)}
+	}
 	for field, tools := range map[string][]tool.Definition{
 		"": {
 			define("bash", `"command":{"type":"string"}`, tool.Traits{}, tool.CategoryBuiltin), define("edit", path+","+diff, tool.Traits{}, tool.CategoryBuiltin),

@@ -53,7 +53,6 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
 	known := b.known(cfg, plugins)
-	manifests := manifest.OpenDirectory(b.Options.Bundled)
 	missing := make(map[string]string) // plugins by the names of bundled tools that are not loaded
 	var usable []*Plugin
 	var additions []registry.Addition
@@ -66,17 +65,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 			g.Problemf("Plugin %s cannot be started again: %s.", p.Name, now.Refused)
 		}
 		if p.Err != nil {
-			g.failed(p)
-			if p.Field == "" {
-				for _, name := range manifests.Tools(cmp.Or(p.Bundled, p.Name)) {
-					missing[name] = p.Name
-				}
-			}
-			if pin, ok, err := b.Pins(cfg).Of(p.Name); ok && err == nil && p.Field == "" {
-				for name := range pin.Tools {
-					g.lostTools[name] = p.Name
-				}
-			}
+			b.lose(g, p, missing)
 			continue
 		}
 		usable, additions = append(usable, p), append(additions, b.addition(g, p, known))
@@ -102,6 +91,22 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	core := b.core(g, set, rules)
 	g.Dispatch = dispatch.New(core, b.stages(g, core)...)
 	return g, refused, err
+}
+
+// lose records that a plugin is not loaded. It adds the tools of a bundled plugin to the argument "missing".
+func (b *Builder) lose(g *Generation, p *Plugin, missing map[string]string) {
+	g.failed(p)
+	if p.Field != "" {
+		return
+	}
+	for _, name := range manifest.OpenDirectory(b.Options.Bundled).Tools(cmp.Or(p.Bundled, p.Name)) {
+		missing[name] = p.Name
+	}
+	if pin, ok, err := b.Pins(g.Config).Of(p.Name); ok && err == nil {
+		for name := range pin.Tools {
+			g.lostTools[name] = p.Name
+		}
+	}
 }
 
 // checkRoles reports the tools of others that claim the role of a bundled tool that is not loaded, or of another plugin. Their order
