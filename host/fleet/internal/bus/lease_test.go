@@ -3,11 +3,13 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -159,11 +161,12 @@ func TestFenceCommandOfAnotherNode(t *testing.T) {
 	testnats.Eventually(t, "another node cuts the dead one off", func() bool { return three.Peer("two").Ended(old) })
 }
 
-// TestFenceCommandHangs checks that a fence command that hangs for one node does not keep another dead node from being cut off.
+// TestFenceCommandHangs checks that a fence command that hangs for one node does not keep another dead node from being cut off,
+// and that nothing of it remains when its node ends.
 func TestFenceCommandHangs(t *testing.T) {
 	s := testnats.Server(t, nil)
-	script := filepath.Join(t.TempDir(), "fence")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ntest $1 != hangs || sleep 1000\n"), 0o755); err != nil {
+	script, pipe := filepath.Join(t.TempDir(), "fence"), filepath.Join(t.TempDir(), "pipe")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(script, []byte("#!/bin/sh\ntest $1 != hangs || sleep 1000 > "+pipe+"\n"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	fence := func(s *lease.Settings) { s.Fence = []string{script} }
@@ -176,6 +179,15 @@ func TestFenceCommandHangs(t *testing.T) {
 	testnats.Eventually(t, "the second dead node is cut off", func() bool { return one.Peer("dies").Ended(old) })
 	if one.Peer("hangs").Cut {
 		t.Error("the command does not hang")
+	}
+	sleeps, err := os.Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sleeps.Close()
+	one.end()
+	if _, err := sleeps.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // it ends when no process has the pipe
+		t.Error(err)
 	}
 }
 

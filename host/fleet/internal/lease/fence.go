@@ -1,11 +1,14 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
 	"sync"
 	"time"
+
+	"toolhost.dev/sdk/child"
 
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/failpoint"
@@ -128,16 +131,28 @@ func (k *Keeper) TakeOver(ctx context.Context, node string) error {
 func (k *Keeper) cut(ctx context.Context, p Peer) error {
 	c, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	args := append(append([]string{}, k.settings.Fence[1:]...), p.Node)
-	command := exec.CommandContext(c, k.settings.Fence[0], args...) //nolint:gosec // the operator's command
-	command.WaitDelay = time.Second                                 // a process that it started can keep its output open
-	if out, err := command.CombinedOutput(); err != nil {
-		k.settings.Log.Error("the command that cuts a node off failed; its sessions are not taken", "node", p.Node, "why", err, "output", string(out[:min(len(out), 2000)]))
+	if out, err := k.runFence(c, p.Node); err != nil {
+		k.settings.Log.Error("the command that cuts a node off failed; its sessions are not taken", "node", p.Node, "why", err, "output", out[:min(len(out), 2000)])
 		_ = sleep(ctx, k.settings.Lease/3) // before the next try
 		return fmt.Errorf("the command that cuts %s off failed: %w", p.Node, err)
 	}
 	failpoint.At("node cut off")
 	return k.setCut(ctx, p)
+}
+
+// runFence runs the command that cuts a node off, and returns its output. What the command started ends with it.
+func (k *Keeper) runFence(ctx context.Context, node string) (output string, err error) {
+	args := append(append([]string{}, k.settings.Fence[1:]...), node)
+	command := exec.CommandContext(ctx, k.settings.Fence[0], args...) //nolint:gosec // the operator's command
+	command.WaitDelay = time.Second                                   // a process that it started can keep its output open
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	running, err := child.Start(command)
+	if err != nil {
+		return "", err
+	}
+	<-running.Exited()
+	return out.String(), running.Err()
 }
 
 func (k *Keeper) setCut(ctx context.Context, p Peer) error {
