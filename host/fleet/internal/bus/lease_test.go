@@ -166,7 +166,7 @@ func TestFenceCommandOfAnotherNode(t *testing.T) {
 func TestFenceCommandHangs(t *testing.T) {
 	s := testnats.Server(t, nil)
 	script, pipe := filepath.Join(t.TempDir(), "fence"), filepath.Join(t.TempDir(), "pipe")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(script, []byte("#!/bin/sh\ntest $1 != hangs || sleep 1000 > "+pipe+"\n"), 0o755)); err != nil {
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(script, []byte("#!/bin/sh\ntest $1 != hangs || { sleep 1000 > "+pipe+" & wait; }\n"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	fence := func(s *lease.Settings) { s.Fence = []string{script} }
