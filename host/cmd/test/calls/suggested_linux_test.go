@@ -63,7 +63,7 @@ var suggestions = map[string]suggestion{
 	"size of files":                  {config: "plugin \"bash\" {\n  sandbox {\n    limits { file_size = \"1MiB\" }\n  }\n}", args: run("head -c 2000000 /dev/zero > big"), values: map[string]string{"file_size": `file_size = "4MiB"`}, refused: "limits { file_size }"},
 	"memory":                         {config: "plugin \"bash\" {\n  sandbox {\n    limits { memory = \"256MiB\" }\n  }\n}", args: run("head -c 600000000 /dev/zero | tail > /dev/null && echo one"), values: map[string]string{"memory": `memory = "3GiB"`}, refused: "limits { memory }", then: "one"},
 	"temporary files":                {config: "plugin \"bash\" {\n  sandbox {\n    limits { temporary = \"1MiB\" }\n  }\n}", args: run("head -c 3000000 /dev/zero > /var/tmp/big"), values: map[string]string{"temporary": `temporary = "8MiB"`}, refused: "limits { temporary }"},
-	"processor time":                 {config: "plugin \"bash\" {\n  sandbox {\n    limits { cpu = \"1s\" }\n  }\n}", args: run("i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo one"), values: map[string]string{"cpu": `cpu = "60s"`}, refused: "limits { cpu }", then: "one"},
+	"processor time":                 {config: "plugin \"bash\" {\n  sandbox {\n    limits { cpu = \"1s\" }\n  }\n}", args: run("until read -ra s < /proc/$$/stat; [ $((s[13]+s[14])) -gt 150 ]; do :; done; echo one"), values: map[string]string{"cpu": `cpu = "60s"`}, refused: "limits { cpu }", then: "one"},
 }
 
 // TestSuggestedSettings follows the messages that suggest a change of the configuration.
