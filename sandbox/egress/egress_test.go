@@ -154,6 +154,51 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeTheRequestEnds checks that a client gets the head of an answer while it sends its request, and then the
+// rest.
+func TestAnswerBeforeTheRequestEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.EnableFullDuplex(), control.Flush()); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer server.Close()
+	rules, err := hostlist.Parse([]string{server.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Hosts: rules}
+	defer p.Serve(l)()
+	transport := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: l.Addr().String()})}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	body, late := io.Pipe()
+	defer context.AfterFunc(ctx, func() { late.CloseWithError(ctx.Err()) })() // RoundTrip waits for the body
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.WriteString(late, "late"); err != nil {
+		t.Error(err)
+	}
+	late.Close()
+	if got, err := io.ReadAll(answer.Body); string(got) != "late" || err != nil {
+		t.Errorf("%q %v, want %q", got, err, "late")
+	}
+}
+
 // TestConnectionsAreBounded checks the limit on the number of connections, including idle connections and tunnels.
 func TestConnectionsAreBounded(t *testing.T) {
 	there, err := net.Listen("tcp", "127.0.0.1:0")

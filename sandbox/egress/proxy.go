@@ -83,6 +83,9 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 			case r.Method == http.MethodConnect:
 				p.tunnel(ctx, w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
+				// A server can answer before it has read the whole request. Otherwise, net/http would then close the body of
+				// the request, and the answer would end early.
+				_ = http.NewResponseController(w).EnableFullDuplex()
 				forward.ServeHTTP(w, r)
 			default:
 				http.Error(w, "toolhost: this server is a proxy; use http, or CONNECT for other protocols over TCP", http.StatusBadRequest)

@@ -24,7 +24,7 @@ func TestFleetMCP(t *testing.T) {
 	one, two := f.nodes["one"], f.nodes["two"]
 	var at atomic.Pointer[fleetNode]
 	var id atomic.Pointer[string] // id of the MCP session
-	balancer := httptest.NewServer(&httputil.ReverseProxy{
+	balancer := httptest.NewServer(hosttest.FullDuplex(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			to, err := url.Parse(at.Load().address())
 			if err != nil {
@@ -40,7 +40,7 @@ func TestFleetMCP(t *testing.T) {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	})
+	}))
 	defer balancer.Close()
 	for _, era := range []string{"2025-06-18", "2025-11-25"} {
 		at.Store(two)

@@ -239,3 +239,12 @@ func (c *Client) Want(code int, contains, method, path, body string, header ...s
 	}
 	return text
 }
+
+// FullDuplex returns a handler whose clients can send the rest of a request after the answer has begun. A reverse proxy
+// needs this, because its server can answer before it has read the whole request.
+func FullDuplex(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -138,10 +138,10 @@ func demandingHost(t *testing.T, before func()) (issuer, at string) {
 	t.Helper()
 	issuer, _ = hosttest.StartIssuer(t)
 	var target *url.URL
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	front := httptest.NewServer(hosttest.FullDuplex(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		before()
 		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
-	}))
+	})))
 	t.Cleanup(front.Close)
 	p := hosttest.NewPrincipals(t, fmt.Sprintf(`
 issuer "company" {
