@@ -22,6 +22,16 @@ type Binary struct {
 	Keyed bool
 }
 
+// startKey returns the key under which a failed start is saved. Unlike [Binary.Key], it depends on all that can change the
+// outcome of a start: the sandbox and the time limit, too.
+func (p *Plugin) startKey() [32]byte {
+	how, err := json.Marshal([]any{p.Binary.Key, p.cfg.Sandbox, p.Confinement, p.Profile, p.StartTimeout})
+	if err != nil {
+		return p.Binary.Key
+	}
+	return sha256.Sum256(how)
+}
+
 // The method "sum" returns the SHA-256 in hexadecimal digits. The file must be readable.
 func (b *Binary) sum() string { return hex.EncodeToString(b.Sum[:]) }
 

@@ -194,7 +194,7 @@ func (b *Builder) Environment(cfg *config.Config, launcher *confinement.Launcher
 // NewPlugin adds a plugin to the supervisor without starting it. The function "accept" checks the plugin's first
 // description. A nil accept permits every description. The plugin keeps accept, so accept must not keep an earlier version.
 func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool.Description) error) *Plugin {
-	p := &Plugin{Plugin: c}
+	p := &Plugin{Plugin: c, cfg: env.Config}
 	p.peers.Store(&env.Peers)
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,

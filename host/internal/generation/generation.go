@@ -86,6 +86,7 @@ type Plugin struct {
 	// Err is the reason why the plugin is unusable. It is nil for a usable plugin.
 	Err error
 
+	cfg    *config.Config // with which its process was made
 	held   atomic.Pointer[Held]
 	desc   atomic.Pointer[tool.Description]
 	kept   atomic.Pointer[binaries.Kept]

@@ -97,7 +97,7 @@ func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, plu
 		}
 		if !b.Options.RetryFailed {
 			server, _ := p.Server()
-			p.Err = b.recentFailure(p.Binary.Key, b.Logins.Obtained(server))
+			p.Err = b.recentFailure(p.startKey(), b.Logins.Obtained(server))
 		}
 		if p.Err == nil {
 			unknown = append(unknown, p)
@@ -142,7 +142,7 @@ func (b *Builder) recentFailure(key [32]byte, login time.Time) error {
 	if err != nil || why == "" || age >= failureMemory || login.After(at) {
 		return nil //nolint:nilerr // the plugin is started again
 	}
-	return tool.Errorf(tool.Unavailable, "%s (The start failed %s ago. The host tries again after %s, when the binary changes, or when you run toolhost status.)",
+	return tool.Errorf(tool.Unavailable, "%s (The start failed %s ago. The host tries again after %s, when the binary or its settings change, or when you run toolhost status.)",
 		why, age.Round(time.Second), failureMemory)
 }
 
@@ -193,7 +193,7 @@ func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 		kept = b.keep(p, desc)
 	case p.denied.Load(): // checkGrants already saved the description
 	case ctx.Err() == nil && time.Since(began) > slowFailure:
-		kept = b.State.SaveFailure(p.Binary.Key, err.Error())
+		kept = b.State.SaveFailure(p.startKey(), err.Error())
 	}
 	b.logUnkept(p, kept)
 	if err == nil {

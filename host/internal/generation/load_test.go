@@ -1,7 +1,9 @@
 package generation_test
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +138,8 @@ func TestDescriptionsAreKept(t *testing.T) {
 	load("version=2.0.0", "start_timeout = \"1m\"", 0)
 }
 
-// TestSlowFailureIsKept checks that a start that failed after a long time is not repeated for a minute.
+// TestSlowFailureIsKept checks that a start that failed after a long time is not repeated for a minute, unless its binary or its
+// settings changed.
 func TestSlowFailureIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := one(t, "start=hang", `start_timeout = "3s"`)
@@ -157,6 +160,21 @@ func TestSlowFailureIsKept(t *testing.T) {
 		load(true, 2)
 		time.Sleep(time.Minute)
 		load(false, 3)
+		load(false, 3)
+		for i, change := range []string{"sandbox {\n  read = [\"/etc\"]\n}", "sandbox {\n  enforce = \"off\"\n}"} {
+			d.Configure(d.Plugin("p", `start_timeout = "3s"`+"\n"+change))
+			load(false, 4+i)
+			load(false, 4+i)
+		}
+		text, err := os.ReadFile(d.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte("sandbox {"), []byte("sandbox {\n  root \"/usr\" {}"), 1)
+		if err := os.WriteFile(d.Config(), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		load(false, 6)
 		d.Write("p", "start=exit") // another binary is tried at once
 		g := testbuilder.New(t, d).Load(t)
 		contains(t, "problems", g.Problems, "exit status 3")
