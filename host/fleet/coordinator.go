@@ -282,7 +282,11 @@ func (f *Fleet) changeCoordinators(ctx context.Context, a Arguments) (*Coordinat
 		}
 	}
 	c := f.changer()
-	r, revision, err := f.readSettled(ctx, a.begins())
+	read := council.Read
+	if a.begins() {
+		read = council.ReadSettled
+	}
+	r, revision, err := read(ctx, f.bus.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -314,25 +318,6 @@ func (f *Fleet) changeCoordinators(ctx context.Context, a Arguments) (*Coordinat
 		return f.showCoordinators(r, nil)
 	}
 	return f.showCoordinators(c.Run(context.WithoutCancel(ctx), r, revision))
-}
-
-// staleTime is how long a server can return a record that is older than the last one that a majority has.
-const staleTime = time.Second
-
-// readSettled returns the record of the coordinators and its revision. If a new change begins, readSettled reads a record
-// with an unfinished change again for staleTime: the server that answers can lag behind the end of the change before.
-func (f *Fleet) readSettled(ctx context.Context, begins bool) (r *council.Record, revision uint64, err error) {
-	for end := time.Now().Add(staleTime); ; {
-		r, revision, err = council.Read(ctx, f.bus.Config)
-		if err != nil || !begins || !r.Changing() || time.Now().After(end) {
-			return r, revision, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		case <-time.After(staleTime / 10):
-		}
-	}
 }
 
 // showCoordinators describes the coordinators, or returns an error.

@@ -136,7 +136,7 @@ type Request struct {
 	// Since is the start of the session. Files with a later creation time belong to the session. A zero time means that
 	// the start is unknown.
 	Since time.Time
-	// Past knows the paths that existed before the session, whenever their files were created. It can be nil.
+	// Past knows the paths that existed before the session, even if their files were replaced since. It can be nil.
 	Past *scratch.Past
 
 	// Person reports that a person can be asked. In this case, a path outside of the roots causes a question, unless a

@@ -206,8 +206,8 @@ func (r *Registry) AddAll(all ...Addition) []error {
 	return errs
 }
 
-// The method "add" adds the tools of a plugin to a snapshot that no reader has. The argument "bundled" maps names that only bundled
-// tools get to plugins.
+// The method "add" adds the tools of a plugin to a snapshot that no reader has. The argument "bundled" maps each
+// name that is kept for a bundled tool to its plugin.
 func (s *snapshot) add(a Addition, bundled map[string]string) error {
 	plugin, desc := a.Plugin, a.Description
 	s.addItems(plugin, a.Namespace, desc.Items)

@@ -42,6 +42,25 @@ func Read(ctx context.Context, kv jetstream.KeyValue) (r *Record, revision uint6
 	return r, e.Revision(), nil
 }
 
+// staleTime is how long a server can return a record that is older than the last one that a majority has.
+const staleTime = time.Second
+
+// ReadSettled is Read before a new change. It reads a record with an unfinished change again for staleTime, because the
+// server that answers can lag behind the end of the change before.
+func ReadSettled(ctx context.Context, kv jetstream.KeyValue) (r *Record, revision uint64, err error) {
+	for end := time.Now().Add(staleTime); ; {
+		r, revision, err = Read(ctx, kv)
+		if err != nil || !r.Changing() || time.Now().After(end) {
+			return r, revision, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		case <-time.After(staleTime / 10):
+		}
+	}
+}
+
 // Changer carries out a change. The fields must not change after the first call of a method.
 type Changer struct {
 	Bus *bus.Bus

@@ -135,7 +135,7 @@ func newMove(s *globals.Settings) *cobra.Command {
 	return c
 }
 
-// act carries out an operation, and prints the outcome like say.
+// act carries out an operation. It prints the format as text, or v with the flag --json.
 func act(c *cobra.Command, s *globals.Settings, operation string, a fleet.Arguments, v any, format string, args ...any) error {
 	if _, err := do[struct{}](c.Context(), s, operation, a); err != nil {
 		return err
