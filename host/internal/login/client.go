@@ -32,21 +32,23 @@ func Client(resource string) *http.Client {
 	}}
 	return &http.Client{
 		Timeout:   timeout,
-		Transport: &secured{private: private, base: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true}},
+		Transport: &Secured{Plain: private, Base: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true}},
 	}
 }
 
-// secured refuses requests without TLS, unless private is set. It also sees the requests that follow a redirect.
-type secured struct {
-	private bool
-	base    http.RoundTripper
+// Secured is a transport that refuses requests without TLS, unless Plain is set. It also sees the requests that follow a redirect
+// and those for addresses that an answer contained. It is safe for concurrent use.
+type Secured struct {
+	Plain bool
+	Base  http.RoundTripper
 }
 
-func (s *secured) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !s.private {
+// RoundTrip implements [http.RoundTripper].
+func (s *Secured) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !s.Plain {
 		return nil, fmt.Errorf("%s is not an https URL", r.URL.Redacted())
 	}
-	return s.base.RoundTrip(r)
+	return s.Base.RoundTrip(r)
 }
 
 // inside reports whether a server is on this machine or in the operator's network, by its host name.

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -216,6 +217,50 @@ func TestSignedClock(t *testing.T) {
 		if _, err := NewDirectory(func() Blocks { return blocks }, s).Authenticate(request(t, token)); (err == nil) != c.valid {
 			t.Errorf("%v after the start: %v", c.after, err)
 		}
+	}
+}
+
+// TestIssuerWithoutTLS checks that the keys of an issuer with an https URL come over TLS, also if the issuer names another
+// address or redirects to one.
+func TestIssuerWithoutTLS(t *testing.T) {
+	for name, c := range map[string]struct {
+		redirected string // path that the issuer redirects to a server without TLS
+		named      bool   // whether the issuer names a server without TLS for its keys
+		valid      bool
+	}{
+		"all over TLS":             {valid: true},
+		"the keys are elsewhere":   {named: true},
+		"a redirect of the keys":   {redirected: "/keys"},
+		"a redirect of all it has": {redirected: "/.well-known/openid-configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			plain := p.url
+			web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == c.redirected:
+					http.Redirect(w, r, plain+r.URL.Path, http.StatusFound)
+				case c.named && r.URL.Path != "/keys":
+					fmt.Fprintf(w, `{"issuer": %q, "jwks_uri": %q, "id_token_signing_alg_values_supported": ["ES256"]}`, p.url, plain+"/keys")
+				default:
+					p.server.ServeHTTP(w, r)
+				}
+			}))
+			defer web.Close()
+			p.url = web.URL
+			p.server.SetIssuer(web.URL)
+			usual := http.DefaultTransport
+			http.DefaultTransport = web.Client().Transport // trusts the certificate of web
+			defer func() { http.DefaultTransport = usual }()
+			blocks := Blocks{
+				Issuers:    []Issuer{{Name: "local", URL: web.URL, Audience: "toolhost"}},
+				Principals: []Block{{Name: "staff", Grant: Grant{Rights: Call}, Issuer: "local", Claims: map[string]string{"groups": "staff"}}},
+			}
+			_, err := NewDirectory(func() Blocks { return blocks }, nil).Authenticate(request(t, p.token(t, "ec", nil)))
+			if c.valid && err != nil || !c.valid && (err == nil || !strings.Contains(err.Error(), "is not an https URL")) {
+				t.Error(err)
+			}
+		})
 	}
 }
 

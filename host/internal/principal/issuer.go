@@ -14,6 +14,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"toolhost.dev/host/internal/login"
 )
 
 // Issuer is an OpenID Connect provider whose signed tokens authenticate principals.
@@ -32,6 +34,15 @@ type Issuer struct {
 	// ClientID and ClientSecret are the credentials of the web console at the provider. An empty ClientID means that
 	// nobody can log in to the console through this provider. A public client has no secret.
 	ClientID, ClientSecret string
+}
+
+// The method "client" returns the HTTP client for requests to the issuer. For an issuer with an https URL, it refuses requests
+// without TLS. Otherwise, a redirect or an address in the discovery document could let the network forge keys or read secrets.
+func (i *Issuer) client() *http.Client {
+	return &http.Client{
+		Timeout:   issuerTimeout,
+		Transport: &login.Secured{Plain: !strings.HasPrefix(i.URL, "https:"), Base: http.DefaultTransport},
+	}
 }
 
 // ScopeError means that a token is valid but has too few scopes.
@@ -205,7 +216,7 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 		return nil, v.err
 	}
 	// Do not use the context of one call, because later requests for keys also use this context.
-	ctx := oidc.ClientContext(context.Background(), &http.Client{Timeout: issuerTimeout})
+	ctx := oidc.ClientContext(context.Background(), issuer.client())
 	provider, err := oidc.NewProvider(ctx, issuer.URL)
 	if err != nil {
 		v.failed = time.Now()

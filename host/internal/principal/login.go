@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -44,7 +43,7 @@ func (d *Directory) BeginLogin(issuer, redirect, state string) (address string, 
 		wanted = oauth2.SetAuthURLParam("audience", i.Audience)
 	}
 	exchange = func(ctx context.Context, code string) (string, error) {
-		ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: issuerTimeout})
+		ctx = context.WithValue(ctx, oauth2.HTTPClient, i.client())
 		token, err := cfg.Exchange(ctx, code, oauth2.VerifierOption(verifier), wanted)
 		if err != nil {
 			return "", fmt.Errorf("issuer %s refused the login: %w", issuer, err)
