@@ -72,7 +72,7 @@ sandbox {
 
 # Rules for the calls that may be made, within the sandbox. If several rules match, deny
 # overrides ask, and ask overrides allow. toolhost policy check COMMAND shows the decision.
-# docs/operators.md has the details.
+# docs/operators/permissions.md has the details.
 permissions {
   # The decision on a call that no rule matches: allow, ask or deny.
   default = "allow"
@@ -120,7 +120,7 @@ permissions {
 
 # A program, or a plugin (plugin = "NAME"), that receives events of calls and tools. It may
 # veto or change calls and results. A program must be where tools cannot write.
-# docs/operators.md describes the answers.
+# docs/operators/hooks.md describes the answers.
 #
 # hook "guard" {
 #   on         = ["before_call", "after_call"] # also register and unregister

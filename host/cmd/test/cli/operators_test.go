@@ -9,16 +9,19 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestExamplesForOperators checks that the configurations in docs/operators.md are valid and that their own tests pass.
+// TestExamplesForOperators checks that the configurations in the pages of docs/operators are valid and that their own tests pass.
 func TestExamplesForOperators(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../../docs/operators.md")
-	if err != nil {
-		t.Fatal(err)
+	pages, err := filepath.Glob("../../../../docs/operators/*.md")
+	hosttest.Must(t, err)
+	var blocks []string
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		hosttest.Must(t, err)
+		blocks = append(blocks, strings.Split(string(text), "```hcl\n")[1:]...)
 	}
-	blocks := strings.Split(string(text), "```hcl\n")[1:]
-	if len(blocks) < 2 {
-		t.Fatal("docs/operators.md has no examples")
+	if len(blocks) < 20 {
+		t.Fatalf("%d pages in docs/operators have only %d examples", len(pages), len(blocks))
 	}
 	toolhost := hosttest.NewResident(t)
 	for _, b := range blocks {

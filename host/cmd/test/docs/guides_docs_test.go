@@ -3,6 +3,7 @@
 package docs
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,14 +55,22 @@ func TestGuidesOfUse(t *testing.T) {
 		hosttest.Must(t, err)
 		hosttest.Must(t, os.WriteFile(filepath.Join(g.Dir, name), b, 0o644))
 	}
-	for _, doc := range []string{"README.md", "docs/agents.md", "docs/operators.md"} {
+	pages, err := filepath.Glob("../../../../docs/operators/*.md")
+	hosttest.Must(t, err)
+	docs := []string{"README.md", "docs/agents.md", "docs/operators.md"}
+	for _, page := range pages {
+		if b, err := os.ReadFile(page); err != nil || bytes.Contains(b, []byte("```sh\n")) {
+			docs = append(docs, "docs/operators/"+filepath.Base(page))
+		}
+	}
+	for _, doc := range docs {
 		ran := g.Ran
 		if doc == "docs/operators.md" { // the guide creates tokens for principals in its own configuration
-			b, err := os.ReadFile("../../../../" + doc)
+			b, err := os.ReadFile("../../../../docs/operators/principals.md")
 			hosttest.Must(t, err)
 			block := regexp.MustCompile("(?ms)^```hcl\n(principal \"ci\".*?)^```$").FindSubmatch(b)
 			if block == nil {
-				t.Fatal("docs/operators.md configures no principals")
+				t.Fatal("docs/operators/principals.md configures no principals")
 			}
 			hosttest.Must(t, os.WriteFile(filepath.Join(g.Dir, "toolhost.hcl"), block[1], 0o644))
 		}
