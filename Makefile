@@ -4,7 +4,7 @@
 MAKEFLAGS += --no-print-directory
 TASK := bin/tools/task
 
-CHECKS := check-format check-tidy check-vet check-systems check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
+CHECKS := check-format check-tidy check-vet check-systems check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-documents check-requirements
 
 .PHONY: help test check $(TASK)
 help: ## List the targets
@@ -56,6 +56,7 @@ check-dead: ## Each function is reachable
 check-oracle: ## Tests that only compute are named TestOracle…, and only they are hidden from the race detector
 check-plugins: ## go.work, the bundled plugins and their manifests agree
 check-prose: ## No comment uses phrases to avoid
+check-documents: ## Links of documents lead somewhere, and decisions are short
 check-requirements: ## Each requirement has a test that exists
 fix-format: ## Format the code
 fix-tidy: ## Tidy go.mod and go.sum

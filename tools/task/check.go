@@ -97,13 +97,22 @@ const maxFile = 1 << 20
 
 // checkSize checks the size of all tracked files except the compiled grammars.
 func (t *task) checkSize() error {
+	files, err := t.tracked()
+	if err != nil {
+		return err
+	}
+	return t.tooLarge(files)
+}
+
+// tracked returns the paths of the files that git tracks, relative to the root.
+func (t *task) tracked() ([]string, error) {
 	var out bytes.Buffer
 	c := t.command(".", nil, "git", "ls-files", "-z")
 	c.Stdout = &out
 	if err := c.Run(); err != nil {
-		return err
+		return nil, err
 	}
-	return t.tooLarge(strings.Split(strings.TrimSuffix(out.String(), "\x00"), "\x00"))
+	return strings.Split(strings.TrimSuffix(out.String(), "\x00"), "\x00"), nil
 }
 
 func (t *task) tooLarge(files []string) error {

@@ -27,8 +27,8 @@ var tasks = map[string]func(*task) error{
 	"check-vet": (*task).checkVet, "check-systems": (*task).checkSystems, "check-lint": (*task).checkLint, "fix-lint": (*task).fixLint,
 	"check-generated": (*task).checkGenerated, "check-config": (*task).checkConfig, "check-reference": (*task).checkReference,
 	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle, "check-plugins": (*task).checkPlugins,
-	"check-requirements": (*task).checkRequirements,
-	"dist":               (*task).dist, "packages": (*task).packages, "check-dist": (*task).checkDist,
+	"check-requirements": (*task).checkRequirements, "check-documents": (*task).checkDocuments,
+	"dist": (*task).dist, "packages": (*task).packages, "check-dist": (*task).checkDist,
 }
 
 func main() {

@@ -12,7 +12,7 @@ import (
 // Every use of a tool starts a shim, and starting Go's runtime takes longer than all the work of a shim. If the program
 // is linked with -E main.entry, it starts at entry instead and without the runtime. Therefore, the code below must not
 // allocate memory, start goroutines, defer or panic. It only makes system calls and uses static memory. Without that
-// flag the program starts at main and has the same behavior. See docs/adr/0012.
+// flag the program starts at main and has the same behavior. See docs/adr/0022-shell.md.
 
 // entry is the program's entry point. It calls run.
 func entry()

@@ -7,7 +7,7 @@ package main
 //
 // entry must run before the runtime. A thread can change only its own timer slack, which new threads and processes
 // inherit, and the runtime starts its monitor thread early. Without the linker flag, the program works but uses more
-// processor time. See docs/adr/0027 and prctl(2), PR_SET_TIMERSLACK.
+// processor time. See docs/adr/0007-sandbox.md and prctl(2), PR_SET_TIMERSLACK.
 func entry()
 
 var _ = entry // this reference is needed because only the linker uses entry

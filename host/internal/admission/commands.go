@@ -16,7 +16,7 @@ import (
 //
 // Files up to the script are code. What the script does with its own arguments is the decision of the script, whose
 // content is trusted. Therefore a file after the script is data, which can change, unless it is executable or has the
-// extension of code; see ADR 122.
+// extension of code; see ADR 11.
 type interpreter struct {
 	names *lazyregexp.Regexp
 	// The list "values" contains the options whose value is the next argument. An unlisted option with such a value only

@@ -12,7 +12,7 @@ import (
 )
 
 // These are the default limits of a plugin. A process can raise the defaults of memory, files and file size (see
-// docs/adr/0034-limits.md).
+// docs/adr/0007-sandbox.md).
 const (
 	defaultMemory    = 8 << 30
 	defaultProcesses = 1024

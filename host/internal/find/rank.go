@@ -17,7 +17,7 @@ type column struct {
 	weight, norm float64
 }
 
-// columns lists the columns of the index. The weights and norms were tuned on public sets of labelled calls; see ADR 51.
+// columns lists the columns of the index. The weights and norms were tuned on public sets of labelled calls; see ADR 23.
 var columns = [...]column{
 	{"name", 4, 0.8}, {"namespace", 1.2, 0.5}, {"summary", 2, 0.9}, {"description", 1.5, 0.5}, {"parameters", 1, 0.5},
 	{"parameter_texts", 1, 0.6}, {"choices", 1.5, 0.4}, {"keywords", 4, 0},

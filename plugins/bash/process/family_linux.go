@@ -60,7 +60,7 @@ func attributes() *syscall.SysProcAttr {
 func first() bool { return unix.Gettid() == self }
 
 // punctual sets the default timer slack, in ns, for programs that this thread starts. The host has set a higher
-// value for the plugin (ADR 27).
+// value for the plugin (ADR 7).
 func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 50_000, 0, 0, 0) }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
