@@ -3,7 +3,6 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 TASK := bin/tools/task
-
 CHECKS := check-format check-tidy check-vet check-systems check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-documents check-requirements
 
 .PHONY: help test check $(TASK)
