@@ -157,7 +157,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host", sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"flock" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
+			return !under(i, "toolhost.dev/host", sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
 		},
 	},
 }

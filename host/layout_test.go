@@ -55,7 +55,7 @@ var layers = [][]string{
 	{"internal/state/configurations", "internal/build", "internal/control", "internal/hook", "internal/inflight", "internal/metrics", "internal/identity", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/reported", "internal/rollout", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/statedir", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
 	{"agent/internal/agentfile", "internal/gitignore", "internal/habit", "internal/mirror", "internal/ownfile", "internal/scratch", "internal/testclient", "internal/testlines", "internal/testneed", "internal/testplugin", "internal/testserver", "internal/branch/internal/basewatch", "internal/branch/internal/killpoint"},
-	{"internal/filetree", "internal/flock", "internal/nodename", "internal/seal", "internal/artifact", "internal/signature", "internal/source", "internal/textmerge"},
+	{"internal/filetree", "internal/nodename", "internal/seal", "internal/artifact", "internal/signature", "internal/source", "internal/textmerge"},
 	{"internal/lazyregexp"},
 }
 

@@ -32,6 +32,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"toolhost.dev/sdk/flock"
+
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/coordinator"
@@ -40,7 +42,6 @@ import (
 	"toolhost.dev/host/fleet/internal/gate"
 	"toolhost.dev/host/fleet/internal/journal"
 	"toolhost.dev/host/fleet/internal/lease"
-	"toolhost.dev/host/internal/flock"
 	"toolhost.dev/host/internal/identity"
 	"toolhost.dev/sandbox/deadline"
 )

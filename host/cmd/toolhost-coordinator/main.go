@@ -22,7 +22,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
+
 	"toolhost.dev/host/internal/identity"
 )
 

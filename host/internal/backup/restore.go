@@ -19,9 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
+	"toolhost.dev/sdk/flock"
 	"toolhost.dev/sdk/statedb"
-
-	"toolhost.dev/host/internal/flock"
 )
 
 // Restored describes a restored directory.

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
+	"toolhost.dev/sdk/flock"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/branch/internal/killpoint"
 	"toolhost.dev/host/internal/filetree"
-	"toolhost.dev/host/internal/flock"
 	"toolhost.dev/host/internal/mirror"
 )
 

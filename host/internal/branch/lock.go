@@ -14,8 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/flock"
+
 	"toolhost.dev/host/internal/branch/internal/overlay"
-	"toolhost.dev/host/internal/flock"
 )
 
 // ErrGone means that a branch was discarded before it could be locked.

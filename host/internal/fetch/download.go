@@ -14,8 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/flock"
+
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/flock"
 )
 
 // maxCuts is the number of cuts in a row, without a new byte between them, after which a download fails.

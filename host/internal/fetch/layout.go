@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
+	"toolhost.dev/sdk/flock"
 
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/flock"
 )
 
 // layout is a repository in the OCI image layout: a directory with blobs and a file index.json, which lists the tags.

@@ -17,8 +17,7 @@ import (
 	"syscall"
 
 	"toolhost.dev/sdk/durable"
-
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
 )
 
 // File is a file with a value in JSON. Several processes can use it at the same time.

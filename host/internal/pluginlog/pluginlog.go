@@ -20,9 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/flock"
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/flock"
 )
 
 // maxFile is the size in bytes at which a file is replaced.

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/durable"
-
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
 )
 
 // ledger is a file in which hosts record the content that a tree had before their tools ran. A killed host leaves this

@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
 )
 
 const (

@@ -18,10 +18,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/flock"
 	"toolhost.dev/sdk/rawjson"
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/flock"
 )
 
 // The type "journal" stores the writes of answered calls that the database does not contain yet. Each process has its own

@@ -12,9 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/flock"
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/flock"
 )
 
 // openTest opens a database without its background writes. The test controls the time of each write.

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
 )
 
 // The type "known" holds the journals of other processes that were alive at the last check.

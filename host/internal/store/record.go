@@ -12,7 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
+
 	"toolhost.dev/host/internal/ownfile"
 )
 

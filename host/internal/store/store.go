@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
 )
 
 // Store is the store of one user. It is safe for concurrent use, also by several processes.

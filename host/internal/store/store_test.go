@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/sdk/flock"
 )
 
 const someContent = "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
