@@ -170,3 +170,15 @@ func TestClockSetBack(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckName checks which texts can be names of branches.
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "0": true, "fix-1_b.c": true, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
+		"": false, ".a": false, "-a": false, "_a": false, "A": false, "aB": false, "a/b": false, "a b": false, "ä": false, "a\n": false, "a\x00": false,
+	} {
+		if err := CheckName(name); (err == nil) != want {
+			t.Errorf("%q: %v, want valid %t", name, err, want)
+		}
+	}
+}

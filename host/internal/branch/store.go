@@ -12,7 +12,6 @@ import (
 	"toolhost.dev/host/internal/branch/change"
 	"toolhost.dev/host/internal/branch/internal/overlay"
 	"toolhost.dev/host/internal/filetree"
-	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/mirror"
 
 	"cmp"
@@ -103,11 +102,13 @@ type Branch struct {
 	dir string
 }
 
-var validName = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+// maxName is the maximum length of the name of a branch.
+const maxName = 63
 
 // CheckName returns an error if a text cannot be the name of a branch.
 func CheckName(name string) error {
-	if !validName.MatchString(name) {
+	alphabet := "abcdefghijklmnopqrstuvwxyz0123456789._-"
+	if name == "" || len(name) > maxName || strings.Trim(name, alphabet) != "" || strings.ContainsAny(name[:1], "._-") {
 		return fmt.Errorf("%q cannot be the name of a branch. Use up to 63 lower-case letters, digits, dots, dashes and underscores, and begin with a letter or a digit", name)
 	}
 	return nil
