@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"toolhost.dev/sdk/tool"
+	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/filetree"
+	"toolhost.dev/sdk/tool"
 )
 
 // Outer describes what git reads outside of a directory when it works in this directory.
@@ -207,6 +208,14 @@ const maxPointer = 1 << 20
 
 // readSmall returns the content of such a file.
 func readSmall(path string) (string, error) {
-	text, err := filetree.ReadSmall(path, maxPointer)
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a pipe would block otherwise
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxPointer+1))
+	if err == nil && len(text) > maxPointer {
+		err = unix.EFBIG
+	}
 	return string(text), err
 }
