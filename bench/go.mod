@@ -79,6 +79,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.0 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
+	toolhost.dev/branch v0.0.0 // indirect
 	toolhost.dev/plugins/edit v0.0.0
 	toolhost.dev/sandbox v0.0.0 // indirect
 	toolhost.dev/sdk v0.0.0
@@ -95,6 +96,8 @@ replace (
 replace toolhost.dev/plugins/edit => ../plugins/edit
 
 replace toolhost.dev/sdk/statedb => ../sdk/statedb
+
+replace toolhost.dev/branch => ../branch
 
 replace toolhost.dev/sandbox => ../sandbox
 

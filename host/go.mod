@@ -6,7 +6,6 @@ go 1.26.0
 ignore ./console/npm/node_modules
 
 require (
-	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/failsafe-go/failsafe-go v0.9.8
@@ -38,6 +37,7 @@ require (
 )
 
 require (
+	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.66.1 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
@@ -80,10 +80,13 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.0 // indirect
+	toolhost.dev/branch v0.0.0
 	toolhost.dev/sandbox v0.0.0
 	toolhost.dev/sdk/statedb v0.0.0
 	toolhost.dev/shellscript v0.0.0
 )
+
+replace toolhost.dev/branch => ../branch
 
 replace toolhost.dev/sandbox => ../sandbox
 

@@ -21,7 +21,7 @@ func modules() ([]string, error) {
 	if err != nil || len(manifests) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("%d manifests of plugins", len(manifests)))
 	}
-	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", sandbox, shellscript, "toolhost.dev/host", "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
+	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", branch, sandbox, shellscript, "toolhost.dev/host", "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
 	for _, m := range manifests {
 		out = append(out, "toolhost.dev/plugins/"+filepath.Base(filepath.Dir(m)))
 	}
@@ -44,6 +44,7 @@ func under(path string, roots ...string) bool {
 const (
 	internal    = "toolhost.dev/host/internal/"
 	cli         = "toolhost.dev/host/cmd/internal/cli"
+	branch      = "toolhost.dev/branch"
 	sandbox     = "toolhost.dev/sandbox"
 	shellscript = "toolhost.dev/shellscript"
 )
@@ -78,7 +79,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := under(p, "toolhost.dev/host/cmd/toolhost", cli) && under(i, cli)
-			return own || !strings.HasPrefix(i, internal) || i == internal+"lazyregexp" || i == internal+"testlines" // the last one for tests
+			return own || !strings.HasPrefix(i, internal) && !under(i, branch) || i == internal+"lazyregexp" || i == internal+"testlines" // the last one for tests
 		},
 	},
 	{
@@ -151,13 +152,20 @@ var rules = []rule{
 		},
 	},
 	{
+		why: "a branch knows files and the sandbox, and no host",
+		of:  func(p string) bool { return under(p, branch) },
+		allows: func(_, i string) bool {
+			return !under(i, "toolhost.dev") || under(i, branch, sandbox, "toolhost.dev/sdk/durable", "toolhost.dev/sdk/flock", "toolhost.dev/sdk/suggest", "toolhost.dev/sdk/tool")
+		},
+	},
+	{
 		why: "the stages know the vocabulary, and each other only through dispatch",
 		of: func(p string) bool {
 			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"metrics", internal+"hook", "toolhost.dev/host/router")
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host", sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
+			return !under(i, "toolhost.dev/host", branch, sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
 		},
 	},
 }

@@ -40,9 +40,7 @@ var layers = [][]string{
 	{"internal/admission", "internal/answer", "internal/distribution", "internal/branchtool", "develop"},
 	{"internal/undo"},
 	{"internal/backup", "internal/changeset", "internal/privilege", "internal/settings", "internal/grants"},
-	{"internal/branch", "internal/confinement", "internal/roots", "internal/trust", "internal/dispatch", "internal/testprogram"},
-	{"internal/branch/internal/journal", "internal/branch/internal/overlay"},
-	{"internal/branch/change"},
+	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch", "internal/testprogram"},
 	{"internal/stage/bounds", "internal/stage/hooks", "internal/stage/limits", "internal/stage/programs", "internal/stage/quotas", "internal/stage/runs", "internal/stage/space", "internal/stage/taping", "internal/stage/versions"},
 	{"internal/stage/safekeeping"},
 	{"internal/childcall", "internal/claim", "internal/pulse", "internal/stage"},
@@ -54,8 +52,8 @@ var layers = [][]string{
 	{"internal/state/binaries", "internal/audit", "internal/sibling", "internal/adaptive", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
 	{"internal/state/configurations", "internal/build", "internal/control", "internal/hook", "internal/inflight", "internal/metrics", "internal/identity", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/reported", "internal/rollout", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/statedir", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
-	{"agent/internal/agentfile", "internal/gitignore", "internal/habit", "internal/mirror", "internal/ownfile", "internal/scratch", "internal/testclient", "internal/testlines", "internal/testneed", "internal/testplugin", "internal/testserver", "internal/branch/internal/basewatch", "internal/branch/internal/killpoint"},
-	{"internal/filetree", "internal/nodename", "internal/seal", "internal/artifact", "internal/signature", "internal/source", "internal/textmerge"},
+	{"agent/internal/agentfile", "internal/habit", "internal/ownfile", "internal/scratch", "internal/testclient", "internal/testlines", "internal/testneed", "internal/testplugin", "internal/testserver"},
+	{"internal/nodename", "internal/seal", "internal/artifact", "internal/signature", "internal/source"},
 	{"internal/lazyregexp"},
 }
 
@@ -154,7 +152,7 @@ func TestSizes(t *testing.T) {
 		}
 		return nil
 	}
-	for _, root := range []string{".", "../sandbox", "../shellscript"} {
+	for _, root := range []string{".", "../branch", "../sandbox", "../shellscript"} {
 		if err := filepath.WalkDir(root, visit); err != nil {
 			t.Fatal(err)
 		}

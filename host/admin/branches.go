@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"toolhost.dev/host/internal/branch"
-	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/branch"
+	"toolhost.dev/branch/change"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/control"

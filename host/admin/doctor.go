@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/branch"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/engine"

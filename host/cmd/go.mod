@@ -65,6 +65,7 @@ require (
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	oras.land/oras-go/v2 v2.7.0 // indirect
+	toolhost.dev/branch v0.0.0 // indirect
 	toolhost.dev/sandbox v0.0.0 // indirect
 	toolhost.dev/shellscript v0.0.0 // indirect
 )
@@ -111,6 +112,7 @@ require (
 )
 
 replace (
+	toolhost.dev/branch => ../../branch
 	toolhost.dev/host => ../
 	toolhost.dev/host/fleet => ../fleet
 	toolhost.dev/sandbox => ../../sandbox

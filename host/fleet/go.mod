@@ -39,6 +39,7 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
+	toolhost.dev/branch v0.0.0 // indirect
 	toolhost.dev/shellscript v0.0.0 // indirect
 )
 
@@ -74,6 +75,7 @@ require (
 )
 
 replace (
+	toolhost.dev/branch => ../../branch
 	toolhost.dev/host => ../
 	toolhost.dev/sandbox => ../../sandbox
 	toolhost.dev/sdk => ../../sdk

@@ -63,7 +63,7 @@ func TryProxy(p *project.Project, proxy string) error {
 	}
 	for _, args := range [][]string{
 		{"mod", "init", "example.com/tiny"},
-		{"get", "toolhost.dev/sdk@v" + version, "toolhost.dev/sdk/statedb@v" + version, "toolhost.dev/shellscript@v" + version, "toolhost.dev/sandbox@v" + version, "toolhost.dev/host@v" + version},
+		{"get", "toolhost.dev/sdk@v" + version, "toolhost.dev/sdk/statedb@v" + version, "toolhost.dev/shellscript@v" + version, "toolhost.dev/sandbox@v" + version, "toolhost.dev/branch@v" + version, "toolhost.dev/host@v" + version},
 		{"build", "-o", filepath.Join(dir, "bin", "tiny"), "."},
 		{"install", "toolhost.dev/host/cmd/toolhost@v" + version},
 		{"install", "toolhost.dev/plugins/read@v" + version},

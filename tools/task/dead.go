@@ -19,7 +19,7 @@ import (
 
 // This expression matches packages that only this repository can import. Their functions have no callers in other
 // repositories.
-var private = regexp.MustCompile(`^toolhost\.dev/(plugins/|bench|host/cmd/toolhost|sandbox/cmd/|(host|sandbox)/(.*/)?internal/)`)
+var private = regexp.MustCompile(`^toolhost\.dev/(plugins/|bench|host/cmd/toolhost|sandbox/cmd/|(branch|host|sandbox)/(.*/)?internal/)`)
 
 // ofTests matches packages that only tests import.
 var ofTests = regexp.MustCompile(`/internal/(test\w+|peer)(/|$)`)

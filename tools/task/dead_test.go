@@ -101,6 +101,8 @@ func TestPrivatePackages(t *testing.T) {
 		"toolhost.dev/host":                   false,
 		"toolhost.dev/host/router":            false,
 		"toolhost.dev/sdk":                    false,
+		"toolhost.dev/branch":                 false,
+		"toolhost.dev/branch/internal/mirror": true,
 		"toolhost.dev/shellscript":            false,
 		"toolhost.dev/sdk/tool":               false,
 	} {

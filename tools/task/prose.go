@@ -25,7 +25,7 @@ var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
 // checkProse returns an error that lists each comment line that matches [avoid].
 func (t *task) checkProse() error {
 	var found []string
-	for _, dir := range []string{"host", "plugins", "sandbox", "sdk", "shellscript"} {
+	for _, dir := range []string{"branch", "host", "plugins", "sandbox", "sdk", "shellscript"} {
 		lines, err := avoided(t.Root, dir)
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ func TestCheckProse(t *testing.T) {
 	t.Parallel()
 	r, _ := repository(t, nil)
 	r.Root = t.TempDir()
-	for _, dir := range []string{"host", "plugins", "sandbox", "sdk", "shellscript"} {
+	for _, dir := range []string{"branch", "host", "plugins", "sandbox", "sdk", "shellscript"} {
 		if err := os.MkdirAll(r.Path(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ var startPrograms = []string{"toolhost.dev/host/cmd/test/fleet", "toolhost.dev/h
 // first lists the packages with the race detector whose tests take longest, the slowest first. These tests start before all
 // others. Otherwise, the run could wait at the end for one of them while the other cores are idle.
 var first = []string{
-	"toolhost.dev/plugins/bash/bash", "toolhost.dev/host", "toolhost.dev/plugins/grep/finder", "toolhost.dev/sdk/tooltest/conformance", "toolhost.dev/sdk/toolrpc", "toolhost.dev/host/internal/branch", "toolhost.dev/plugins/read/files", "toolhost.dev/plugins/edit/editor",
+	"toolhost.dev/plugins/bash/bash", "toolhost.dev/host", "toolhost.dev/plugins/grep/finder", "toolhost.dev/sdk/tooltest/conformance", "toolhost.dev/sdk/toolrpc", "toolhost.dev/branch", "toolhost.dev/plugins/read/files", "toolhost.dev/plugins/edit/editor",
 }
 
 // test runs the tests. The Makefile runs the checks before: a check beside the tests would make both slower than one after
@@ -280,7 +280,7 @@ func (t *task) soakBranches() error {
 // soakReflinks tests branches on file systems on which files can share data. It must run as root, because it creates
 // disks with these file systems.
 func (t *task) soakReflinks() error {
-	return t.command("host", []string{"TOOLHOST_REFLINKS=1"}, "go", "test", "-count=1", "-timeout", "20m", "-run", "^TestReflinks$", "-v", "./internal/branch").Run()
+	return t.command("branch", []string{"TOOLHOST_REFLINKS=1"}, "go", "test", "-count=1", "-timeout", "20m", "-run", "^TestReflinks$", "-v", ".").Run()
 }
 
 // fuzz runs each fuzz target for a limited time.

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/branch"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/control"

@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolhost.dev/branch"
 	"toolhost.dev/host/internal/admission"
-	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"

@@ -6,7 +6,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/branch"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/reload"
 )

@@ -13,8 +13,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/branch"
-	"toolhost.dev/host/internal/branch/change"
+	"toolhost.dev/branch"
+	"toolhost.dev/branch/change"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"

@@ -1,0 +1,428 @@
+package branch
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/durable"
+
+	"toolhost.dev/branch/change"
+	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/journal"
+	"toolhost.dev/branch/internal/killpoint"
+)
+
+// Selection selects the changes to apply.
+type Selection struct {
+	// Paths limits the apply to these paths and all paths below them. An empty list means all changes.
+	Paths []string
+	// Ours lists paths with conflicts at which the branch's content is used. Theirs lists paths at which the workspace's
+	// content is kept; the branch then loses its change.
+	Ours, Theirs []string
+	// Shown is the text that [Branch.Review] returned when a person agreed to the apply. If Review now returns a
+	// different text, nothing is changed, and the error is [ErrNotAsShown]. An empty Shown means that nobody was asked.
+	Shown string
+	// Allowed means that somebody who may answer permission requests agreed to the apply. Without it, an unasked branch is not
+	// applied, and the error is an [UnaskedError].
+	Allowed bool
+	// Before is called immediately before the base is changed. An error stops the apply. Before can be nil.
+	Before func() error
+}
+
+// Outcome describes an apply or a revert.
+type Outcome struct {
+	// Number identifies the apply among those of the branch.
+	Number  int             `json:"number"`
+	Changes []change.Change `json:"changes"`
+	// GivenUp lists the changes that an apply removed from the branch, because the workspace's content was kept. For a
+	// revert, it lists the changes that are in the branch again. In both cases, the workspace stays unchanged at these
+	// paths.
+	GivenUp []change.Change `json:"given_up,omitempty"`
+	// Left lists the changes that stay in the layer, because they are never applied or were not selected.
+	Left []change.Change `json:"left,omitempty"`
+	// Into is the branch that received the changes. Empty means the workspace.
+	Into string `json:"into,omitempty"`
+	// Notes are messages for people.
+	Notes []string `json:"notes,omitempty"`
+
+	partial bool // whether changes stay in the layer
+}
+
+// ConflictError means that nothing was changed, because both the branch and the workspace changed the same paths.
+type ConflictError struct {
+	Name      string
+	Conflicts []change.Change
+}
+
+// maxConflicts is the maximum number of conflicts in the text of an error.
+const maxConflicts = 50
+
+func (e *ConflictError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "nothing was applied, because the branch %s and the workspace both changed:", e.Name)
+	for i, c := range e.Conflicts {
+		if i == maxConflicts {
+			fmt.Fprintf(&b, "\n  and %d more; for a list, run: toolhost branch diff %s --stat", len(e.Conflicts)-i, e.Name)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s: %s", c.Path, c.Conflict)
+	}
+	fmt.Fprintf(&b, "\nFor each path, choose the side that is kept: toolhost branch apply %s --ours PATH (the branch) or --theirs PATH (the workspace)", e.Name)
+	return b.String()
+}
+
+// Apply makes the changes of a branch in its base. If there is a conflict, it makes none of them. The branch must not
+// be mounted. Apply keeps the displaced files, so that [Store.Revert] can undo it.
+func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
+	release, err := s.exclusive(b)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := errors.Join(b.withheld(sel.Allowed), b.intact(), b.asShown()); err != nil {
+		return nil, err
+	}
+	if b.Of != "" {
+		return s.adoptShown(b, sel)
+	}
+	checked, err := b.tick()
+	if err != nil {
+		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
+	}
+	all, err := b.survey()
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	if err := b.stillShown(all, sel.Shown); err != nil {
+		return nil, err
+	}
+	steps, out, err := sel.plan(b, all)
+	if err != nil || len(out.Changes)+len(out.GivenUp) == 0 {
+		return out, err
+	}
+	if sel.Before != nil {
+		if err := sel.Before(); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.unite(all); err != nil {
+		return nil, err
+	}
+	j := &journal.Journal{Progress: journal.Progress{State: journal.Applying}, At: time.Now(), Checked: checked, Steps: steps, Since: b.Since, Renewed: b.Renewed, SetBack: b.clockSetBack(), Locks: b.log().LocksFor(steps)}
+	if len(out.Left) == 0 && !out.partial {
+		var st unix.Stat_t
+		if err := unix.Lstat(b.Layer(), &st); err != nil {
+			return nil, err
+		}
+		j.Whole = st.Ino
+	}
+	record, err := json.Marshal(b)
+	if err = errors.Join(err, b.outdate()); err == nil {
+		out.Number, err = b.log().Begin(j, len(record))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, errors.Join(err, b.renewCopy()))
+	}
+	err = b.run(j, true)
+	if err == nil {
+		err = all.KeepAncestors()
+	}
+	if behind := b.renewCopy(); behind != nil {
+		out.Notes = append(out.Notes, sentence(behind))
+	}
+	return out, err
+}
+
+// adoptShown applies a preview of a branch as a whole, if its changes are still those that a person was shown.
+func (s *Store) adoptShown(b *Branch, sel Selection) (*Outcome, error) {
+	if sel.Shown != "" {
+		if now, err := b.Review(); err != nil || now != sel.Shown {
+			return nil, cmp.Or(err, ErrNotAsShown)
+		}
+	}
+	return s.adoptWhole(b, sel)
+}
+
+// stillShown returns [ErrNotAsShown] if the changes differ from those that a person was shown. If the argument "shown"
+// is empty, no changes were shown to anyone.
+func (b *Branch) stillShown(all *change.Survey, shown string) error {
+	if shown == "" {
+		return nil
+	}
+	if now, err := b.review(all); err != nil || now != shown {
+		return cmp.Or(err, ErrNotAsShown)
+	}
+	return nil
+}
+
+// unite removes the marks of directories that must no longer hide the directories of the base.
+func (b *Branch) unite(all *change.Survey) error {
+	for _, dir := range all.Unite {
+		if err := unix.Lremovexattr(filepath.Join(b.Layer(), dir), filetree.OpaqueMark); err != nil && !errors.Is(err, unix.ENODATA) {
+			return fmt.Errorf("the branch %s cannot be applied: %s: %w", b.Name, dir, err)
+		}
+	}
+	return nil
+}
+
+// log returns the journals of the branch.
+func (b *Branch) log() journal.Log {
+	return journal.Log{Dir: filepath.Join(b.dir, appliedDir), Base: b.Base, Layer: b.Layer()}
+}
+
+// order returns the position of a step in an apply. Directories that become writable come first, and directories that
+// become read-only or closed come last, the deepest first. Git's objects come before the files that refer to them. Thus
+// git works at each moment of the apply, even if the apply is killed.
+func order(s *journal.Step) int {
+	switch {
+	case s.Op != change.OpMetadata && strings.Contains("/"+s.Path+"/", "/.git/objects/"):
+		return 1
+	case s.Op != change.OpMetadata:
+		return 2
+	case s.Mode&0o300 == 0o300:
+		return 0
+	}
+	return closing
+}
+
+// closing is the position of directories that become read-only or closed.
+const closing = 3
+
+// interrupted reports whether an apply or a revert of the branch is incomplete because its process was killed.
+func (b *Branch) interrupted() (bool, error) {
+	all, err := b.journals()
+	return slices.ContainsFunc(all, func(j *journal.Journal) bool { return j.State == journal.Applying || j.State == journal.Undoing }), err
+}
+
+// journals returns the journals of the branch.
+func (b *Branch) journals() ([]*journal.Journal, error) {
+	all, err := b.log().Journals()
+	if err != nil {
+		return nil, fmt.Errorf("the journal of the branch %s cannot be read: %w. Its directory is %s", b.Name, err, b.dir)
+	}
+	return all, nil
+}
+
+// recover completes an apply or a revert whose process was killed. See [Store.Guard]. The branch and its base must be
+// locked.
+func (b *Branch) recover(guard Guard) error {
+	if err := b.continueRestore(); err != nil {
+		return err
+	}
+	all, err := b.journals()
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		switch j.State {
+		case journal.Applying:
+			err = b.complete(j, guard)
+		case journal.Undoing:
+			err = b.undo(j)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.renewCopy()
+}
+
+// complete makes the remaining steps of a journal.
+func (b *Branch) complete(j *journal.Journal, guard Guard) (err error) {
+	if guard != nil {
+		after, err := guard(b.Base)
+		if err != nil {
+			return fmt.Errorf("the apply of the branch %s, which was interrupted, cannot be completed: %w", b.Name, err)
+		}
+		defer func() {
+			if after() && err == nil {
+				err = b.settle(j)
+			}
+		}()
+	}
+	return b.run(j, false)
+}
+
+// run makes all steps of a journal that are not yet made. If a step fails, run undoes all steps. If fresh is true, none
+// of the steps is made yet.
+func (b *Branch) run(j *journal.Journal, fresh bool) error {
+	x, err := b.log().Exchange(j)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	x.Fresh = fresh
+	failed := x.Lock(fresh)
+	for i := range j.Steps {
+		if failed != nil {
+			break
+		}
+		killpoint.Pass()
+		if err := x.Forward(i); err != nil {
+			failed = fmt.Errorf("nothing was applied, because %s could not be changed: %w", j.Steps[i].Path, err)
+		}
+	}
+	if failed != nil {
+		if err := j.Record(journal.Undoing); err != nil {
+			return errors.Join(failed, err)
+		}
+		return errors.Join(failed, b.undo(j))
+	}
+	x.Unlock()
+	killpoint.Pass()
+	if err := b.finish(j, journal.Applied); err != nil {
+		return fmt.Errorf("all changes of the branch %s are made, but the end of the apply cannot be recorded: %w. Free space on the disk, and repeat the command, which records it", b.Name, err)
+	}
+	return x.Sync()
+}
+
+// undo undoes all steps of a journal that were made.
+func (b *Branch) undo(j *journal.Journal) error {
+	x, err := b.log().Exchange(j)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := x.Lock(false); err != nil {
+		return err
+	}
+	for i := range slices.Backward(j.Steps) {
+		killpoint.Pass()
+		if err := x.Backward(i); err != nil {
+			return fmt.Errorf("the changes of the branch %s are taken back, but %s cannot be restored: %w. Its old content is %s. Move %[2]s away and repeat the command", b.Name, j.Steps[i].Path, err, x.Displaced(i))
+		}
+	}
+	if j.Whole != 0 {
+		if err := x.BringBack(); err != nil {
+			return fmt.Errorf("the changes of the branch %s are taken back, but they cannot return to the branch: %w. They are in %s", b.Name, err, j.Upper())
+		}
+	}
+	x.Unlock()
+	killpoint.Pass()
+	if err := b.finish(j, journal.Reverted); err != nil {
+		return err
+	}
+	return x.Sync()
+}
+
+// finish records the end of an apply or of a revert. The caller must sync the file system afterwards. Later changes of
+// the base can conflict with the layer.
+func (b *Branch) finish(j *journal.Journal, state string) error {
+	j.Release()
+	now, err := b.tick()
+	if err != nil {
+		return err
+	}
+	paths, dirs := b.renew(j, state, now)
+	if err := b.renewVersions(paths, dirs); err != nil {
+		return err
+	}
+	if state == journal.Reverted {
+		_ = b.layer().Record(paths) // ignore the error: the branch can still be applied, but without merges
+	}
+	switch {
+	case state != journal.Applied:
+	case j.Whole != 0:
+		if err := b.log().PutAway(j); err != nil {
+			return err
+		}
+	default:
+		b.prune(".")
+	}
+	b.Applied = 0
+	if state == journal.Applied {
+		b.Applied = 1
+	}
+	all, err := b.log().Journals(j)
+	for _, o := range all {
+		if o.State == journal.Applied {
+			b.Applied++
+		}
+	}
+	if filetree.IsEmpty(b.Layer()) {
+		b.derivation = derivation{Since: now} // all changes of the base are seen
+		b.watchClock()
+	}
+	if b.Shown != "" {
+		state, failed := b.State()
+		b.Shown, err = state, errors.Join(err, failed)
+	}
+	// Write the record of the branch before the end of the journal. If this process is killed in between, the next process
+	// repeats finish.
+	if err := errors.Join(err, b.write(durable.ReplaceUnsynced)); err != nil {
+		return err
+	}
+	killpoint.Pass()
+	return j.RecordEnd(state, now)
+}
+
+// renew records the argument "now" as the time at which the layer and the base were compared at the paths of a journal.
+// Only later changes of the base are conflicts at these paths. renew returns these paths. It also returns the
+// directories whose metadata alone was compared. If the apply was reverted, earlier changes of the base become
+// conflicts again.
+func (b *Branch) renew(j *journal.Journal, state string, now int64) (paths, dirs []string) {
+	if state == journal.Reverted && j.Done != 0 && j.Since != 0 {
+		b.Since, b.Renewed, b.SetBack = j.Since, maps.Clone(j.Renewed), b.SetBack || j.SetBack
+	}
+	if b.Renewed == nil {
+		b.Renewed = make(map[string]int64)
+	}
+	for i := range j.Steps {
+		s := &j.Steps[i]
+		switch {
+		case state == journal.Reverted && (s.Contested || !b.asCompared(j, s)):
+			// the conflict stays; after a kill, the base can have changed before this process completed the revert
+		case s.Op == change.OpMetadata:
+			b.Renewed[change.Itself(s.Path)] = now // nothing below the directory was compared
+			dirs = append(dirs, s.Path)
+		default:
+			b.Renewed[s.Path] = now
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths, dirs
+}
+
+// asCompared reports whether a path of the base is unchanged since an apply searched for conflicts.
+func (b *Branch) asCompared(j *journal.Journal, s *journal.Step) bool {
+	at := filepath.Join(b.Base, s.Path)
+	var st unix.Stat_t
+	if unix.Lstat(at, &st) != nil {
+		return s.Old.Inode == 0
+	}
+	now := change.StampOf(&st)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && s.Op != change.OpMetadata {
+		return now.Inode == s.Old.Inode && change.Newest(at, j.Checked, false) == ""
+	}
+	return now == s.Old || s.Op == change.OpMetadata
+}
+
+// prune removes directories of the layer that have become empty, because they existed only for entries that were moved
+// out of the layer.
+func (b *Branch) prune(dir string) {
+	entries, err := os.ReadDir(filepath.Join(b.Layer(), dir))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		upper, base := filepath.Join(b.Layer(), path), filepath.Join(b.Base, path)
+		var up, lo unix.Stat_t
+		if opaque, err := filetree.IsOpaque(upper); !e.IsDir() || opaque || err != nil || unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode || !filetree.EqualAttributes(upper, base) {
+			continue
+		}
+		b.prune(path)
+		_ = os.Remove(upper) // fails if the directory is not empty
+	}
+}

@@ -1,0 +1,339 @@
+package branch
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/journal"
+	"toolhost.dev/branch/internal/mirror"
+)
+
+// Usage returns the size of the layer on disk in bytes, and the number of files and directories in it.
+func (b *Branch) Usage() (size int64, files int) {
+	return b.measure(func(string, bool) {})
+}
+
+// measure returns the same as Usage, and calls the function "visit" for each path of the layer.
+func (b *Branch) measure(visit func(rel string, dir bool)) (size int64, files int) {
+	if b.Copy != nil {
+		return b.measureCopy(visit)
+	}
+	m := &measurer{visit: visit}
+	var st unix.Stat_t
+	if unix.Lstat(b.Layer(), &st) == nil && unreadable(&st) {
+		m.enter(b.dir, upperDir, "", 0)
+	} else {
+		m.walk(b.Layer(), "", 0)
+	}
+	return m.size, m.files
+}
+
+type usage struct {
+	size  int64
+	files int
+}
+
+// Usage is like [Branch.Usage]. For merges, it also records the original states of the changed files.
+func (m *Mount) Usage() (size int64, files int) {
+	visit, end := m.ancestry.Begin(m.Branch.layer())
+	size, files = m.Branch.measure(visit)
+	end()
+	m.usage.Store(&usage{size, files})
+	return size, files
+}
+
+// LastUsage returns the last result of Usage. Without such a result, it calls Usage.
+func (m *Mount) LastUsage() (size int64, files int) {
+	if u := m.usage.Load(); u != nil {
+		return u.size, u.files
+	}
+	return m.Usage()
+}
+
+// Bytes returns the size of the layer on disk.
+func (b *Branch) Bytes() int64 {
+	size, _ := b.Usage()
+	return size
+}
+
+// orphanAge is the age from which on a directory without a record is removed.
+const orphanAge = 24 * time.Hour
+
+// Clean removes the data of discarded branches, files that killed processes left, and previews that nobody applied. If
+// age is not zero, it also removes branches that are older than age and whose changes are all applied. Clean never
+// removes unapplied changes or a branch that a process uses.
+func (s *Store) Clean(age time.Duration) error {
+	errs := []error{s.empty()}
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()) > time.Hour {
+			errs = append(errs, filetree.RemoveAll(filepath.Join(s.Dir, e.Name())))
+		}
+	}
+	all, listed := s.List()
+	for _, b := range all {
+		unneeded := func() bool {
+			return b.IsPreview() && time.Since(b.Created) > previewAge || age > 0 && b.finished(age)
+		}
+		if unneeded() { // check this before locking, because the lock blocks sessions; discardIf checks it again
+			errs = append(errs, unlessUsed(s.discardIf(b, unneeded)))
+		}
+	}
+	orphans, orphansErr := s.Orphans()
+	for _, o := range orphans {
+		if o.Empty && time.Since(o.Changed) > orphanAge {
+			errs = append(errs, unlessUsed(s.dropOrphan(o.Dir)))
+		}
+		errs = append(errs, o.Problem)
+	}
+	errs = append(errs, s.empty(), err, listed, orphansErr)
+	return errors.Join(errs...)
+}
+
+// empty removes the discarded branches.
+func (s *Store) empty() (err error) {
+	all, _ := os.ReadDir(s.Dir) // the caller reports the error
+	for _, e := range all {
+		if strings.HasPrefix(e.Name(), dustbinDir) {
+			err = errors.Join(err, filetree.RemoveAll(filepath.Join(s.Dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// unlessUsed returns err. But if err means that a process uses the branch, unlessUsed returns nil.
+func unlessUsed(err error) error {
+	if used := (*InUseError)(nil); errors.As(err, &used) {
+		return nil
+	}
+	return err
+}
+
+// finished reports whether a branch has no unapplied changes, and was not made, applied or used within the given time.
+func (b *Branch) finished(age time.Duration) bool {
+	at := b.Created
+	journals, err := b.journals()
+	for _, j := range journals {
+		if j.State == journal.Applying || j.State == journal.Undoing {
+			return false
+		}
+		if j.At.After(at) {
+			at = j.At
+		}
+	}
+	if err != nil || time.Since(at) < age {
+		return false
+	}
+	checkpoints, err := b.Checkpoints()
+	if err != nil || slices.ContainsFunc(checkpoints, func(c Checkpoint) bool { return !c.Automatic() && c.Files > 0 && c.At.After(at) }) {
+		return false // a person or an agent requested this checkpoint, and its content was not applied since
+	}
+	if info, err := os.Stat(filepath.Join(b.dir, recordFile)); err != nil || time.Since(info.ModTime()) < age {
+		return false // a session has used the branch since
+	}
+	changes, err := b.Changes()
+	return err == nil && len(changes) == 0
+}
+
+// Orphan is a directory of the store that is not a complete branch.
+type Orphan struct {
+	Dir     string
+	Changed time.Time
+	// Empty means that the directory contains nothing that a session or a person made.
+	Empty bool
+	// Problem is the reason why the record of the directory cannot be read. Nil means that the directory has no record.
+	Problem error
+}
+
+// Orphans lists the directories that are not complete branches.
+func (s *Store) Orphans() (out []Orphan, err error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		dir := filepath.Join(s.Dir, e.Name())
+		info, infoErr := e.Info()
+		if strings.HasPrefix(e.Name(), ".") || !e.IsDir() || infoErr != nil {
+			continue
+		}
+		_, problem := read(dir)
+		if problem == nil {
+			continue
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue // the branch was discarded in the meantime
+		}
+		o := Orphan{Dir: dir, Changed: info.ModTime()}
+		if errors.Is(problem, fs.ErrNotExist) {
+			o.Empty = abandoned(dir)
+		} else {
+			o.Problem = problem
+		}
+		out = append(out, o)
+	}
+	return out, err
+}
+
+// abandoned reports whether a directory without a record contains only the files of a new branch. If something cannot
+// be read, abandoned returns false.
+func abandoned(dir string) bool {
+	empty := true
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch rel, _ := filepath.Rel(dir, path); {
+		case rel == workDir:
+			return fs.SkipDir // this directory belongs to the kernel
+		case rel == lockFile, rel == probeFile, rel == recordFile:
+			return nil
+		case err == nil && d.IsDir():
+			return nil
+		}
+		empty = false
+		return fs.SkipAll
+	})
+	return err == nil && empty
+}
+
+// dropOrphan removes a directory without a record, unless the directory has become a branch in the meantime.
+func (s *Store) dropOrphan(dir string) error {
+	held, err := lockDirectory(dir, filepath.Base(dir))
+	if err != nil && !errors.Is(err, ErrGone) {
+		return err
+	}
+	if err == nil {
+		defer held.Close() //nolint:errcheck // only a lock
+	}
+	if _, err := read(dir); !errors.Is(err, fs.ErrNotExist) || !abandoned(dir) {
+		return nil
+	}
+	return s.drop(&Branch{dir: dir, Name: filepath.Base(dir)})
+}
+
+// Beyond is the number of files that Usage returns for a layer whose directories are nested too deeply to be counted.
+const Beyond = math.MaxInt
+
+// maxEntered limits the nesting of directories that a measurer enters, because each level needs a descriptor.
+const maxEntered = 64
+
+// measureCopy is measure for a branch of the kind "copy".
+func (b *Branch) measureCopy(visit func(rel string, dir bool)) (size int64, files int) {
+	_ = b.withCopy(func(m *mirror.Mirror) error { // ignore the error: the next call that collects the changes returns it
+		all, err := m.Differences()
+		for _, d := range all {
+			files++
+			size += d.Size
+			visit(d.Path, d.IsDir())
+		}
+		return err
+	})
+	return size, files
+}
+
+// measurer counts the files in a layer. A session must not be able to hide files from the limits of its branch.
+// Therefore a measurer also counts files below paths that are longer than the system permits, and in directories that
+// their owner cannot read.
+type measurer struct {
+	visit func(rel string, dir bool)
+	size  int64
+	files int
+}
+
+// enter counts the content of a directory that cannot be opened by the path top/below. The argument "rel" is the path
+// of the directory in the layer.
+func (m *measurer) enter(top, below, rel string, depth int) {
+	if depth == maxEntered {
+		m.files = Beyond
+		return
+	}
+	dir, err := openIn(top, below)
+	if err != nil {
+		return // the directory was removed in the meantime
+	}
+	defer unix.Close(dir) //nolint:errcheck // only opened
+	if os.Geteuid() != 0 {
+		defer filetree.Permit(dir, 0o500)()
+	}
+	m.walk(filetree.Descriptor(dir), rel, depth+1)
+}
+
+func (m *measurer) walk(top, rel string, depth int) {
+	_ = filepath.WalkDir(top+"/.", func(path string, d fs.DirEntry, err error) error {
+		below := strings.TrimPrefix(path, top+"/")
+		at := filepath.Join(rel, below)
+		switch {
+		case below == ".":
+			return nil
+		case errors.Is(err, unix.ENAMETOOLONG):
+			m.enter(top, below, at, depth)
+			return nil
+		case err != nil:
+			return nil //nolint:nilerr // what disappears meanwhile does not count
+		}
+		st, err := lstatIn(top, below)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		if m.files < Beyond {
+			m.files++
+		}
+		m.visit(at, d.IsDir())
+		switch {
+		case d.Type().IsRegular():
+			m.size += st.Blocks * 512
+		case d.IsDir() && unreadable(&st):
+			m.enter(top, below, at, depth)
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+// unreadable reports whether the owner of a directory cannot read it. It returns false for root, which can read every
+// directory.
+func unreadable(dir *unix.Stat_t) bool { return filetree.LacksOwner(dir, 0o500) }
+
+// parentIn opens the directory of a path below top. It follows no links, because commands can change the layer at the
+// same time.
+func parentIn(top, below string) (int, error) {
+	root, err := unix.Open(top+"/.", filetree.OpenPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil || filepath.Dir(below) == "." {
+		return root, err
+	}
+	defer unix.Close(root) //nolint:errcheck // only opened
+	return filetree.OpenBelow(root, filepath.Dir(below))
+}
+
+// openIn opens a directory below top.
+func openIn(top, below string) (int, error) {
+	parent, err := parentIn(top, below)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(parent) //nolint:errcheck // only opened
+	return unix.Openat(parent, filepath.Base(below), filetree.OpenPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// lstatIn is Lstat for a path below top, which can be longer than the system permits.
+func lstatIn(top, below string) (st unix.Stat_t, err error) {
+	if err = unix.Lstat(filepath.Join(top, below), &st); !errors.Is(err, unix.ENAMETOOLONG) {
+		return st, err
+	}
+	parent, err := parentIn(top, below)
+	if err != nil {
+		return st, err
+	}
+	defer unix.Close(parent) //nolint:errcheck // only opened
+	return st, unix.Fstatat(parent, filepath.Base(below), &st, unix.AT_SYMLINK_NOFOLLOW)
+}

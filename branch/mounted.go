@@ -1,0 +1,156 @@
+package branch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"toolhost.dev/branch/change"
+)
+
+// BusyError means that a branch cannot be changed now, because calls run in it.
+type BusyError struct{ Name string }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("other calls run in the branch %s. Wait until they end, or cancel them", e.Name)
+}
+
+// hold blocks new calls in a mounted branch until the function "release" is called. The argument "own" is the number of
+// the caller's own calls in the branch. hold fails if more calls than these already run there.
+func (m *Mounts) hold(id string, own int) (mount *Mount, release func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mount = m.by[id]
+	switch {
+	case mount == nil:
+		return nil, nil, ErrNotMounted
+	case mount.running > own || mount.held:
+		return nil, nil, &BusyError{mount.Branch.Name}
+	}
+	if m.free == nil {
+		m.free = sync.NewCond(&m.mu)
+	}
+	mount.held = true
+	return mount, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		mount.held = false
+		m.free.Broadcast()
+	}, nil
+}
+
+// Restored describes a restore in a mounted branch.
+type Restored struct {
+	// To is the checkpoint that was restored. Saved is the checkpoint of the branch's state before the restore.
+	To    *Checkpoint `json:"restored"`
+	Saved *Checkpoint `json:"saved"`
+	// Stay lists files and directories that were not changed, because git ignores them and they are too large for a
+	// checkpoint. Lost lists such paths that no longer exist in the branch.
+	Stay []string `json:"stay,omitempty"`
+	Lost []string `json:"lost,omitempty"`
+	// Ended is the reason why the programs of the branch had to end. Empty means that they still run.
+	Ended string `json:"ended,omitempty"`
+	// Jobs describes the jobs that still run. The caller of Restore can set it.
+	Jobs []string `json:"jobs,omitempty"`
+}
+
+// Notes returns sentences about the paths that were not restored.
+func (r *Restored) Notes() (out []string) {
+	const ignored = "Git ignores these paths, and they are too large for a checkpoint. "
+	if len(r.Stay) > 0 {
+		out = append(out, ignored+"They stay as they are: "+some(r.Stay)+".")
+	}
+	if len(r.Lost) > 0 {
+		out = append(out, ignored+"What the branch changed in them is lost: "+some(r.Lost)+".")
+	}
+	if len(out) > 0 {
+		out = append(out, "To store all that git ignores, the operator sets:\nworkspace {\n  checkpoints { ignored = true }\n}")
+	}
+	return out
+}
+
+// some joins paths for a message. It shows only the first paths and the number of the remaining ones.
+func some(paths []string) string {
+	const shown = 10
+	text := change.QuotePath(strings.Join(paths[:min(len(paths), shown)], ", "))
+	if more := len(paths) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// ErrNotMounted means that this process has not mounted a branch.
+var ErrNotMounted = errors.New("the branch is no longer mounted. Repeat the call")
+
+// Checkpoint is like [Store.Checkpoint] for a mounted branch. The branch's jobs keep running. The argument "own" is the
+// number of the caller's own calls in the branch. If other calls run in the branch, the error is a [BusyError].
+func (m *Mounts) Checkpoint(id string, own int, message string, rules CheckpointRules) (*Checkpoint, error) {
+	mount, release, err := m.hold(id, own)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	mount.checkpoints.Lock()
+	defer mount.checkpoints.Unlock()
+	c, err := mount.Branch.checkpoint(Checkpoint{Message: message}, rules)
+	if err == nil {
+		err = mount.Branch.sync()
+	}
+	return c, err
+}
+
+// Restore is like [Store.Restore] for a mounted branch, and keeps the branch's programs running. The argument "own" is
+// the number of the caller's own calls in the branch. If other calls run in the branch, the error is a [BusyError].
+func (m *Mounts) Restore(id string, own, number int, undo bool, rules CheckpointRules) (*Restored, error) {
+	mount, release, err := m.hold(id, own)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	mount.checkpoints.Lock()
+	defer mount.checkpoints.Unlock()
+	b := mount.Branch
+	r, out, err := b.beginRestore(number, undo, rules)
+	if err != nil {
+		return nil, err
+	}
+	failed := mount.rewrite(*r)
+	if failed == nil {
+		return out, b.endRestore(*r)
+	}
+	out.Ended = failed.Error()
+	// The restore is incomplete. Complete it by exchanging the layers. This requires that nothing uses the branch.
+	m.mu.Lock()
+	if m.by[id] == mount {
+		m.unmount(mount)
+	}
+	m.mu.Unlock()
+	lock, err := waitLock(b)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	defer lock.Close() //nolint:errcheck // only a lock
+	if err := b.continueRestore(); err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	return out, b.sync()
+}
+
+// rewrite restores a checkpoint in a mounted branch.
+func (m *Mount) rewrite(r restoring) error {
+	b := m.Branch
+	if m.holder == nil { // a copy has no mount that uses the layer
+		unlock, err := b.lockCopy()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return b.exchangeLayer(r)
+	}
+	t, err := r.target(b)
+	if err != nil {
+		return err
+	}
+	return b.rewrite(m.View(), t)
+}
