@@ -39,8 +39,10 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 }
 
 // Holder makes the command start in a new user namespace and a new mount namespace, in which it can mount the overlay
-// of a branch. The command gets the capabilities that the overlay needs to copy files to its upper layer.
+// of a branch. The command gets the capabilities that the overlay needs to copy files to its upper layer. Its program is the
+// launcher, or one that calls [Init].
 func Holder(cmd *exec.Cmd) {
+	cmd.Args[0] = launcherName
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ownUsers(cmd.SysProcAttr)
 	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,6 +67,9 @@ type Place struct {
 	Env []string
 	// OnHost returns the path outside of the sandbox for a path in a root. If OnHost is nil, the paths are equal.
 	OnHost func(path string) string
+	// Mounts contains detached mounts, such as the overlay of a branch, by the paths of roots that they cover. They need the
+	// backend [Namespaces]. Starting the command closes the files.
+	Mounts map[string]*os.File
 	// Listed contains patterns for program names. The plugin can execute only programs with a matching name. Nil means
 	// all programs.
 	Listed []string
@@ -154,6 +158,9 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		// The binary needs its libraries and its interpreter.
 		out.Run = append(out.Run, kind.interpreters...)
 		out.Read = slices.Concat(out.Read, runtimeFiles, system, systemFiles)
+	}
+	for _, path := range slices.Sorted(maps.Keys(at.Mounts)) {
+		out.Branches, out.Mounts = append(out.Branches, confine.Branch{Path: path}), append(out.Mounts, at.Mounts[path])
 	}
 	out.Execute = executable(&at, &out)
 	return out, env, nil

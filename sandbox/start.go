@@ -21,7 +21,9 @@ func Init() {
 // launcherName is the first word of a launcher's command line.
 const launcherName = "toolhost-sandbox"
 
-// self is what this machine can enforce with the program's own executable as the launcher.
+// Self returns what this machine can enforce with the program's own executable as the launcher. The program must call [Init].
+func Self() (Kernel, error) { return self() }
+
 var self = sync.OnceValues(func() (Kernel, error) {
 	launcher, err := os.Executable()
 	if err != nil {
@@ -36,6 +38,11 @@ var self = sync.OnceValues(func() (Kernel, error) {
 //
 // The program must call [Init]. Start opens no proxy, so the profile cannot list hosts; see [Backend] and package egress.
 func Start(cmd *exec.Cmd, p Profile, at Place) error {
+	defer func() {
+		for _, m := range at.Mounts {
+			_ = m.Close()
+		}
+	}()
 	if len(p.Hosts) > 0 {
 		return errors.New("a list of hosts needs a proxy; use Backend.Wrap and package egress")
 	}
@@ -46,6 +53,9 @@ func Start(cmd *exec.Cmd, p Profile, at Place) error {
 	backend, why := kernel.Choose(Auto)
 	if !backend.Abilities().Confines {
 		return fmt.Errorf("this machine cannot confine a program: %w", why)
+	}
+	if own := (Namespaces{}).Unusable(&kernel); len(at.Mounts) > 0 && own != nil {
+		return fmt.Errorf("a program cannot have mounts of its own: %w", own)
 	}
 	at.Binary, at.Env = cmd.Path, cmd.Environ()
 	policy, env, err := p.Policy(at, kernel.ABI)
