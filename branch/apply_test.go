@@ -3,6 +3,7 @@ package branch
 import (
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -19,14 +20,39 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/sandbox"
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Init() // for the example and the tests of Run
 	switch os.Getenv("TOOLHOST_TEST_ROLE") {
 	case "apply", "revert", "checkpoint", "undo", "preview", "rewrite", "mounts":
 		os.Exit(child())
 	}
+	if err := mountable(); err != nil && os.Getenv("CI") != "true" {
+		fmt.Fprintln(os.Stderr, "the examples are left out, because this machine cannot mount branches:", err)
+		_ = flag.Set("test.skip", "^Example")
+	}
 	os.Exit(m.Run())
+}
+
+// mountable returns the reason why this machine cannot mount branches of temporary directories, or nil.
+func mountable() error {
+	dir, err := os.MkdirTemp("", "probe")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m := Open(filepath.Join(dir, "state"))
+	launcher, err := m.Launcher()
+	if err == nil {
+		work := filepath.Join(dir, "work")
+		err = os.Mkdir(work, 0o700)
+		if err == nil {
+			_, err = m.Store.Probe(launcher, work, Backend{})
+		}
+	}
+	return err
 }
 
 // child applies or reverts a branch, or performs another step of a test, in a process that the test kills.

@@ -25,7 +25,8 @@ import (
 	"toolhost.dev/branch/internal/overlay"
 )
 
-// Mounts contains the branches that this process has mounted. The zero value with a Store and a Launcher is ready to use.
+// Mounts contains the branches that this process has mounted. Most programs get it from [Open]. The zero value with a Store
+// and a Launcher is ready to use, too.
 type Mounts struct {
 	Store *Store
 	// Launcher returns the path of the program that holds mounts, or an error if branches cannot be mounted.

@@ -3,11 +3,72 @@ package branch
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/branch/change"
+	"toolhost.dev/sandbox"
 )
+
+// Open returns the branches of a state directory. The directory must be on the file system of the workspaces, and outside of
+// them. The program's own executable holds the mounts, so the program must call [sandbox.Init] at the beginning of main.
+func Open(dir string) *Mounts {
+	return &Mounts{Store: &Store{Dir: dir}, Launcher: func() (string, error) {
+		kernel, err := sandbox.Self()
+		if err == nil {
+			err = sandbox.Namespaces{}.Unusable(&kernel)
+		}
+		return kernel.Launcher, err
+	}}
+}
+
+// Run runs a command in a branch and waits for its end. The command has the rights of the profile. At the path of the
+// workspace, it sees the files of the branch, and writes to them alone. The workspace is its directory if it names none. The
+// processes of the command end with it. In a branch of the kind "copy", the command works at the path that [Branch.Tree]
+// returns, and its processes can outlive it if this machine has no namespaces.
+//
+// Several commands can run in a branch at the same time. The branch stays mounted until [Mounts.Release] or [Mounts.Close].
+func (m *Mounts) Run(cmd *exec.Cmd, b *Branch, p sandbox.Profile) error {
+	mount, release, err := m.Acquire(b, "")
+	if err != nil {
+		return err
+	}
+	defer release()
+	defer m.Begin(mount)()
+	if err := mount.Refresh(); err != nil {
+		return fmt.Errorf("the branch %s cannot be brought up to date: %w", b.Name, err)
+	}
+	top := mount.Branch.Tree()
+	if rel, err := filepath.Rel(b.Base, cmd.Dir); err == nil && filepath.IsLocal(rel) {
+		cmd.Dir = filepath.Join(top, rel)
+	} else if cmd.Dir == "" {
+		cmd.Dir = top
+	}
+	root := tool.Root{Path: top, Writable: true}
+	at := sandbox.Place{Roots: []tool.Root{root}}
+	if mount.holder != nil {
+		f, err := m.Clone(mount.Key)
+		if err != nil {
+			return err
+		}
+		at.Mounts = map[string]*os.File{b.Base: f}
+		at.OnHost = func(path string) string {
+			if rel, in := root.Rel(path); in {
+				return filepath.Join(mount.View(), rel)
+			}
+			return path
+		}
+	}
+	if err := sandbox.Start(cmd, p, at); err != nil {
+		return fmt.Errorf("the command cannot run in the branch %s: %w", b.Name, err)
+	}
+	return cmd.Wait()
+}
 
 // BusyError means that a branch cannot be changed now, because calls run in it.
 type BusyError struct{ Name string }

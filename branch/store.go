@@ -1,8 +1,12 @@
 // Package branch implements branches: copy-on-write layers over a workspace. All changes that a session makes in a
 // branch go into the layer. The workspace, which is the base of the branch, stays unchanged until the layer is applied.
 //
-// [Store] manages the branches, [Mounts] mounts them for the tools of a host, and [Branch.Changes] lists the changes of
-// a layer. [Store.Apply] makes all of these changes in the base, or none of them, and [Store.Revert] undoes an apply.
+// [Open] returns the branches of a directory, and [Mounts.Run] runs a command in one of them. [Branch.Changes] lists the
+// changes of a layer. [Store.Apply] makes all of these changes in the base, or none of them, and [Store.Revert] undoes an
+// apply. [Store.Checkpoint] and [Store.Restore] are for changes within a branch.
+//
+// A program that starts processes by other means takes a mount for each of them from [Mounts.Clone]. In this module, the host is
+// the program that has the branches, a session is one user of a branch, and a call is a use.
 //
 // The state of a branch is completely in its directory, and not in memory. Store and Mounts are safe for concurrent use
 // by several processes: each branch has a lock, and only the process that holds the lock may use the layer.

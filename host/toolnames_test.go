@@ -36,8 +36,8 @@ type words struct {
 	words []string
 }
 
-// TestNoToolNames checks that the host knows no bundled tool by its name: a plugin of others could not replace such a tool under
-// another name. What a tool is, its definition says; see tool.Role.
+// TestNoToolNames checks that the host and the module branch know no bundled tool by its name: a plugin of others could not
+// replace such a tool under another name. What a tool is, its definition says; see tool.Role.
 func TestNoToolNames(t *testing.T) {
 	names := bundledNames(t)
 	if len(names) < 18 {
@@ -47,6 +47,7 @@ func TestNoToolNames(t *testing.T) {
 	found := literals(t, ".", func(path string) bool {
 		return path == "cmd/test" || strings.HasPrefix(path, "internal/test") || path == "scaffold/files"
 	})
+	found = append(found, literals(t, "../branch", nil)...)
 	for _, l := range found {
 		if slices.Contains(names, l.text) && !excused(l, used) {
 			t.Errorf("%s:%d: %q is the name of a bundled tool; use its role, or add the place to wordsOfOthers if the word means something else", l.path, l.line, l.text)
