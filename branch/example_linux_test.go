@@ -1,6 +1,7 @@
 package branch_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,7 +59,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	fmt.Println("reverted:", names(work))
-	if err := branches.Store.Discard(b); err != nil {
+	if err := errors.Join(branches.Store.Discard(b), branches.Store.Clean(0)); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/branch/internal/filetree"
 	"toolhost.dev/branch/internal/testneed"
 	"toolhost.dev/sandbox"
 )
@@ -41,7 +42,12 @@ func newRunning(t *testing.T, how Backend) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.m.Close)
+	t.Cleanup(func() {
+		r.m.Close()
+		if err := filetree.RemoveAll(r.state); err != nil { // the kernel makes a directory there that its owner cannot read
+			t.Error(err)
+		}
+	})
 	return r
 }
 
