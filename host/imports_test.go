@@ -21,7 +21,7 @@ func modules() ([]string, error) {
 	if err != nil || len(manifests) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("%d manifests of plugins", len(manifests)))
 	}
-	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", branch, sandbox, shellscript, "toolhost.dev/host", "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
+	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", branch, sandbox, shellscript, "toolhost.dev/host", registries, "toolhost.dev/host/cmd", "toolhost.dev/host/fleet", "toolhost.dev/bench"}
 	for _, m := range manifests {
 		out = append(out, "toolhost.dev/plugins/"+filepath.Base(filepath.Dir(m)))
 	}
@@ -44,6 +44,7 @@ func under(path string, roots ...string) bool {
 const (
 	internal    = "toolhost.dev/host/internal/"
 	cli         = "toolhost.dev/host/cmd/internal/cli"
+	registries  = "toolhost.dev/host/admin/registries"
 	branch      = "toolhost.dev/branch"
 	sandbox     = "toolhost.dev/sandbox"
 	shellscript = "toolhost.dev/shellscript"
@@ -123,13 +124,11 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/hcl", "github.com/zclconf/go-cty") },
 	},
 	{
-		why: "only the package fetch knows registries, and only commands for installing plugins use it",
-		of: func(p string) bool {
-			return !under(p, internal+"fetch", internal+"distribution", "toolhost.dev/host/admin/registries")
-		},
+		why: "only the module admin/registries knows registries, and only the command line uses it",
+		of:  func(p string) bool { return !under(p, registries) },
 		allows: func(p, i string) bool {
 			forTests := under(p, "toolhost.dev/host/cmd/test") && under(i, "github.com/google/go-containerregistry")
-			return forTests || !under(i, "oras.land", "github.com/google/go-containerregistry", internal+"fetch", internal+"npm", internal+"distribution")
+			return forTests || !under(i, "oras.land", "github.com/google/go-containerregistry", "github.com/opencontainers") && (!under(i, registries) || under(p, cli))
 		},
 	},
 	{
@@ -175,7 +174,7 @@ var rules = []rule{
 func TestCallsDoNotReachRegistries(t *testing.T) {
 	deps := linked(t, module, module+"/mcp", module+"/api", module+"/batch", module+"/admin")
 	for _, dep := range deps {
-		if under(dep, "oras.land", internal+"fetch", internal+"npm", internal+"distribution") {
+		if under(dep, "oras.land", registries) {
 			t.Errorf("a call can reach %s", dep)
 		}
 	}

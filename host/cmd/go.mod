@@ -24,6 +24,7 @@ require (
 	golang.org/x/tools v0.52.0
 	mvdan.cc/sh/v3 v3.14.1
 	toolhost.dev/host v0.0.0
+	toolhost.dev/host/admin/registries v0.0.0
 	toolhost.dev/host/fleet v0.0.0
 	toolhost.dev/sdk v0.0.0
 )
@@ -114,6 +115,7 @@ require (
 replace (
 	toolhost.dev/branch => ../../branch
 	toolhost.dev/host => ../
+	toolhost.dev/host/admin/registries => ../admin/registries
 	toolhost.dev/host/fleet => ../fleet
 	toolhost.dev/sandbox => ../../sandbox
 	toolhost.dev/sdk => ../../sdk

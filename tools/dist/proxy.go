@@ -19,7 +19,7 @@ import (
 
 // published returns the directories of the modules that other projects import or install.
 func (r *release) published() []string {
-	out := []string{"sdk", "sdk/statedb", "shellscript", "sandbox", "branch", "host", "host/fleet", "host/cmd"}
+	out := []string{"sdk", "sdk/statedb", "shellscript", "sandbox", "branch", "host", "host/admin/registries", "host/fleet", "host/cmd"}
 	for _, p := range r.Plugins {
 		out = append(out, "plugins/"+p)
 	}

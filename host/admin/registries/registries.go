@@ -16,7 +16,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
-	"toolhost.dev/host/internal/distribution"
+	"toolhost.dev/host/admin/registries/internal/distribution"
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/signature"

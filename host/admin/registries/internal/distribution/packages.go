@@ -10,9 +10,9 @@ import (
 
 	"toolhost.dev/sdk/durable"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
+	"toolhost.dev/host/admin/registries/internal/npm"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/fetch"
-	"toolhost.dev/host/internal/npm"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"

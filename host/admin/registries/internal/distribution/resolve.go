@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"

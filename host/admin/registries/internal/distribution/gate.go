@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/signature"
 	"toolhost.dev/host/internal/source"
 )

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )

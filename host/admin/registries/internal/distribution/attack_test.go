@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/signature"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"

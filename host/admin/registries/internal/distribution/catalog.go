@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/ownfile"
 	"toolhost.dev/host/internal/source"
 )

@@ -15,8 +15,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/fetch"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
