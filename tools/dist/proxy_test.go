@@ -26,7 +26,7 @@ func TestProxy(t *testing.T) {
 	if err := r.proxy(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []string{"sdk", "shellscript", "sandbox", "branch", "host", "plugins/read"} {
+	for _, m := range []string{"sdk", "shellscript", "sandbox", "branch", "host", "host/admin/registries", "plugins/read"} {
 		b, err := os.ReadFile(filepath.Join(dir, "toolhost.dev", m, "@v", "v"+r.version+".mod"))
 		if err != nil || strings.Contains(string(b), "replace") || strings.Contains(string(b), "toolhost.dev/sdk v"+r.version) != (m != "sdk" && m != "shellscript") {
 			t.Errorf("%s, %v:\n%s", m, err, b)
