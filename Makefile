@@ -38,6 +38,7 @@ soak-branches: ## Work with many processes in the same branches for BRANCHTIME=1
 soak-reflinks: ## Copy and check branches on new disks with xfs and btrfs, which takes root and their mkfs
 fuzz: ## Fuzz each target for FUZZTIME=30s
 bench: build peers ## Measure beside the peers and print ratios (SUITE)
+callpath: ## Print the way of a request to its queue: its functions, files, and returns to files
 peers: ## Install the programs that tests and benchmarks run beside, pinned
 peers-debian: ## Unpack gRPC for Python, fd, ctags, Chromium, Prometheus and others from the system's archive
 
@@ -64,7 +65,7 @@ dist: ## Make a release in dist/: archives for all platforms, checksums, bills o
 packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
 check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := test build install uninstall demo demo-fleet generate console-assets grammars clean unit test-docs test-programs conformance soak soak-order soak-upgrade soak-mounts soak-agents soak-long soak-fleet soak-branches soak-reflinks fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := test build install uninstall demo demo-fleet generate console-assets grammars clean unit test-docs test-programs conformance soak soak-order soak-upgrade soak-mounts soak-agents soak-long soak-fleet soak-branches soak-reflinks fuzz bench callpath peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

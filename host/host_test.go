@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // open starts a host with the test plugin or with the bundled plugins.
-func open(t *testing.T, opts host.Options) *host.Host {
+func open(t testing.TB, opts host.Options) *host.Host {
 	t.Helper()
 	dir, err := plugins()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 var tasks = map[string]func(*task) error{
 	"build": (*task).build, "demo": (*task).demo, "demo-fleet": (*task).demoFleet, "generate": (*task).generate, "grammars": (*task).grammars, "clean": (*task).clean,
 	"install": (*task).install, "uninstall": (*task).uninstall,
-	"test": (*task).test, "test-docs": (*task).testDocs, "test-programs": (*task).testPrograms, "unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "soak-order": (*task).soakOrder, "soak-mounts": (*task).soakMounts, "soak-agents": (*task).soakAgents, "soak-long": (*task).soakLong, "soak-fleet": (*task).soakFleet, "soak-upgrade": (*task).soakUpgrade, "soak-branches": (*task).soakBranches, "soak-reflinks": (*task).soakReflinks, "fuzz": (*task).fuzz, "bench": (*task).bench,
+	"test": (*task).test, "test-docs": (*task).testDocs, "test-programs": (*task).testPrograms, "unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "soak-order": (*task).soakOrder, "soak-mounts": (*task).soakMounts, "soak-agents": (*task).soakAgents, "soak-long": (*task).soakLong, "soak-fleet": (*task).soakFleet, "soak-upgrade": (*task).soakUpgrade, "soak-branches": (*task).soakBranches, "soak-reflinks": (*task).soakReflinks, "fuzz": (*task).fuzz, "bench": (*task).bench, "callpath": (*task).callpath,
 	"peers": (*task).peers, "peers-debian": (*task).peersDebian, "console-assets": (*task).consoleAssets,
 	"check-format": (*task).checkFormat, "fix-format": (*task).fixFormat,
 	"check-tidy": (*task).checkTidy, "fix-tidy": (*task).fixTidy,
