@@ -21,6 +21,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/paths"
 	"toolhost.dev/host/internal/policy"
@@ -77,10 +78,10 @@ func (e *Engine) ownBranch(owner, workspace, session string) string {
 }
 
 // branchOf returns the name of the branch in which a request runs. Empty means the workspace itself.
-func (e *Engine) branchOf(req Request, owner, workspace, session string) (string, error) {
+func (e *Engine) branchOf(g *generation.Generation, req Request, owner, workspace, session string) (string, error) {
 	name := req.Branch
 	if name == "" {
-		switch e.Current().Config.Workspace.Mode {
+		switch g.Config.Workspace.Mode {
 		case config.ModeBranch:
 			name = e.ownBranch(owner, workspace, session)
 		case "require":
@@ -125,8 +126,8 @@ func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
 
 // The method "mounted" returns the session of a request, with its branch mounted. The caller must call release once the
 // request has ended.
-func (e *Engine) mounted(req Request) (s call.Session, release func(), err error) {
-	s, err = e.stored(req)
+func (e *Engine) mounted(g *generation.Generation, req Request) (s call.Session, release func(), err error) {
+	s, err = e.stored(g, req)
 	if err != nil || s.Branch == "" {
 		if e.branches.Store != nil && s.Principal != nil {
 			s.Branches = e.branchless
@@ -136,11 +137,11 @@ func (e *Engine) mounted(req Request) (s call.Session, release func(), err error
 	for attempt := 1; ; attempt++ {
 		b := e.branches.Mounted(s.Principal.Owner(), s.Workspace, s.Branch)
 		if b == nil {
-			if b, err = e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch, e.backend()); err != nil {
+			if b, err = e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch, e.backend(g)); err != nil {
 				return s, nil, noBranch(err)
 			}
 		}
-		mounted, release, err := e.mount(s, b)
+		mounted, release, err := e.mount(g, s, b)
 		if none := (*branch.NoOverlayError)(nil); errors.As(err, &none) {
 			_ = e.branches.Store.DiscardEmpty(b) // ignore the error: a remaining empty branch does no harm
 		}
@@ -156,7 +157,7 @@ const maxAttempts = 10
 
 // The method "mount" mounts the branch of a session. The caller must call release once the session no longer uses the
 // branch.
-func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, release func(), err error) {
+func (e *Engine) mount(g *generation.Generation, s call.Session, b *branch.Branch) (mounted call.Session, release func(), err error) {
 	mount, unmount, err := e.branches.Acquire(b, s.ID)
 	if err != nil {
 		return s, nil, noBranch(err)
@@ -165,24 +166,24 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 	if b.Copy != nil {
 		s.Mount.Tree, s.Mount.Note = b.Tree(), b.Copy.Describe(b)
 		s.Cwd = s.Place(s.Cwd)
-		if !e.Current().Launcher.Confines() {
+		if !g.Launcher.Confines() {
 			s.Mount.Note += ". No sandbox keeps commands from changing the workspace, so do not use its path"
 		}
 	}
 	if git := b.OutsideGit(); git != "" && !b.IsPreview() {
 		s.Mount.Note = strings.TrimPrefix(s.Mount.Note+". "+git, ". ")
 	}
-	s.Roots = inBranch(e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, false), s)
-	s.Layer = e.layer(b, mount)
+	s.Roots = inBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, false), s)
+	s.Layer = e.layer(g, b, mount)
 	s.Checkpoints, s.Branches = nil, nil // a preview begins with the session of its branch, but has no checkpoints
 	if !b.IsPreview() {
 		back := &undo.Checkpoints{
-			Mounts: &e.branches, Mount: mount, Session: s, Changes: e.changeset(s.Principal, s.Workspace),
+			Mounts: &e.branches, Mount: mount, Session: s, Changes: e.changeset(g, s.Principal, s.Workspace),
 			Jobs:     e.jobs,
 			Settings: func() config.Checkpoints { return e.Current().Config.Workspace.Checkpoints },
 		}
 		s.Branches = func(s call.Session) call.Branches { return e.branchTool(s, back) }
-		if e.Current().Config.Workspace.Checkpoints.Automatic {
+		if g.Config.Workspace.Checkpoints.Automatic {
 			s.Checkpoints = back
 		}
 	}
@@ -203,8 +204,8 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 }
 
 // backend returns the kind of new branches and the limits of a copy.
-func (e *Engine) backend() branch.Backend {
-	w := &e.Current().Config.Workspace
+func (e *Engine) backend(g *generation.Generation) branch.Backend {
+	w := &g.Config.Workspace
 	return branch.Backend{Copy: w.Backend == "copy", MaxBytes: int64(min(w.Limits.Layer, 1<<62)), MaxFiles: w.Limits.Files}
 }
 
@@ -233,10 +234,10 @@ func (e *Engine) inCopy(s call.Session) call.Session {
 }
 
 // layer returns the limits of a branch. The limits of a preview are a tenth of those of other branches.
-func (e *Engine) layer(b *branch.Branch, m *branch.Mount) *call.Layer {
-	limits := e.Current().Config.Workspace.Limits
+func (e *Engine) layer(g *generation.Generation, b *branch.Branch, m *branch.Mount) *call.Layer {
+	limits := g.Config.Workspace.Limits
 	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage, LastUsage: m.LastUsage}
-	if e.holdsBack(b) {
+	if holdsBack(g, b) {
 		l.Unasked = func() error { return e.branches.Unasked(m) }
 	}
 	if b.IsPreview() {
@@ -248,16 +249,15 @@ func (e *Engine) layer(b *branch.Branch, m *branch.Mount) *call.Layer {
 // holdsBack reports whether commands in a branch can only change files of the branch, and whether these changes wait for an
 // apply that somebody must confirm. The preview of a permission request and the branch of an atomic batch are applied without
 // such a confirmation.
-func (e *Engine) holdsBack(b *branch.Branch) bool {
+func holdsBack(g *generation.Generation, b *branch.Branch) bool {
 	if b.Held || strings.HasPrefix(b.Name, branch.AtomicPrefix) {
 		return false
 	}
-	return e.confinesShell()
+	return confinesShell(g)
 }
 
 // confinesShell reports whether the sandbox keeps commands in a branch from all files of the workspace below it.
-func (e *Engine) confinesShell() bool {
-	g := e.Current()
+func confinesShell(g *generation.Generation) bool {
 	shell := g.Registry.ByRole(tool.RoleShell)
 	return shell != nil && g.Launcher.ConfinesPlugin(shell.Plugin)
 }
@@ -328,7 +328,8 @@ type BranchChangedError = branch.ChangedError
 
 // findBranch returns the branch of a request, and the object that performs operations on the branch.
 func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error) {
-	who, workspace, err := e.place(req)
+	g := e.Current()
+	who, workspace, err := e.place(g, req)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -336,7 +337,7 @@ func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error)
 		return nil, nil, tool.Errorf(tool.Unavailable, "Branches need a state directory, and this host has none. See the problems in toolhost status.")
 	}
 	if req.Branch == "" {
-		s, err := e.stored(req)
+		s, err := e.stored(g, req)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -346,12 +347,12 @@ func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error)
 		return nil, nil, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
 	b, err := e.branches.Store.Find(who.Owner(), workspace, req.Branch)
-	return b, e.changeset(who, workspace), err
+	return b, e.changeset(g, who, workspace), err
 }
 
-func (e *Engine) changeset(who *Principal, workspace string) *changeset.Set {
+func (e *Engine) changeset(g *generation.Generation, who *Principal, workspace string) *changeset.Set {
 	return &changeset.Set{
-		Store: e.branches.Store, Config: e.Current().Config, Home: e.home, Workspace: workspace, Principal: who.Name, Audit: e.state.AddAudit, Log: e.opts.Log,
+		Store: e.branches.Store, Config: g.Config, Home: e.home, Workspace: workspace, Principal: who.Name, Audit: e.state.AddAudit, Log: e.opts.Log,
 	}
 }
 
@@ -391,7 +392,8 @@ func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *bra
 	if err != nil {
 		return err
 	}
-	who, workspace, err := e.place(req)
+	g := e.Current()
+	who, workspace, err := e.place(g, req)
 	if err != nil {
 		return err
 	}
@@ -401,8 +403,8 @@ func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *bra
 	if err := e.keeps(req.Principal, b); err != nil {
 		return err
 	}
-	t := &branchtool.Tool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(e.Current().Config, workspace)}
-	return t.Confirm(ctx, b, sel, e.client(asks, new(inflight.Call)))
+	t := &branchtool.Tool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(g.Config, workspace)}
+	return t.Confirm(ctx, b, sel, e.client(g, asks, new(inflight.Call)))
 }
 
 // DiscardBranch removes a branch. See host.Host.DiscardBranch.
@@ -454,7 +456,8 @@ func denied(cfg *config.Config, workspace string) func(path string, write bool) 
 // branchTool returns the implementation of the tool "branch" for a session. The argument "back" contains the
 // checkpoints of the session's branch. It is nil for a session without a branch.
 func (e *Engine) branchTool(s call.Session, back *undo.Checkpoints) call.Branches {
-	set := e.changeset(s.Principal, s.Workspace)
+	g := e.Current()
+	set := e.changeset(g, s.Principal, s.Workspace)
 	return &branchtool.Tool{
 		Mounts: &e.branches, Session: s, Undo: back, Changes: set,
 		Release: func(ctx context.Context, b *branch.Branch, own int, keepJobs bool) error {
@@ -464,7 +467,7 @@ func (e *Engine) branchTool(s call.Session, back *undo.Checkpoints) call.Branche
 			return set.Release(ctx, b, keepJobs)
 		},
 		Refuses: func(b *branch.Branch) error { return e.keeps(s.Principal, b) },
-		Denied:  denied(e.Current().Config, s.Workspace),
+		Denied:  denied(g.Config, s.Workspace),
 		Changed: func() { e.Current().Roots.Forget() },
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -33,8 +34,12 @@ func (e *Engine) Endpoints() []Endpoint { return e.Current().Endpoints }
 // Endpoint returns the endpoint with the given name. An endpoint that the principal is not allowed to use does not exist
 // for the principal. A nil principal is the local user, who is allowed to use all endpoints.
 func (e *Engine) Endpoint(name string, who *Principal) (*Endpoint, error) {
+	return e.endpoint(e.Current(), name, who)
+}
+
+func (e *Engine) endpoint(g *generation.Generation, name string, who *Principal) (*Endpoint, error) {
 	var known []string
-	for _, p := range e.Endpoints() {
+	for _, p := range g.Endpoints {
 		if who != nil && who.Name != e.local.Name && !p.Admits(who.Name) {
 			continue
 		}
@@ -51,7 +56,7 @@ func (e *Engine) Within(who *Principal, endpoint string) (*Principal, error) {
 	if who == nil {
 		who = e.local
 	}
-	return e.within(who, endpoint)
+	return e.within(e.Current(), who, endpoint)
 }
 
 // Only returns a principal that may call only the tools with the given full names. The name describes for messages what
@@ -64,11 +69,11 @@ func (e *Engine) Only(who *Principal, name string, tools []string) *Principal {
 }
 
 // The method "within" restricts a principal to an endpoint.
-func (e *Engine) within(who *Principal, endpoint string) (*Principal, error) {
+func (e *Engine) within(g *generation.Generation, who *Principal, endpoint string) (*Principal, error) {
 	if endpoint == "" {
 		return who, nil
 	}
-	p, err := e.Endpoint(endpoint, who)
+	p, err := e.endpoint(g, endpoint, who)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +125,7 @@ func (e *Engine) Search(q SearchQuery) (*Found, error) {
 	if q.Principal != nil {
 		who = q.Principal
 	}
-	who, err := e.within(who, q.Endpoint)
+	who, err := e.within(g, who, q.Endpoint)
 	if err != nil {
 		return nil, err
 	}

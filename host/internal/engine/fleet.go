@@ -188,7 +188,7 @@ func (e *Engine) EndProcesses(of func(roots []tool.Root) bool) { e.super.KillPro
 
 // EndSession kills the processes of a request's session. See host.Host.EndSession.
 func (e *Engine) EndSession(req Request) error {
-	s, err := e.session(req)
+	s, err := e.session(e.Current(), req)
 	if err != nil || s.Temporary.Source == "" {
 		return err
 	}

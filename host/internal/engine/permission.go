@@ -16,11 +16,12 @@ import (
 func (e *Engine) Judge(req Request) (*policy.Decision, error) { return e.judge(req, true) }
 
 func (e *Engine) judge(req Request, remembered bool) (*policy.Decision, error) {
-	s, err := e.session(req)
+	g := e.Current()
+	s, err := e.session(g, req)
 	if err != nil {
 		return nil, err
 	}
-	return e.Current().Dispatch.Judge(e.dispatchRequest(req, s), remembered), nil
+	return g.Dispatch.Judge(e.dispatchRequest(req, s), remembered), nil
 }
 
 // TestPermissions runs a permission test of the configuration. It returns nil if the test passes.

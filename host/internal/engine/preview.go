@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/branch/change"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
+	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/undo"
 )
@@ -34,8 +35,9 @@ const diffLimit = 32 << 10
 
 // Preview implements [dispatch.Host].
 func (e *Engine) preview(s call.Session) (call.Preview, error) {
+	g := e.Current()
 	p, err := func() (*preview, error) {
-		if !e.confinesShell() {
+		if !confinesShell(g) {
 			return nil, errors.New("no sandbox would keep the command from the files themselves")
 		}
 		if s.Branch != "" {
@@ -44,7 +46,7 @@ func (e *Engine) preview(s call.Session) (call.Preview, error) {
 				return nil, err
 			}
 		}
-		_, p, err := e.previewOf(s, false)
+		_, p, err := e.previewOf(g, s, false)
 		return p, err
 	}()
 	if err != nil {
@@ -70,11 +72,11 @@ func trimmed(err error) string {
 
 // previewOf makes and mounts the branch for the preview of a call in a session. If fork is true, the preview gets a copy of
 // the session, so that the call does not change the session.
-func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, error) {
+func (e *Engine) previewOf(g *generation.Generation, s call.Session, fork bool) (call.Session, *preview, error) {
 	if e.branches.Store == nil {
 		return s, nil, tool.Errorf(tool.Unavailable, "Previews need a state directory, and this host has none. See the problems in toolhost status.")
 	}
-	p := &preview{e: e, set: e.changeset(s.Principal, s.Workspace)}
+	p := &preview{e: e, set: e.changeset(g, s.Principal, s.Workspace)}
 	owner := s.Principal.Owner()
 	var err error
 	if s.Branch != "" {
@@ -85,7 +87,7 @@ func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, e
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
 	name := branch.PreviewPrefix + hex.EncodeToString(random[:])
-	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of, !fork, e.backend()); err != nil {
+	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of, !fork, e.backend(g)); err != nil {
 		return s, nil, noBranch(err)
 	}
 	s.Branch = name
@@ -98,7 +100,7 @@ func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, e
 		e.state.SaveSession(s.Stored())
 	}
 	s.Session = s.Stored()
-	if p.session, p.unmount, err = e.mount(s, p.b); err != nil {
+	if p.session, p.unmount, err = e.mount(g, s, p.b); err != nil {
 		return s, nil, errors.Join(err, p.set.Store.Discard(p.b))
 	}
 	return p.session, p, nil

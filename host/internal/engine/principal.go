@@ -3,10 +3,6 @@ package engine
 import (
 	"context"
 	"net"
-	"strings"
-	"sync"
-
-	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/principal"
@@ -60,56 +56,3 @@ func (e *Engine) Directory() *Directory {
 
 // Workspace returns the workspace in which the host was started.
 func (e *Engine) Workspace() string { return e.opts.Workspace }
-
-// Limits of the texts in a request, in bytes. The audit log and the database keep these texts for each call.
-const (
-	maxName      = 256
-	maxWorkspace = 4096
-)
-
-// limitTexts shortens the texts of a request that are too long. It returns an error if a text was too long.
-func (r *Request) limitTexts() (err error) {
-	for _, t := range []struct {
-		what string
-		text *string
-		max  int
-	}{
-		{"tool name", &r.Name, maxName}, {"session id", &r.Session, maxName}, {"workspace", &r.Workspace, maxWorkspace}, {"call id", &r.ID, maxName}, {"message id", &r.MessageID, maxName},
-	} {
-		if len(*t.text) > t.max {
-			*t.text = strings.ToValidUTF8((*t.text)[:t.max], "")
-			err = tool.Errorf(tool.InvalidArguments, "The %s is longer than %d bytes. Use a shorter one.", t.what, t.max)
-		}
-	}
-	return err
-}
-
-// The type "busy" counts the running and queued calls of each principal with a limit.
-type busy struct {
-	mu sync.Mutex
-	by map[string]int
-}
-
-// The method "enter" counts a call until the caller calls done. It returns an error if the principal has reached its
-// limit.
-func (b *busy) enter(who *Principal) (done func(), err error) {
-	if who.MaxCalls == 0 {
-		return func() {}, nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.by == nil {
-		b.by = make(map[string]int)
-	}
-	if b.by[who.Name] >= who.MaxCalls {
-		return nil, tool.Errorf(tool.Unavailable, "Principal %q already has %d calls, which is its limit. Wait for one of them to end, or ask the operator for a higher limit: limits { calls = … }.", who.Name, who.MaxCalls)
-	}
-	b.by[who.Name]++
-	return sync.OnceFunc(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.by[who.Name]--; b.by[who.Name] == 0 {
-			delete(b.by, who.Name)
-		}
-	}), nil
-}

@@ -47,7 +47,7 @@ func (e *Engine) branchWithID(who *Principal, id string) (*branch.Branch, *chang
 		}
 		for _, b := range all {
 			if b.ID() == id && seesBranch(who, b) {
-				return b, e.changeset(who, b.Base), nil
+				return b, e.changeset(e.Current(), who, b.Base), nil
 			}
 		}
 	}

@@ -2,198 +2,44 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
-	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/dispatch"
-	"toolhost.dev/host/internal/inflight"
-	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
-	"toolhost.dev/host/internal/trace"
-	"toolhost.dev/host/router"
 )
-
-// Request is one call. See host.Request for the meaning of the fields.
-type Request struct {
-	ID        string
-	MessageID string
-	Command   string
-	Name      string
-	Arguments json.RawMessage
-	Session   string
-	InOrder   bool
-	From      string
-	Workspace string
-	Branch    string
-	Preview   bool
-	Trace     string
-	Principal *Principal
-	Endpoint  string
-	Exchange  *call.Exchange
-	Client    *tool.ClientInfo
-
-	Continuable  bool
-	Continuation []byte
-	Once         string
-	Ledger       call.Ledger
-}
-
-// Pending is a request that is queued in its session.
-type Pending struct {
-	inner  *dispatch.Pending
-	client call.Client
-	failed *tool.Result
-	done   func()
-	flight *inflight.Call
-	// preview is set for a request with Preview.
-	preview *preview
-}
-
-// Begin resolves and queues a request without blocking. The requests of one session take effect in the order of their
-// Begin calls. The caller must call Run on the result.
-func (e *Engine) Begin(req Request, client Client) *Pending {
-	if req.ID == "" {
-		req.ID = e.ids.next()
-	}
-	if err := req.limitTexts(); err != nil {
-		return e.refused(req, err)
-	}
-	var shown *preview
-	s, unmount, err := e.mounted(req) // the dispatcher loads the session again once the call is queued
-	if err == nil && req.Preview {
-		top := s.Top()
-		if s, shown, err = e.previewOf(s, true); err != nil {
-			unmount()
-		} else if s.Top() != top && (strings.Contains(req.Command, top) || bytes.Contains(req.Arguments, []byte(top))) {
-			shown.Drop()
-			unmount()
-			err = tool.Errorf(tool.InvalidArguments, "The call names %s, and a preview here is a copy of the files in another directory. Use relative paths.", top)
-		} else {
-			unmount = join(shown.unmount, unmount)
-		}
-	}
-	if err != nil {
-		return e.refused(req, err)
-	}
-	left, err := e.running.enter()
-	if err != nil {
-		unmount()
-		return e.refused(req, err)
-	}
-	free, err := e.busy.enter(s.Principal)
-	if err != nil {
-		left()
-		unmount()
-		return e.refused(req, err)
-	}
-	done := func() {
-		unmount()
-		free()
-		left()
-	}
-	s.Ledger = req.Ledger
-	r := e.dispatchRequest(req, s)
-	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(s, namesOutput(req)) }
-	r.Changed = func() { e.Current().Roots.Forget() }
-	inner := e.Current().Dispatch.Begin(r)
-	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
-	e.flights.Begin(flight)
-	return &Pending{inner: inner, client: e.client(client, flight), flight: flight, preview: shown, done: func() {
-		e.flights.End(flight)
-		done()
-	}}
-}
-
-// The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
-func (e *Engine) client(c Client, flight *inflight.Call) call.Client {
-	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
-	if onAsk == "" && !e.opts.Prompt {
-		onAsk = "deny"
-	}
-	return answer.Client(c, onAsk, flight)
-}
-
-// The method "refused" returns a request that failed before it was queued.
-func (e *Engine) refused(req Request, err error) *Pending {
-	failure := tool.AsError(err).From(tool.SourceHost)
-	e.auditRefused(req, failure)
-	e.reloader.Builder.Calls.Metrics.Tool(metrics.None).Ended(metrics.Call{Kind: failure.Kind})
-	return &Pending{failed: &tool.Result{Error: failure, Run: tool.Run{CallID: req.ID}}}
-}
-
-// Native reports whether the request is a native command.
-func (p *Pending) Native() bool { return p.inner != nil && p.inner.Native() }
-
-// Run runs the request. If ctx is canceled, the tool is canceled. Run must be called once.
-func (p *Pending) Run(ctx context.Context) *tool.Result {
-	if p.failed != nil {
-		return p.failed
-	}
-	ctx, stop := p.flight.Context(ctx)
-	defer stop()
-	if p.preview == nil {
-		defer p.done()
-		return p.inner.Run(ctx, p.client)
-	}
-	res := p.inner.Run(ctx, p.client)
-	p.done() // end the call's use of the preview, before it is shown and possibly discarded
-	return p.preview.show(res)
-}
-
-// Explain returns the interpretation of a command without running it.
-func (e *Engine) Explain(req Request) *router.Command {
-	cwd := e.opts.Workspace
-	if s, err := e.session(req); err == nil {
-		cwd = s.Cwd
-	}
-	return e.Current().Dispatch.Explain(req.Command, cwd)
-}
-
-func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
-	return call.Request{
-		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
-	}
-}
 
 // The method "session" returns the session of a request as it is now. It creates a missing session. It does not mount the
 // session's branch.
-func (e *Engine) session(req Request) (call.Session, error) {
-	out, err := e.stored(req)
+func (e *Engine) session(g *generation.Generation, req Request) (call.Session, error) {
+	out, err := e.stored(g, req)
 	if err != nil {
 		return out, err
 	}
-	return inWorkspace(e.withTemporary(out)), nil
+	return inWorkspace(e.withTemporary(g, out)), nil
 }
 
 // The method "stored" returns the session of a request without checking its directory. It creates a missing session.
-func (e *Engine) stored(req Request) (call.Session, error) {
-	who, workspace, err := e.place(req)
+func (e *Engine) stored(g *generation.Generation, req Request) (call.Session, error) {
+	who, workspace, err := e.place(g, req)
 	if err != nil {
 		return call.Session{}, err
 	}
-	if err := e.Current().Roots.Refused(workspace); err != nil {
+	if err := g.Roots.Refused(workspace); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	cfg := e.Current().Config
+	cfg := g.Config
 	if err := errors.Join(e.keepsPlacesOut(cfg, workspace), e.keepsHostOut(cfg, workspace)); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
@@ -201,7 +47,7 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 	if err != nil {
 		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
-	name, err := e.branchOf(req, who.Owner(), workspace, key)
+	name, err := e.branchOf(g, req, who.Owner(), workspace, key)
 	if err != nil {
 		return call.Session{}, err
 	}
@@ -210,7 +56,7 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 	} else {
 		key = e.withoutBranch(who.Owner(), workspace, key, req.Session)
 	}
-	out := call.Session{Principal: who, Branch: name, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
+	out := call.Session{Principal: who, Branch: name, Roots: g.Roots.Of(who.Owner(), workspace, namesOutput(req))}
 	err = e.open(&out, req, key, workspace)
 	if name != "" && err == nil {
 		out = e.inCopy(out)
@@ -247,11 +93,11 @@ func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
 }
 
 // The method "place" returns the principal and the workspace of a request.
-func (e *Engine) place(req Request) (who *Principal, workspace string, err error) {
+func (e *Engine) place(g *generation.Generation, req Request) (who *Principal, workspace string, err error) {
 	if who = req.Principal; who == nil {
 		who = e.local
 	}
-	if who, err = e.within(who, req.Endpoint); err != nil {
+	if who, err = e.within(g, who, req.Endpoint); err != nil {
 		return nil, "", err
 	}
 	workspace, err = e.workspace(who, req.Workspace)
@@ -259,13 +105,13 @@ func (e *Engine) place(req Request) (who *Principal, workspace string, err error
 }
 
 // withTemporary sets the temporary directory of a session.
-func (e *Engine) withTemporary(s call.Session) call.Session {
+func (e *Engine) withTemporary(g *generation.Generation, s call.Session) call.Session {
 	base, err := e.home.Scratch()
 	if err != nil {
 		return s // without it, tools do not share temporary files
 	}
 	s.Past = scratch.PastOf(base, s.ID)
-	s.Temporary = e.Current().Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
+	s.Temporary = g.Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
 	e.cleaning.Do(func() {
 		go e.cleanBranches()
 		go func() {
@@ -285,8 +131,8 @@ func namesOutput(req Request) bool {
 
 // The method "renew" returns the current state of a queued request's session. Earlier calls can change the session's
 // directory and roots.
-func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
-	s.Roots = inBranch(e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, refresh), s)
+func (e *Engine) renew(g *generation.Generation, s call.Session, refresh bool) (call.Session, error) {
+	s.Roots = inBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, refresh), s)
 	now, known, err := e.state.Session(s.ID)
 	if err != nil {
 		return s, fmt.Errorf("the session %s cannot be read: %w", s.ID, err)
@@ -294,7 +140,7 @@ func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 	if known {
 		s.Session = now
 	}
-	return inWorkspace(e.withTemporary(s)), nil
+	return inWorkspace(e.withTemporary(g, s)), nil
 }
 
 // inWorkspace replaces the directory of a session with the workspace if the directory is missing or outside all roots.
@@ -399,7 +245,7 @@ func (e *Engine) limitSessions(who *Principal) error {
 
 // SessionKey returns the key under which the host stores the session of a request. It creates a missing session.
 func (e *Engine) SessionKey(req Request) (string, error) {
-	s, err := e.session(req)
+	s, err := e.session(e.Current(), req)
 	return s.ID, err
 }
 
@@ -416,7 +262,7 @@ func (e *Engine) Restore(req Request, s state.Snapshot) error {
 
 // History returns the last commands of a request's session, oldest first.
 func (e *Engine) History(req Request, limit int) ([]state.Entry, error) {
-	s, err := e.session(req)
+	s, err := e.session(e.Current(), req)
 	if err != nil {
 		return nil, err
 	}
@@ -425,36 +271,6 @@ func (e *Engine) History(req Request, limit int) ([]state.Entry, error) {
 
 // Cwd returns the working directory of a request's session.
 func (e *Engine) Cwd(req Request) (string, error) {
-	s, err := e.session(req)
+	s, err := e.session(e.Current(), req)
 	return s.Cwd, err
 }
-
-// auditRefused writes an audit entry for a request without a valid session.
-func (e *Engine) auditRefused(req Request, err *tool.Error) {
-	args := req.Arguments
-	if req.Name == "" {
-		args, _ = json.Marshal(map[string]string{"command": req.Command}) // the error is ignored, because strings can always be encoded
-	}
-	who := e.local
-	if req.Principal != nil {
-		who = req.Principal
-	}
-	e.state.AddAudit(state.AuditEntry{
-		Principal: who.Name, At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
-	})
-}
-
-// The type "ids" generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess
-// them.
-type ids struct {
-	prefix string
-	last   *atomic.Uint64
-}
-
-func newIDs() ids {
-	var b [6]byte
-	_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
-	return ids{prefix: hex.EncodeToString(b[:]) + "-", last: new(atomic.Uint64)}
-}
-
-func (i ids) next() string { return i.prefix + strconv.FormatUint(i.last.Add(1), 36) }

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/answer"
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/inflight"
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/router"
+)
+
+// Request is one call. See host.Request for the meaning of the fields.
+type Request struct {
+	ID        string
+	MessageID string
+	Command   string
+	Name      string
+	Arguments json.RawMessage
+	Session   string
+	InOrder   bool
+	From      string
+	Workspace string
+	Branch    string
+	Preview   bool
+	Trace     string
+	Principal *Principal
+	Endpoint  string
+	Exchange  *call.Exchange
+	Client    *tool.ClientInfo
+
+	Continuable  bool
+	Continuation []byte
+	Once         string
+	Ledger       call.Ledger
+}
+
+// Pending is a request that is queued in its session.
+type Pending struct {
+	inner  *dispatch.Pending
+	client call.Client
+	failed *tool.Result
+	done   func()
+	flight *inflight.Call
+	// preview is set for a request with Preview.
+	preview *preview
+}
+
+// Begin resolves and queues a request without blocking. The requests of one session take effect in the order of their
+// Begin calls. The caller must call Run on the result.
+func (e *Engine) Begin(req Request, client Client) *Pending {
+	return e.begin(e.reloader.Current(), req, client)
+}
+
+// The method "begin" is like Begin. All that is decided before the request is queued is decided by one generation, even if a reload
+// replaces it meanwhile. Only a request whose plugin was retired moves on to the newest generation.
+func (e *Engine) begin(g *generation.Generation, req Request, client Client) *Pending {
+	if req.ID == "" {
+		req.ID = e.ids.next()
+	}
+	if err := req.limitTexts(); err != nil {
+		return e.refused(req, err)
+	}
+	var shown *preview
+	s, unmount, err := e.mounted(g, req) // the dispatcher loads the session again once the call is queued
+	if err == nil && req.Preview {
+		top := s.Top()
+		if s, shown, err = e.previewOf(g, s, true); err != nil {
+			unmount()
+		} else if s.Top() != top && (strings.Contains(req.Command, top) || bytes.Contains(req.Arguments, []byte(top))) {
+			shown.Drop()
+			unmount()
+			err = tool.Errorf(tool.InvalidArguments, "The call names %s, and a preview here is a copy of the files in another directory. Use relative paths.", top)
+		} else {
+			unmount = join(shown.unmount, unmount)
+		}
+	}
+	if err != nil {
+		return e.refused(req, err)
+	}
+	left, err := e.running.enter()
+	if err != nil {
+		unmount()
+		return e.refused(req, err)
+	}
+	free, err := e.busy.enter(s.Principal)
+	if err != nil {
+		left()
+		unmount()
+		return e.refused(req, err)
+	}
+	done := func() {
+		unmount()
+		free()
+		left()
+	}
+	s.Ledger = req.Ledger
+	r := e.dispatchRequest(req, s)
+	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(e.Current(), s, namesOutput(req)) }
+	r.Changed = func() { e.Current().Roots.Forget() }
+	inner := g.Dispatch.Begin(r)
+	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
+	e.flights.Begin(flight)
+	return &Pending{inner: inner, client: e.client(g, client, flight), flight: flight, preview: shown, done: func() {
+		e.flights.End(flight)
+		done()
+	}}
+}
+
+// The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
+func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Call) call.Client {
+	onAsk := cmp.Or(e.opts.OnAsk, g.Config.Host.OnAsk)
+	if onAsk == "" && !e.opts.Prompt {
+		onAsk = "deny"
+	}
+	return answer.Client(c, onAsk, flight)
+}
+
+// The method "refused" returns a request that failed before it was queued.
+func (e *Engine) refused(req Request, err error) *Pending {
+	failure := tool.AsError(err).From(tool.SourceHost)
+	e.auditRefused(req, failure)
+	e.reloader.Builder.Calls.Metrics.Tool(metrics.None).Ended(metrics.Call{Kind: failure.Kind})
+	return &Pending{failed: &tool.Result{Error: failure, Run: tool.Run{CallID: req.ID}}}
+}
+
+// Native reports whether the request is a native command.
+func (p *Pending) Native() bool { return p.inner != nil && p.inner.Native() }
+
+// Run runs the request. If ctx is canceled, the tool is canceled. Run must be called once.
+func (p *Pending) Run(ctx context.Context) *tool.Result {
+	if p.failed != nil {
+		return p.failed
+	}
+	ctx, stop := p.flight.Context(ctx)
+	defer stop()
+	if p.preview == nil {
+		defer p.done()
+		return p.inner.Run(ctx, p.client)
+	}
+	res := p.inner.Run(ctx, p.client)
+	p.done() // end the call's use of the preview, before it is shown and possibly discarded
+	return p.preview.show(res)
+}
+
+// Explain returns the interpretation of a command without running it.
+func (e *Engine) Explain(req Request) *router.Command {
+	g, cwd := e.Current(), e.opts.Workspace
+	if s, err := e.session(g, req); err == nil {
+		cwd = s.Cwd
+	}
+	return g.Dispatch.Explain(req.Command, cwd)
+}
+
+func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
+	return call.Request{
+		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
+	}
+}
+
+// Limits of the texts in a request, in bytes. The audit log and the database keep these texts for each call.
+const (
+	maxName      = 256
+	maxWorkspace = 4096
+)
+
+// limitTexts shortens the texts of a request that are too long. It returns an error if a text was too long.
+func (r *Request) limitTexts() (err error) {
+	for _, t := range []struct {
+		what string
+		text *string
+		max  int
+	}{
+		{"tool name", &r.Name, maxName}, {"session id", &r.Session, maxName}, {"workspace", &r.Workspace, maxWorkspace}, {"call id", &r.ID, maxName}, {"message id", &r.MessageID, maxName},
+	} {
+		if len(*t.text) > t.max {
+			*t.text = strings.ToValidUTF8((*t.text)[:t.max], "")
+			err = tool.Errorf(tool.InvalidArguments, "The %s is longer than %d bytes. Use a shorter one.", t.what, t.max)
+		}
+	}
+	return err
+}
+
+// The type "busy" counts the running and queued calls of each principal with a limit.
+type busy struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+// The method "enter" counts a call until the caller calls done. It returns an error if the principal has reached its
+// limit.
+func (b *busy) enter(who *Principal) (done func(), err error) {
+	if who.MaxCalls == 0 {
+		return func() {}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.by == nil {
+		b.by = make(map[string]int)
+	}
+	if b.by[who.Name] >= who.MaxCalls {
+		return nil, tool.Errorf(tool.Unavailable, "Principal %q already has %d calls, which is its limit. Wait for one of them to end, or ask the operator for a higher limit: limits { calls = … }.", who.Name, who.MaxCalls)
+	}
+	b.by[who.Name]++
+	return sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.by[who.Name]--; b.by[who.Name] == 0 {
+			delete(b.by, who.Name)
+		}
+	}), nil
+}
+
+// auditRefused writes an audit entry for a request without a valid session.
+func (e *Engine) auditRefused(req Request, err *tool.Error) {
+	args := req.Arguments
+	if req.Name == "" {
+		args, _ = json.Marshal(map[string]string{"command": req.Command}) // the error is ignored, because strings can always be encoded
+	}
+	who := e.local
+	if req.Principal != nil {
+		who = req.Principal
+	}
+	e.state.AddAudit(state.AuditEntry{
+		Principal: who.Name, At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
+	})
+}
+
+// The type "ids" generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess
+// them.
+type ids struct {
+	prefix string
+	last   *atomic.Uint64
+}
+
+func newIDs() ids {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
+	return ids{prefix: hex.EncodeToString(b[:]) + "-", last: new(atomic.Uint64)}
+}
+
+func (i ids) next() string { return i.prefix + strconv.FormatUint(i.last.Add(1), 36) }
