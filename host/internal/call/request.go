@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -42,9 +43,6 @@ type Request struct {
 	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
 	Trace trace.Context
-	// Renew returns the current state of the session. The dispatcher calls Renew when the call reaches the front of its
-	// queue, because earlier calls can change the session. A nil Renew means that the session does not change.
-	Renew func(Session) (Session, error)
 	// Changed is called after a call that can change files, before the next call of the session starts. It can be nil.
 	Changed func()
 }
@@ -167,4 +165,41 @@ type Lease interface {
 	Release()
 	// Version identifies one instance of the plugin. Two versions are equal only if the instance is the same.
 	Version() any
+}
+
+// InBranch returns the roots of the session as the roots of its branch. The branch covers the workspace. Other roots are
+// read-only, because discarding the branch would not undo changes in them.
+func (s Session) InBranch(roots []tool.Root) []tool.Root {
+	if s.Mount.Key == "" && s.Mount.Tree == "" {
+		return roots
+	}
+	workspace := tool.Root{Path: s.Workspace}
+	out := slices.Clone(roots)
+	for i := range out {
+		switch rel, in := workspace.Rel(out[i].Path); {
+		case in && s.Mount.Tree != "":
+			out[i].Branch, out[i].CopyOf, out[i].Path = s.Mount.Key, out[i].Path, filepath.Join(s.Mount.Tree, rel)
+		case in:
+			out[i].Branch, out[i].View = s.Mount.Key, filepath.Join(s.Mount.View, rel)
+		default:
+			out[i].Writable = false
+		}
+	}
+	return out
+}
+
+// InRoots replaces the directory of the session with the workspace if the directory is missing or outside of all roots. It does not
+// save the session, because another call can change the directory at the same time.
+func (s Session) InRoots() Session {
+	s.Gone, s.Cwd = "", s.Place(s.Cwd)
+	contained := s.Contains(s.Cwd)
+	st, err := os.Stat(scratch.OnHost(s.All(), s.Cwd))
+	exists := err == nil && st.IsDir()
+	if s.Displaced = !exists || !contained; s.Displaced {
+		if !exists && s.Cwd != s.Top() {
+			s.Gone = s.Cwd
+		}
+		s.Cwd = s.Top()
+	}
+	return s
 }

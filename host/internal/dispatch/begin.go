@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/router"
 )
@@ -32,18 +33,14 @@ type Pending struct {
 	label     func() string
 }
 
-// Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls of a session
-// take effect in the order of the Begin calls.
-func (d *Dispatcher) Begin(req call.Request) *Pending {
+// Begin resolves the request of a ticket without blocking. The caller must call Run on the result. The calls of a session take
+// effect in the order of their tickets. The session of the request must have been loaded after the ticket was made.
+func (d *Dispatcher) Begin(req call.Request, ticket *scheduler.Ticket) *Pending {
 	p := d.pending(req)
 	c := &p.call
-	c.Ticket = d.turns.Scheduler.Enqueue(req.Session.ID)
-	// After this point, only earlier calls in the queue can change the session.
-	if readable := p.renew(); readable {
-		p.resolve(p.parse())
-	} else {
-		c.Identity.Command = p.parse() // the log and the history need the name of the command
-	}
+	c.Ticket = ticket
+	p.complete()
+	p.resolve(p.parse())
 	if c.Identity.Answer != nil && !p.unsettled {
 		c.Ticket.Abandon()
 		c.Ticket = nil
@@ -187,7 +184,17 @@ func (p *Pending) resolve(cmd *router.Command) {
 			return
 		}
 		p.d = p.d.host.Latest()
+		if p.call.Identity.Depth == 0 { // a child call has the session of its parent
+			p.complete()
+		}
 	}
+}
+
+// complete adds to the session what it has in the generation of the call, so that no call has the roots of one generation and the
+// rules of another.
+func (p *Pending) complete() {
+	r := &p.call.Request
+	r.Session = p.d.plugins.Complete(r.Session, roots.NamesOutput(r.Command, r.Arguments))
 }
 
 // bind sets the tool and the arguments of a call. If the call needs no plugin, bind sets its result.

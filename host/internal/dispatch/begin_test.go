@@ -2,12 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/call"
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
 )
 
 // TestACallGoesToTheLatestGeneration checks that a call that cannot lease a plugin of its own generation uses the
@@ -135,30 +135,19 @@ func TestNoPrincipal(t *testing.T) {
 	}
 }
 
-// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session.
-// Reading can fail when the call arrives or at its turn. In both cases, the call must leave the queue.
+// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session at its turn,
+// and that the call leaves the queue.
 func TestASessionThatCannotBeRead(t *testing.T) {
 	d := dispatcher(t, ok)
-	broken := true
-	renew := func(s call.Session) (call.Session, error) {
-		if broken {
-			return s, errors.New("the disk is gone")
-		}
-		return s, nil
-	}
-	begin := func() *Pending {
-		return d.Begin(call.Request{ID: "1", Command: "change", Session: session("s"), Renew: renew})
-	}
-	must(t, begin().Run(t.Context(), client{}), tool.ExecutionFailed, "the disk is gone")
-	broken = false
-	first, second := begin(), begin()
+	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "change")
 	if res := first.Run(t.Context(), client{}); !res.Success() {
 		t.Error(res.Error)
 	}
-	broken = true
-	must(t, second.Run(t.Context(), client{}), tool.ExecutionFailed, "the disk is gone")
-	broken = false
-	if res := begin().Run(t.Context(), client{}); !res.Success() {
-		t.Error(res.Error)
+	if err := d.State.Close(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, second.Run(t.Context(), client{}), tool.ExecutionFailed, "the session s cannot be read")
+	if calls := d.Turns.Scheduler.Calls(); len(calls) != 0 {
+		t.Errorf("%+v", calls)
 	}
 }

@@ -20,6 +20,6 @@ func BenchmarkEmptyCall(b *testing.B) {
 	req := call.Request{ID: "1", Name: "look", Session: session("s")}
 	b.ReportAllocs()
 	for b.Loop() {
-		d.Begin(req).Run(b.Context(), client{})
+		d.Begin(req, r.Turns.Scheduler.Enqueue("s")).Run(b.Context(), client{})
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/sdk/tool"
 )
 
 // claims returns a dispatcher with tools of each kind, and a session in a new directory.
@@ -122,21 +123,44 @@ func TestARouteThatDependsOnFilesIsSettledAtTheTurn(t *testing.T) {
 	}
 	moved := s
 	moved.Cwd = filepath.Dir(file)
-	now := s
-	renew := func(call.Session) (call.Session, error) { return now, nil }
-	first := d.Begin(call.Request{ID: "1", Command: "cd sub; touch 'make notes'", Session: s, Renew: renew})
-	second := d.Begin(call.Request{ID: "2", Command: `bash "make notes"`, Session: s, Renew: renew})
+	first := d.Begin(call.Request{ID: "1", Command: "cd sub; touch 'make notes'", Session: s})
+	second := d.Begin(call.Request{ID: "2", Command: `bash "make notes"`, Session: s})
 	if second.Native() {
 		t.Error("the file exists already")
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { first.Run(t.Context(), client{}) })
-	now = moved
+	d.State.SaveSession(moved.Session)
 	close(release)
 	if res := second.Run(t.Context(), client{}); res.Output != `{"command":"bash \"make notes\""}` {
 		t.Errorf("%+v", res)
 	}
 	wg.Wait()
+}
+
+// TestACommandThatEndsWhileACallArrives checks a call that loaded its session before an earlier command changed the directory, and
+// has its claim only after the command ended. The call did not wait, but must run in the new directory.
+func TestACommandThatEndsWhileACallArrives(t *testing.T) {
+	var moved string
+	d, s := claims(t, func(_ context.Context, c *tool.Call, _ tool.Peer) *tool.Result {
+		if c.ID == "1" {
+			return &tool.Result{Cwd: moved}
+		}
+		return &tool.Result{Output: c.Cwd}
+	})
+	moved = filepath.Join(s.Cwd, "sub")
+	first := d.Begin(call.Request{ID: "1", Name: "bash", Arguments: json.RawMessage(`{"command":"cd sub"}`), Session: s})
+	ticket := d.Turns.Scheduler.Enqueue(s.ID)
+	if res := first.Run(t.Context(), client{}); res.Error != nil {
+		t.Fatal(res.Error)
+	}
+	second := d.dispatcher().Begin(call.Request{ID: "2", Name: "view", Arguments: json.RawMessage(`{"path":"a"}`), Session: s}, ticket)
+	if second.call.Ticket.Waits() {
+		t.Error("the call waits for a command that ended")
+	}
+	if res := second.Run(t.Context(), client{}); res.Output != moved {
+		t.Errorf("%+v, want the directory %s", res, moved)
+	}
 }
 
 // TestAReadThatDidNotWaitSaysWhere checks a read that starts while a command runs. The read uses the directory from

@@ -37,6 +37,9 @@ type Call = call.Call
 
 // Plugins are the plugins of a generation.
 type Plugins interface {
+	// Complete returns a stored session with its roots and its temporary directory. If refresh is true, output directories of
+	// plugins can have appeared.
+	Complete(s call.Session, refresh bool) call.Session
 	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call. Each owner
 	// has separate processes. Reserve returns nil if a reload replaced the plugin. The dispatcher then tries again with
 	// the dispatcher from Host.Latest.

@@ -33,6 +33,8 @@ func (plugins) Confinement(string) call.Confinement { return call.Unconfined{} }
 
 func (plugins) Choose(*Call) {}
 
+func (plugins) Complete(s call.Session, _ bool) call.Session { return s }
+
 func (plugins) MayCall(string, string) bool { return false }
 
 func (plugins) WhyUnloaded(string) string { return "" }
@@ -145,8 +147,10 @@ func (r *rig) childCalls() *ChildCalls {
 	return &ChildCalls{Host: r, Plugins: r.Plugins, Commands: r.Commands}
 }
 
-// Begin begins a call of the current dispatcher.
-func (r *rig) Begin(req call.Request) *Pending { return r.dispatcher().Begin(req) }
+// Begin queues and begins a call of the current dispatcher.
+func (r *rig) Begin(req call.Request) *Pending {
+	return r.dispatcher().Begin(req, r.Turns.Scheduler.Enqueue(req.Session.ID))
+}
 
 // stored are results with one store for all owners.
 type stored struct{ store *spill.Store }

@@ -109,7 +109,7 @@ func (p *previewer) runIn(ctx context.Context, preview call.Preview, saved *defe
 	session.Later = saved.add
 	client := &previewClient{Client: p.Client}
 	c := &Call{Request: p.call.Request, Identity: p.call.Identity, Client: client, Shown: client}
-	c.Request.Session, c.Request.Renew, c.Request.Changed = session, nil, nil
+	c.Request.Session, c.Request.Changed = session, nil
 	c.Identity.Lease, c.Identity.Standby = borrowed{p.call.Identity.Lease}, nil
 	defer c.Release()
 	if session.Prepare != nil {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -52,8 +53,8 @@ func (p *Pending) turn(ctx context.Context) {
 		c.Identity.Answer = p.d.turns.Limits.NotStarted(ctx, c, err, c.WaitsFor())
 		return
 	}
-	// Otherwise the session is unchanged since Begin: the call started at once, or it only waited for calls that read.
-	changed := renewed || c.Outcome.Waited && (c.Ticket.Follows() || time.Since(c.Identity.Started) > renewAfter)
+	// Otherwise the session is unchanged since it was loaded: the call started at once, or it only waited for calls that read.
+	changed := renewed || c.Ticket.Follows() || c.Outcome.Waited && time.Since(c.Identity.Started) > renewAfter
 	if changed {
 		if p.renew() && p.unsettled {
 			c.ReleaseLease()
@@ -106,15 +107,15 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 
 // renew loads the current session. If the session cannot be read, renew sets the call's result and returns false.
 func (p *Pending) renew() bool {
-	c := &p.call
-	if c.Request.Renew == nil {
-		return true
-	}
-	s, err := c.Request.Renew(c.Request.Session)
+	s := &p.call.Request.Session
+	now, known, err := p.d.state.Session(s.ID)
 	if err != nil {
-		c.Identity.Answer = call.Refused(err)
+		p.call.Identity.Answer = call.Refused(fmt.Errorf("the session %s cannot be read: %w", s.ID, err))
 		return false
 	}
-	c.Request.Session = s
+	if known {
+		s.Session = now
+	}
+	p.complete()
 	return true
 }

@@ -21,6 +21,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
@@ -77,51 +78,108 @@ func (e *Engine) begin(g *generation.Generation, req Request, client Client) *Pe
 	if err := req.limitTexts(); err != nil {
 		return e.refused(req, err)
 	}
-	var shown *preview
-	s, unmount, err := e.mounted(g, req) // the dispatcher loads the session again once the call is queued
-	if err == nil && req.Preview {
-		top := s.Top()
-		if s, shown, err = e.previewOf(g, s, true); err != nil {
-			unmount()
-		} else if s.Top() != top && (strings.Contains(req.Command, top) || bytes.Contains(req.Arguments, []byte(top))) {
-			shown.Drop()
-			unmount()
-			err = tool.Errorf(tool.InvalidArguments, "The call names %s, and a preview here is a copy of the files in another directory. Use relative paths.", top)
-		} else {
-			unmount = join(shown.unmount, unmount)
+	a := &arrival{unmount: func() {}, free: func() {}, left: func() {}}
+	if err := e.arrive(g, a, req); err != nil {
+		if a.ticket != nil {
+			a.ticket.Abandon()
 		}
+		a.leave()
+		return e.refused(req, err)
+	}
+	s := &a.session
+	r := e.dispatchRequest(req, *s)
+	r.Changed = e.reloader.Builder.Calls.Roots.Forget
+	inner := g.Dispatch.Begin(r, a.ticket)
+	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
+	e.flights.Begin(flight)
+	return &Pending{inner: inner, client: e.client(g, client, flight), flight: flight, preview: a.shown, done: func() {
+		e.flights.End(flight)
+		a.leave()
+	}}
+}
+
+// arrival is a request that arrives: its session, its place in the line of the session, and what it uses until it ends.
+type arrival struct {
+	session             call.Session
+	ticket              *scheduler.Ticket // nil before the request is queued
+	shown               *preview          // nil for a request without Preview
+	unmount, free, left func()
+}
+
+// leave releases what the request uses.
+func (a *arrival) leave() {
+	a.unmount()
+	a.free()
+	a.left()
+}
+
+// arrive queues a request in the line of its session, and loads the session only then: from here on, only the earlier calls in the
+// line can change it. If arrive returns an error, the caller must release what the arrival has by then.
+func (e *Engine) arrive(g *generation.Generation, a *arrival, req Request) error {
+	at, err := e.locate(g, req)
+	if err != nil {
+		return err
+	}
+	if req.Preview { // it gets a session of its own, with a line of its own
+		a.session, err = e.open(req, at)
+	} else {
+		err = e.queue(a, req, at)
+	}
+	if err == nil && at.branch != "" {
+		err = e.mounted(g, a)
+	} else if e.branches.Store != nil {
+		a.session.Branches = e.branchless
+	}
+	if err == nil && req.Preview {
+		err = e.previewed(g, a, req)
 	}
 	if err != nil {
-		return e.refused(req, err)
+		return err
 	}
 	left, err := e.running.enter()
 	if err != nil {
-		unmount()
-		return e.refused(req, err)
+		return err
 	}
-	free, err := e.busy.enter(s.Principal)
+	a.left = left
+	free, err := e.busy.enter(at.who)
 	if err != nil {
-		left()
-		unmount()
-		return e.refused(req, err)
+		return err
 	}
-	done := func() {
-		unmount()
-		free()
-		left()
-	}
-	s.Ledger = req.Ledger
-	r := e.dispatchRequest(req, s)
-	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(e.Current(), s, namesOutput(req)) }
-	r.Changed = func() { e.Current().Roots.Forget() }
-	inner := g.Dispatch.Begin(r)
-	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
-	e.flights.Begin(flight)
-	return &Pending{inner: inner, client: e.client(g, client, flight), flight: flight, preview: shown, done: func() {
-		e.flights.End(flight)
-		done()
-	}}
+	a.free = free
+	a.session.Ledger = req.Ledger
+	return nil
 }
+
+// The method "queue" queues a request in the line of its session, and loads the session.
+func (e *Engine) queue(a *arrival, req Request, at seat) (err error) {
+	for {
+		a.ticket = e.line().Enqueue(at.key)
+		if a.session, err = e.open(req, at); err != nil || a.session.ID == at.key {
+			return err
+		}
+		a.ticket.Abandon() // the key is that of a session in another workspace
+		at.key = a.session.ID
+	}
+}
+
+// The method "previewed" makes the branch of a preview, and queues the request in the line of the preview's own session.
+func (e *Engine) previewed(g *generation.Generation, a *arrival, req Request) error {
+	top := a.session.Top()
+	s, shown, err := e.previewOf(g, a.session, true)
+	if err != nil {
+		return err
+	}
+	if s.Top() != top && (strings.Contains(req.Command, top) || bytes.Contains(req.Arguments, []byte(top))) {
+		shown.Drop()
+		return tool.Errorf(tool.InvalidArguments, "The call names %s, and a preview here is a copy of the files in another directory. Use relative paths.", top)
+	}
+	a.session, a.shown, a.unmount = s, shown, join(shown.unmount, a.unmount)
+	a.ticket = e.line().Enqueue(s.ID)
+	return nil
+}
+
+// The method "line" returns the lines of all sessions.
+func (e *Engine) line() *scheduler.Scheduler { return e.reloader.Builder.Calls.Scheduler }
 
 // The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
 func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Call) call.Client {

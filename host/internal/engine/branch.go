@@ -2,12 +2,9 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -63,90 +60,26 @@ func (e *Engine) cleanBranches() {
 	}
 }
 
-// ownBranch returns the name of the branch that a session gets from the configuration.
-func (e *Engine) ownBranch(owner, workspace, session string) string {
-	sum := sha256.Sum256([]byte(session))
-	name := func(bytes int) string { return "session-" + hex.EncodeToString(sum[:bytes]) }
-	// Earlier versions used only a few bytes, so that two sessions could get the same branch. Whoever has used such a branch
-	// keeps it.
-	if old := name(4); e.branches.Store != nil {
-		if b, err := e.branches.Store.Find(owner, workspace, old); err == nil && slices.Contains(b.Sessions, session+"+"+old) {
-			return old
-		}
-	}
-	return name(16)
-}
-
-// branchOf returns the name of the branch in which a request runs. Empty means the workspace itself.
-func (e *Engine) branchOf(g *generation.Generation, req Request, owner, workspace, session string) (string, error) {
-	name := req.Branch
-	if name == "" {
-		switch g.Config.Workspace.Mode {
-		case config.ModeBranch:
-			name = e.ownBranch(owner, workspace, session)
-		case "require":
-			return "", tool.Errorf(tool.PermissionDenied, "The configuration requires that every session works in a branch (workspace { mode = \"require\" }), and this call names none. Name one, for example toolhost run --branch NAME, or \"branch\" in the request.")
-		}
-	}
-	if name == "" {
-		return "", nil
-	}
-	if err := branch.CheckName(name); err != nil {
-		return "", tool.Errorf(tool.InvalidArguments, "%w.", err)
-	}
-	if strings.HasPrefix(name, branch.PreviewPrefix) {
-		return "", tool.Errorf(tool.InvalidArguments, "%q is the name of a preview, whose content cannot change any more. Use another name, or apply the preview: toolhost branch apply %[1]s.", name)
-	}
-	if e.branches.Store == nil {
-		return "", tool.Errorf(tool.Unavailable, "Branches need a state directory, and this host has none. See the problems in toolhost status.")
-	}
-	return name, nil
-}
-
-// withoutBranch returns the key of a session without a branch. A session whose id ends like the key of a session in a
-// branch gets a key of its own, which ends with a plus sign. Earlier versions did not do that. Their sessions keep the old
-// key if it cannot be that of a session in a branch.
-func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
-	ending := strings.TrimRight(id, "+")
-	i := strings.LastIndex(ending, "+")
-	if i < 0 || branch.CheckName(ending[i+1:]) != nil {
-		return key
-	}
-	own := key + "+"
-	if _, known, err := e.state.Session(own); known || err != nil || e.branches.Store == nil {
-		return own
-	}
-	_, err := e.branches.Store.Find(owner, workspace, ending[i+1:])
-	missing := (*branch.NotFoundError)(nil)
-	if old, known, stateErr := e.state.Session(key); stateErr == nil && known && old.Workspace == workspace && errors.As(err, &missing) {
-		return key
-	}
-	return own
-}
-
-// The method "mounted" returns the session of a request, with its branch mounted. The caller must call release once the
-// request has ended.
-func (e *Engine) mounted(g *generation.Generation, req Request) (s call.Session, release func(), err error) {
-	s, err = e.stored(g, req)
-	if err != nil || s.Branch == "" {
-		if e.branches.Store != nil && s.Principal != nil {
-			s.Branches = e.branchless
-		}
-		return s, func() {}, err
-	}
+// The method "mounted" mounts the branch of a request's session. A missing branch is made.
+func (e *Engine) mounted(g *generation.Generation, a *arrival) error {
+	s := a.session
 	for attempt := 1; ; attempt++ {
 		b := e.branches.Mounted(s.Principal.Owner(), s.Workspace, s.Branch)
 		if b == nil {
+			var err error
 			if b, err = e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch, e.backend(g)); err != nil {
-				return s, nil, noBranch(err)
+				return noBranch(err)
 			}
 		}
 		mounted, release, err := e.mount(g, s, b)
+		if err == nil {
+			a.session, a.unmount = mounted, release
+		}
 		if none := (*branch.NoOverlayError)(nil); errors.As(err, &none) {
 			_ = e.branches.Store.DiscardEmpty(b) // ignore the error: a remaining empty branch does no harm
 		}
 		if !errors.Is(err, branch.ErrGone) || attempt == maxAttempts {
-			return mounted, release, err
+			return err
 		}
 	}
 }
@@ -173,7 +106,7 @@ func (e *Engine) mount(g *generation.Generation, s call.Session, b *branch.Branc
 	if git := b.OutsideGit(); git != "" && !b.IsPreview() {
 		s.Mount.Note = strings.TrimPrefix(s.Mount.Note+". "+git, ". ")
 	}
-	s.Roots = inBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, false), s)
+	s.Roots = s.InBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, false))
 	s.Layer = e.layer(g, b, mount)
 	s.Checkpoints, s.Branches = nil, nil // a preview begins with the session of its branch, but has no checkpoints
 	if !b.IsPreview() {
@@ -228,7 +161,6 @@ func (e *Engine) inCopy(s call.Session) call.Session {
 	}
 	if b.Copy != nil {
 		s.Mount.Tree = b.Tree()
-		s.Roots = inBranch(s.Roots, s)
 	}
 	return s
 }
@@ -260,27 +192,6 @@ func holdsBack(g *generation.Generation, b *branch.Branch) bool {
 func confinesShell(g *generation.Generation) bool {
 	shell := g.Registry.ByRole(tool.RoleShell)
 	return shell != nil && g.Launcher.ConfinesPlugin(shell.Plugin)
-}
-
-// inBranch returns the roots of a session in a branch. The branch covers the workspace. Other roots are read-only,
-// because discarding the branch would not undo changes in them.
-func inBranch(roots []tool.Root, s call.Session) []tool.Root {
-	if s.Mount.Key == "" && s.Mount.Tree == "" {
-		return roots
-	}
-	workspace := tool.Root{Path: s.Workspace}
-	out := slices.Clone(roots)
-	for i := range out {
-		switch rel, in := workspace.Rel(out[i].Path); {
-		case in && s.Mount.Tree != "":
-			out[i].Branch, out[i].CopyOf, out[i].Path = s.Mount.Key, out[i].Path, filepath.Join(s.Mount.Tree, rel)
-		case in:
-			out[i].Branch, out[i].View = s.Mount.Key, filepath.Join(s.Mount.View, rel)
-		default:
-			out[i].Writable = false
-		}
-	}
-	return out
 }
 
 // ReleaseBranch unmounts the branch of a request. See host.Host.ReleaseBranch.
@@ -337,7 +248,7 @@ func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error)
 		return nil, nil, tool.Errorf(tool.Unavailable, "Branches need a state directory, and this host has none. See the problems in toolhost status.")
 	}
 	if req.Branch == "" {
-		s, err := e.stored(g, req)
+		s, err := e.session(g, req)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -381,7 +292,7 @@ func (e *Engine) ApplyBranch(ctx context.Context, req Request, sel BranchSelecti
 		return nil, err
 	}
 	out, err := set.Apply(b, selected)
-	e.Current().Roots.Forget()
+	e.reloader.Builder.Calls.Roots.Forget()
 	return out, err
 }
 
@@ -468,7 +379,7 @@ func (e *Engine) branchTool(s call.Session, back *undo.Checkpoints) call.Branche
 		},
 		Refuses: func(b *branch.Branch) error { return e.keeps(s.Principal, b) },
 		Denied:  denied(g.Config, s.Workspace),
-		Changed: func() { e.Current().Roots.Forget() },
+		Changed: e.reloader.Builder.Calls.Roots.Forget,
 	}
 }
 

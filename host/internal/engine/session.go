@@ -1,67 +1,137 @@
 package engine
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
+
+// seat is where a request belongs: its principal, its workspace, its branch, and the key of its session.
+type seat struct {
+	who              *Principal
+	owner, workspace string
+	branch, key      string
+}
 
 // The method "session" returns the session of a request as it is now. It creates a missing session. It does not mount the
 // session's branch.
 func (e *Engine) session(g *generation.Generation, req Request) (call.Session, error) {
-	out, err := e.stored(g, req)
+	at, err := e.locate(g, req)
 	if err != nil {
-		return out, err
+		return call.Session{}, err
 	}
-	return inWorkspace(e.withTemporary(g, out)), nil
+	s, err := e.open(req, at)
+	if err != nil {
+		return s, err
+	}
+	if at.branch != "" {
+		s = e.inCopy(s)
+	}
+	return g.Complete(s, roots.NamesOutput(req.Command, req.Arguments)), nil
 }
 
-// The method "stored" returns the session of a request without checking its directory. It creates a missing session.
-func (e *Engine) stored(g *generation.Generation, req Request) (call.Session, error) {
-	who, workspace, err := e.place(g, req)
-	if err != nil {
-		return call.Session{}, err
+// locate returns the seat of a request. It refuses a request for a workspace in which no call may run.
+func (e *Engine) locate(g *generation.Generation, req Request) (at seat, err error) {
+	if at.who, at.workspace, err = e.place(g, req); err != nil {
+		return at, err
 	}
-	if err := g.Roots.Refused(workspace); err != nil {
-		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
+	if err := g.Roots.Refused(at.workspace); err != nil {
+		return at, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	cfg := g.Config
-	if err := errors.Join(e.keepsPlacesOut(cfg, workspace), e.keepsHostOut(cfg, workspace)); err != nil {
-		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
+	if err := errors.Join(e.keepsPlacesOut(g.Config, at.workspace), e.keepsHostOut(g.Config, at.workspace)); err != nil {
+		return at, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	key, err := who.SessionKey(req.Session, workspace)
-	if err != nil {
-		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
+	if at.key, err = at.who.SessionKey(req.Session, at.workspace); err != nil {
+		return at, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
-	name, err := e.branchOf(g, req, who.Owner(), workspace, key)
-	if err != nil {
-		return call.Session{}, err
+	at.owner = at.who.Owner()
+	if at.branch, err = e.branchOf(g, req, at); err != nil {
+		return at, err
 	}
-	if name != "" {
-		key += "+" + name // a session belongs to one branch
-	} else {
-		key = e.withoutBranch(who.Owner(), workspace, key, req.Session)
+	switch {
+	case at.branch != "":
+		at.key += "+" + at.branch // a session belongs to one branch
+	case strings.Contains(req.Session, "+"):
+		at.key = e.withoutBranch(at.owner, at.workspace, at.key, req.Session)
 	}
-	out := call.Session{Principal: who, Branch: name, Roots: g.Roots.Of(who.Owner(), workspace, namesOutput(req))}
-	err = e.open(&out, req, key, workspace)
-	if name != "" && err == nil {
-		out = e.inCopy(out)
+	return at, nil
+}
+
+// ownBranch returns the name of the branch that a session gets from the configuration.
+func (e *Engine) ownBranch(owner, workspace, session string) string {
+	sum := sha256.Sum256([]byte(session))
+	name := func(bytes int) string { return "session-" + hex.EncodeToString(sum[:bytes]) }
+	// Earlier versions used only a few bytes, so that two sessions could get the same branch. Whoever has used such a branch
+	// keeps it.
+	if old := name(4); e.branches.Store != nil {
+		if b, err := e.branches.Store.Find(owner, workspace, old); err == nil && slices.Contains(b.Sessions, session+"+"+old) {
+			return old
+		}
 	}
-	return out, err
+	return name(16)
+}
+
+// branchOf returns the name of the branch in which a request runs. Empty means the workspace itself.
+func (e *Engine) branchOf(g *generation.Generation, req Request, at seat) (string, error) {
+	name := req.Branch
+	if name == "" {
+		switch g.Config.Workspace.Mode {
+		case config.ModeBranch:
+			name = e.ownBranch(at.owner, at.workspace, at.key)
+		case "require":
+			return "", tool.Errorf(tool.PermissionDenied, "The configuration requires that every session works in a branch (workspace { mode = \"require\" }), and this call names none. Name one, for example toolhost run --branch NAME, or \"branch\" in the request.")
+		}
+	}
+	if name == "" {
+		return "", nil
+	}
+	if err := branch.CheckName(name); err != nil {
+		return "", tool.Errorf(tool.InvalidArguments, "%w.", err)
+	}
+	if strings.HasPrefix(name, branch.PreviewPrefix) {
+		return "", tool.Errorf(tool.InvalidArguments, "%q is the name of a preview, whose content cannot change any more. Use another name, or apply the preview: toolhost branch apply %[1]s.", name)
+	}
+	if e.branches.Store == nil {
+		return "", tool.Errorf(tool.Unavailable, "Branches need a state directory, and this host has none. See the problems in toolhost status.")
+	}
+	return name, nil
+}
+
+// withoutBranch returns the key of a session without a branch. A session whose id ends like the key of a session in a
+// branch gets a key of its own, which ends with a plus sign. Earlier versions did not do that. Their sessions keep the old
+// key if it cannot be that of a session in a branch.
+func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
+	ending := strings.TrimRight(id, "+")
+	i := strings.LastIndex(ending, "+")
+	if i < 0 || branch.CheckName(ending[i+1:]) != nil {
+		return key
+	}
+	own := key + "+"
+	if _, known, err := e.state.Session(own); known || err != nil || e.branches.Store == nil {
+		return own
+	}
+	_, err := e.branches.Store.Find(owner, workspace, ending[i+1:])
+	missing := (*branch.NotFoundError)(nil)
+	if old, known, stateErr := e.state.Session(key); stateErr == nil && known && old.Workspace == workspace && errors.As(err, &missing) {
+		return key
+	}
+	return own
 }
 
 // keepsPlacesOut returns an error if tools in a workspace can write to the state directory, or reach a secret; see
@@ -104,57 +174,16 @@ func (e *Engine) place(g *generation.Generation, req Request) (who *Principal, w
 	return who, workspace, err
 }
 
-// withTemporary sets the temporary directory of a session.
-func (e *Engine) withTemporary(g *generation.Generation, s call.Session) call.Session {
+// The method "clean" removes unused temporary directories of sessions and old branches.
+func (e *Engine) clean() {
 	base, err := e.home.Scratch()
 	if err != nil {
-		return s // without it, tools do not share temporary files
+		return
 	}
-	s.Past = scratch.PastOf(base, s.ID)
-	s.Temporary = g.Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
-	e.cleaning.Do(func() {
-		go e.cleanBranches()
-		go func() {
-			if err := scratch.Clean(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				e.opts.Log.Warn("unused temporary directories of sessions cannot be removed", "directory", base, "error", err)
-			}
-		}()
-	})
-	return s
-}
-
-// namesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier
-// call can have created such a directory.
-func namesOutput(req Request) bool {
-	return strings.Contains(req.Command, statedir.OutputDir) || bytes.Contains(req.Arguments, []byte(statedir.OutputDir))
-}
-
-// The method "renew" returns the current state of a queued request's session. Earlier calls can change the session's
-// directory and roots.
-func (e *Engine) renew(g *generation.Generation, s call.Session, refresh bool) (call.Session, error) {
-	s.Roots = inBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, refresh), s)
-	now, known, err := e.state.Session(s.ID)
-	if err != nil {
-		return s, fmt.Errorf("the session %s cannot be read: %w", s.ID, err)
+	go e.cleanBranches()
+	if err := scratch.Clean(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.opts.Log.Warn("unused temporary directories of sessions cannot be removed", "directory", base, "error", err)
 	}
-	if known {
-		s.Session = now
-	}
-	return inWorkspace(e.withTemporary(g, s)), nil
-}
-
-// inWorkspace replaces the directory of a session with the workspace if the directory is missing or outside all roots.
-// It does not save the session, because another call can change the directory at the same time.
-func inWorkspace(s call.Session) call.Session {
-	s.Gone, s.Cwd = "", s.Place(s.Cwd)
-	exists := roots.IsDir(scratch.OnHost(s.All(), s.Cwd))
-	if s.Displaced = !exists || !s.Contains(s.Cwd); s.Displaced {
-		if !exists && s.Cwd != s.Top() {
-			s.Gone = s.Cwd
-		}
-		s.Cwd = s.Top()
-	}
-	return s
 }
 
 // The method "workspace" returns the directory in which a request runs. If the principal is not allowed to use the
@@ -177,51 +206,52 @@ func (e *Engine) workspace(who *Principal, named string) (string, error) {
 }
 
 // The method "open" loads the stored session of a request, or creates the session. A session belongs to one workspace.
-func (e *Engine) open(out *call.Session, req Request, key, workspace string) error {
-	found, err := e.load(out, &key, workspace)
+func (e *Engine) open(req Request, at seat) (call.Session, error) {
+	e.cleaning.Do(func() { go e.clean() })
+	out := call.Session{Principal: at.who, Branch: at.branch}
+	found, err := e.load(&out, &at)
 	if found || err != nil {
-		return err
+		return out, err
 	}
 	e.opening.Lock() // concurrent first calls from two workspaces must not create a common session
 	defer e.opening.Unlock()
-	if found, err := e.load(out, &key, workspace); found || err != nil {
-		return err
+	if found, err := e.load(&out, &at); found || err != nil {
+		return out, err
 	}
-	who := out.Principal
-	if who.MaxSessions > 0 {
-		if err := e.limitSessions(who); err != nil {
-			return err
+	if at.who.MaxSessions > 0 {
+		if err := e.limitSessions(at.who); err != nil {
+			return out, err
 		}
 	}
 	if req.From != "" {
-		from, err := who.SessionKey(req.From, workspace)
+		from, err := at.who.SessionKey(req.From, at.workspace)
 		if err == nil {
-			err = e.state.Fork(e.withoutBranch(who.Owner(), workspace, from, req.From), key)
+			err = e.state.Fork(e.withoutBranch(at.owner, at.workspace, from, req.From), at.key)
 		}
 		if err != nil {
-			return fmt.Errorf("the session %s cannot be copied: %w", req.From, err)
+			return out, fmt.Errorf("the session %s cannot be copied: %w", req.From, err)
 		}
-		if found, err := e.load(out, &key, workspace); found || err != nil {
-			return err
+		if found, err := e.load(&out, &at); found || err != nil {
+			return out, err
 		}
 	}
-	out.Session = state.Session{ID: key, Workspace: workspace, Cwd: workspace}
+	out.Session = state.Session{ID: at.key, Workspace: at.workspace, Cwd: at.workspace}
 	e.state.SaveSession(out.Session)
-	return nil
+	return out, nil
 }
 
 // The method "load" loads a stored session. If the session belongs to another workspace, load replaces the key with the
 // key of a separate session for this workspace.
-func (e *Engine) load(out *call.Session, key *string, workspace string) (found bool, err error) {
-	s, known, err := e.state.Session(*key)
-	if err == nil && known && s.Workspace != workspace {
-		*key = fmt.Sprintf("%s@%s", *key, workspace)
-		s, known, err = e.state.Session(*key)
+func (e *Engine) load(out *call.Session, at *seat) (found bool, err error) {
+	s, known, err := e.state.Session(at.key)
+	if err == nil && known && s.Workspace != at.workspace {
+		at.key = fmt.Sprintf("%s@%s", at.key, at.workspace)
+		s, known, err = e.state.Session(at.key)
 	}
 	if err != nil {
-		return false, fmt.Errorf("the session %s cannot be read: %w", *key, err)
+		return false, fmt.Errorf("the session %s cannot be read: %w", at.key, err)
 	}
-	if !known || s.Workspace != workspace {
+	if !known || s.Workspace != at.workspace {
 		return false, nil
 	}
 	out.Session = s

@@ -78,7 +78,7 @@ func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id strin
 		return nil, err
 	}
 	out, err := set.Apply(b, branch.Selection{Allowed: who.Confirms(b.Owner)})
-	e.Current().Roots.Forget()
+	e.reloader.Builder.Calls.Roots.Forget()
 	return out, err
 }
 

@@ -40,7 +40,7 @@ import (
 // not match the registered tools. All other rules of the operator apply.
 func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
 	g = &Generation{
-		Config: cfg, Launcher: launcher, Plugins: plugins,
+		Config: cfg, Launcher: launcher, Plugins: plugins, home: b.Home,
 		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string), lostTools: make(map[string]string),
 	}
 	if weaker := launcher.Problem(roots.Configured(cfg, b.Options.Workspace)); weaker != "" {

@@ -64,6 +64,7 @@ type Calls struct {
 	Metrics   metrics.Metrics
 	Adaptive  adaptive.Learned
 	Finder    find.Index
+	Roots     roots.Epoch
 }
 
 // Owner publishes generations. Package reload implements it.
@@ -161,7 +162,9 @@ func (b *Builder) vetted(cfg *config.Config) vetted {
 func (b *Builder) Close() { b.tracing.close() }
 
 // Roots returns the roots of sessions under a configuration.
-func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, b.Home.Output) }
+func (b *Builder) Roots(cfg *config.Config) *roots.Sets {
+	return roots.New(cfg, &b.Calls.Roots, b.Home.Output)
+}
 
 // Launcher returns the launcher for a configuration. The error lists plugins that require confinement but cannot be
 // confined. Load does not load these plugins, so a caller of Load can ignore the error if the launcher is not nil.

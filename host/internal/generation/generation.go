@@ -12,11 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"toolhost.dev/host/internal/hook"
-	"toolhost.dev/host/internal/rollout"
-	"toolhost.dev/host/internal/stage/versions"
-	"toolhost.dev/host/internal/trace"
-
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/build"
@@ -24,11 +19,17 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/scratch"
+	"toolhost.dev/host/internal/stage/versions"
 	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -55,6 +56,7 @@ type Generation struct {
 	// Broken is the part of Problems that names plugins that were not loaded and tools that were not registered.
 	Broken []string
 
+	home      statedir.Home
 	lostTools map[string]string      // pinned plugins that were not loaded, by the names of their tools
 	misnames  map[string]string      // messages about names that no tool has; see misname for the keys
 	lost      []error                // the part of misnames without which a restriction of the operator would not apply
@@ -219,6 +221,17 @@ func (g *Generation) toolNames() []string {
 // MayCall reports whether the code of a plugin is allowed to call a tool.
 func (g *Generation) MayCall(plugin, name string) bool {
 	return (&config.Plugin{Calls: g.calls[plugin]}).MayCall(name)
+}
+
+// Complete adds to a stored session what it has in the generation: its roots and its temporary directory. If the session's directory
+// is not in them, Complete replaces it. If refresh is true, it looks again for output directories of plugins.
+func (g *Generation) Complete(s call.Session, refresh bool) call.Session {
+	s.Roots = s.InBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, refresh))
+	if base, err := g.home.Scratch(); err == nil { // without it, tools do not share temporary files
+		dir := scratch.Dir(base, s.ID)
+		s.Past, s.Temporary = scratch.PastOf(dir), g.Launcher.Temporary(nil, s.Roots, dir)
+	}
+	return s.InRoots()
 }
 
 // plugins implements [dispatch.Plugins] for a generation.

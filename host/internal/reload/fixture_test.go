@@ -75,7 +75,7 @@ func prepared(t *testing.T, d *testbuilder.Dir) (*fixture, *config.Config) {
 func (f *fixture) begun(session, name, args string) *dispatch.Pending {
 	s := call.Session{Session: state.Session{ID: session, Workspace: f.Workspace(), Cwd: f.Workspace()}, Principal: principal.LocalUser()}
 	s.Roots = []tool.Root{{Path: f.Workspace(), Writable: true}}
-	return f.Current().Dispatch.Begin(call.Request{ID: "1", Name: name, Arguments: []byte(args), Session: s})
+	return f.Current().Dispatch.Begin(call.Request{ID: "1", Name: name, Arguments: []byte(args), Session: s}, f.Builder.Calls.Scheduler.Enqueue(session))
 }
 
 func (f *fixture) call(name, args string) *tool.Result {

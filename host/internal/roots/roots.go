@@ -3,11 +3,14 @@
 package roots
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"toolhost.dev/sdk/tool"
 
@@ -84,12 +87,26 @@ func Check(cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
+// NamesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier call can have
+// created such a directory.
+func NamesOutput(command string, arguments []byte) bool {
+	return strings.Contains(command, statedir.OutputDir) || bytes.Contains(arguments, []byte(statedir.OutputDir))
+}
+
+// Epoch ends when roots can have appeared or vanished. The sets of all generations share one. The zero value is ready for use.
+type Epoch struct{ number atomic.Uint64 }
+
+// Forget makes all sets find their roots again. It must be called after a call that can create or remove a root.
+func (e *Epoch) Forget() { e.number.Add(1) }
+
 // Sets caches the roots of all workspaces for one configuration. It is safe for concurrent use.
 type Sets struct {
 	cfg    *config.Config
+	epoch  *Epoch
 	output func(owner, plugin string) string
 
 	mu      sync.Mutex
+	found   uint64                // the epoch in which the roots were found
 	by      map[place][]tool.Root // roots by owner and workspace
 	refused map[string]error      // results of Refused by workspace
 	outputs map[string]bool       // whether an output directory exists, by its path
@@ -97,8 +114,8 @@ type Sets struct {
 
 // New returns the root sets for a configuration. The function "output" returns the directory for a plugin's output files,
 // or "" for a plugin without one. All tools can read these directories in sessions of their owner.
-func New(cfg *config.Config, output func(owner, plugin string) string) *Sets {
-	return &Sets{cfg: cfg, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
+func New(cfg *config.Config, epoch *Epoch, output func(owner, plugin string) string) *Sets {
+	return &Sets{cfg: cfg, epoch: epoch, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
 }
 
 // The type "place" identifies the sessions of an owner in a workspace.
@@ -110,6 +127,10 @@ type place struct{ owner, workspace string }
 func (s *Sets) Of(owner, workspace string, refresh bool) []tool.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now := s.epoch.number.Load(); now != s.found {
+		clear(s.by)
+		s.found = now
+	}
 	at := place{owner, workspace}
 	if refresh {
 		clear(s.outputs)
@@ -163,11 +184,4 @@ func own(dir string) bool {
 	}
 	target, err := filepath.EvalSymlinks(dir)
 	return err == nil && target == dir && IsDir(dir)
-}
-
-// Forget clears the cached configured roots. It must be called after a call that can create or remove a root.
-func (s *Sets) Forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.by)
 }

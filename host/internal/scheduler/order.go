@@ -47,6 +47,9 @@ type Claim struct {
 	Label func() string
 }
 
+// changes reports whether the call can change the session.
+func (c *Claim) changes() bool { return c.Kind != Read && c.Kind != Free }
+
 // DefaultPatience limits the time for which a read-only call waits for a command that can change the working directory.
 const DefaultPatience = 5 * time.Second
 

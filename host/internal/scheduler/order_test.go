@@ -228,6 +228,33 @@ func TestABriefWaitEnds(t *testing.T) {
 	}
 }
 
+// TestACallThatArrivesLate checks which calls follow a call that ended between their arrival and their claim. A call that can use
+// the directory of a command then counts as one that can use any path, because its paths are not known yet.
+func TestACallThatArrivesLate(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		earlier, later scheduler.Claim
+		follows        bool
+	}{
+		{"a command", cd, readHere("/w/a"), true}, {"an edit", edit("/w/a"), edit("/w/b"), true}, {"a read", readHere("/w/a"), edit("/w/b"), false},
+	} {
+		s := scheduler.New(4)
+		k := s.Enqueue("s")
+		k.Claim(tc.earlier)
+		late := s.Enqueue("s")
+		wait(t, k)()
+		later := s.Enqueue("s")
+		late.Claim(tc.later)
+		later.Claim(edit("/w/c"))
+		if late.Follows() != tc.follows || late.Waits() || later.Follows() != (tc.later.Kind == scheduler.Edit && tc.follows && later.Waits()) {
+			t.Errorf("%s: follows %t, waits %t; the next follows %t", tc.name, late.Follows(), late.Waits(), later.Follows())
+		}
+		if waits := tc.name == "a command"; later.Waits() != waits {
+			t.Errorf("%s: the next waits: %t", tc.name, later.Waits())
+		}
+	}
+}
+
 // TestPatience checks how long a read waits for an earlier command that can change the working directory.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

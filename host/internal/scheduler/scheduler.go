@@ -46,6 +46,7 @@ type line struct {
 	calls   []*place
 	running int // number of running calls that count towards the limit
 	loose   int // number of calls in the line without InOrder
+	arrived int // number of calls in the line without a claim
 }
 
 // The type "place" is a call in a line.
@@ -56,7 +57,7 @@ type place struct {
 	counted bool // whether the call counts towards the maximum number of concurrent calls
 	ready   chan struct{}
 	waited  bool // whether an earlier call made the call wait
-	follows bool // whether the call waited, and an earlier call can change the session
+	follows bool // whether an earlier call that can change the session made the call wait, or ended between Enqueue and Claim
 	// impatient means that the brief wait is over. The field passed is the earlier call for which the call no longer
 	// waited.
 	impatient bool
@@ -88,6 +89,7 @@ func (s *Scheduler) Enqueue(session string) *Ticket {
 	p := &place{since: time.Now(), ready: make(chan struct{})}
 	l.calls = append(l.calls, p)
 	l.loose++
+	l.arrived++
 	return &Ticket{s: s, session: session, line: l, place: p}
 }
 
@@ -99,8 +101,9 @@ func (k *Ticket) Claim(c Claim) {
 	if c.InOrder {
 		k.line.loose--
 	}
+	k.line.arrived--
 	i := slices.Index(k.line.calls, k.place)
-	if c.UsesDir && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Moves }) {
+	if c.UsesDir && (k.place.follows || slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Moves })) {
 		c.Anywhere = true
 	}
 	k.place.claim = &c
@@ -110,10 +113,10 @@ func (k *Ticket) Claim(c Claim) {
 		k.s.advance(k.line) // start later calls that waited for the description
 	}
 	k.place.waited = !k.place.running
-	k.place.follows = k.place.waited && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Kind != Read && e.claim.Kind != Free })
+	k.place.follows = k.place.follows || k.place.waited && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.changes() })
 }
 
-// Follows reports whether the call waited behind calls that can change the session. Claim determines this.
+// Follows reports whether calls that can change the session ended after Enqueue, or made the call wait. Claim determines this.
 func (k *Ticket) Follows() bool { return k != nil && k.place.follows }
 
 // Waits reports whether other calls prevented the start of the call when Claim described it.
@@ -154,9 +157,20 @@ func (k *Ticket) leave() {
 	defer k.s.mu.Unlock()
 	l := k.line
 	i := slices.Index(l.calls, k.place)
+	if k.place.running && k.place.claim.changes() {
+		for j, n := len(l.calls)-1, l.arrived; n > 0 && j > i; j-- {
+			if p := l.calls[j]; p.claim == nil {
+				p.follows = true // its session can have been loaded before this call changed it
+				n--
+			}
+		}
+	}
 	copy(l.calls[1:i+1], l.calls[:i]) // efficient, because calls usually end near the front of a long line
 	l.calls[0] = nil
 	l.calls = l.calls[1:]
+	if k.place.claim == nil {
+		l.arrived--
+	}
 	if k.place.claim == nil || !k.place.claim.InOrder {
 		l.loose--
 	}

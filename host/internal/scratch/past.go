@@ -18,10 +18,8 @@ import (
 // rename or a checkout.
 type Past struct{ dir string }
 
-// PastOf returns the record of a session, below base.
-func PastOf(base, session string) *Past {
-	return &Past{filepath.Join(filepath.Dir(Dir(base, session)), "past")}
-}
+// PastOf returns the record of the session with a temporary directory; see [Dir].
+func PastOf(dir string) *Past { return &Past{filepath.Join(filepath.Dir(dir), "past")} }
 
 const (
 	// maxAge is the maximum age of a record. A session can last for weeks, and a person creates files meanwhile.

@@ -106,7 +106,7 @@ func TestPast(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(ws, "old", "built"), 0o700))
 	must(t, os.WriteFile(filepath.Join(ws, "old", "f"), nil, 0o600))
 	roots := []tool.Root{{Path: ws, Writable: true}, {Path: other}, {Path: Path, Source: "/x", Writable: true}}
-	past := PastOf(base, "s")
+	past := PastOf(Dir(base, "s"))
 	expect := func(when string, want map[string]bool) {
 		t.Helper()
 		existed := past.Existed(roots)
@@ -131,7 +131,7 @@ func TestPast(t *testing.T) {
 	}
 	expect("after moves", map[string]bool{"old/f": true, "moved": true, "moved/f": true, "g": true, "h/g": true, "h": false, "new2": false, "moved/x": false})
 
-	past = PastOf(base, "t")
+	past = PastOf(Dir(base, "t"))
 	expect("another session", map[string]bool{"new": true})
 	must(t, past.Record(roots, skip))
 	long := time.Now().Add(-2 * maxAge)
