@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -29,6 +30,46 @@ type binder struct {
 type positional struct {
 	text   string
 	offset int
+}
+
+func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
+	c.bindWords(sig, s, args)
+	return c
+}
+
+// bindWords binds the words of a command. It returns the number of words that are not flags.
+func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
+	b := newBinder(c.Raw, sig, s.heredocs)
+	b.words(args)
+	if s.stdin != nil {
+		b.bindStdin(s.stdin)
+	}
+	if b.help != "" {
+		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "the command asks for help"
+		c.Args = b.positionals()
+		return 0
+	}
+	if c.complete(sig, b); c.Error == nil {
+		c.Args = b.positionals()
+	}
+	return len(b.position)
+}
+
+// complete adds default values to the bound arguments and collects all errors.
+func (c *Command) complete(sig tool.Signature, b *binder) {
+	b.out = sig.Schema.Coerce(b.out)
+	c.Kwargs = b.out
+	complete, bad := sig.Schema.Check(b.out)
+	for _, v := range bad {
+		if !b.wrong[v.Param] {
+			b.problems = append(b.problems, b.say(v.Message))
+		}
+	}
+	if len(b.problems) > 0 {
+		c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
+		return
+	}
+	c.Arguments = complete
 }
 
 func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
@@ -428,4 +469,15 @@ func (b *binder) bindPositionals() {
 		}
 		b.fail(words[0].offset, "too many arguments: no parameter is left for the %s %q", what, shorten(words[0].text))
 	}
+}
+
+func helpFlag(w word) bool { return !w.quoted && (w.text == "-h" || w.text == "--help") }
+
+// isFlag reports whether an unquoted word has the form of a flag. A negative number is not a flag.
+func isFlag(w word) bool {
+	if len(w.bare) < 2 || w.bare[0] != '-' {
+		return false
+	}
+	digits := strings.TrimPrefix(w.bare[1:], ".")
+	return digits == "" || digits[0] < '0' || digits[0] > '9'
 }

@@ -217,3 +217,16 @@ func (g *programReader) short(w word) {
 		}
 	}
 }
+
+func longFlag(w word) bool { return len(w.bare) > 2 && strings.HasPrefix(w.bare, "--") }
+
+func isIdentifier(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ type target struct {
 	alias           string            // alias in the command; empty if the command contains the tool's own name
 	params          map[string]string // tool parameter for each parameter name of the alias
 	convert         Converter         // converter of the alias; nil if the arguments need no conversion
+	sig             *tool.Signature   // signature of the tool; nil if resolve did not look it up
 }
 
 // resolve returns the tool that the first word names. If the first word is a field namespace, resolve also reads the
@@ -32,7 +32,8 @@ func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 		return target{layer: Agent, name: "help"}, true
 	}
 	t = target{layer: Agent, name: name}
-	if _, known = tools.Agent(name); known {
+	if sig, known := tools.Agent(name); known {
+		t.sig = &sig
 		return t, true
 	}
 	if ns, to, params, ok := tools.Alias(name); ok {
@@ -77,8 +78,13 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		return c.native(RuleNative, "no tool has that name")
 	}
 	forced := strings.HasPrefix(first.text, "tool:")
-	if sig, ok := tools.Agent(t.name); ok && sig.Program != nil && t.layer == Agent && t.alias == "" && !forced {
-		return c.clash(sig, s, rest, opts)
+	if t.sig == nil && t.layer == Agent && t.alias == "" { // the command is "help"
+		if sig, ok := tools.Agent(t.name); ok {
+			t.sig = &sig
+		}
+	}
+	if t.sig != nil && t.sig.Program != nil && !forced {
+		return c.clash(*t.sig, s, rest, opts)
 	}
 	c.Layer, c.Alias, c.Rule, c.Reason = t.layer, t.alias, RuleTool, "the first word names a tool"
 	switch {
@@ -101,10 +107,14 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 // toAgent binds the words of a command to the parameters of an agent tool. If the words do not fit, the model may mean a
 // tool of the same name in another agent program. toAgent then tries to convert the parameters of that other tool.
 func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Command {
-	sig, ok := tools.Agent(t.name)
-	if !ok {
-		return c.refuse(unknownTool(t.name, tools))
+	if t.sig == nil {
+		sig, ok := tools.Agent(t.name)
+		if !ok {
+			return c.refuse(unknownTool(t.name, tools))
+		}
+		t.sig = &sig
 	}
+	sig := *t.sig
 	sig.Names = t.params
 	before := *c
 	if c.bind(sig, s, rest); c.Error == nil {
@@ -231,44 +241,6 @@ func (c *Command) clash(sig tool.Signature, s *simple, rest []word, opts Options
 	return c.native(RuleClash, "some arguments do not fit the tool")
 }
 
-func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
-	c.bindWords(sig, s, args)
-	return c
-}
-
-// bindWords binds the words of a command. It returns the number of words that are not flags.
-func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
-	b := newBinder(c.Raw, sig, s.heredocs)
-	b.words(args)
-	b.bindStdin(s.stdin)
-	if b.help != "" {
-		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "the command asks for help"
-		c.Args = b.positionals()
-		return 0
-	}
-	if c.complete(sig, b); c.Error == nil {
-		c.Args = b.positionals()
-	}
-	return len(b.position)
-}
-
-// complete adds default values to the bound arguments and collects all errors.
-func (c *Command) complete(sig tool.Signature, b *binder) {
-	b.out = sig.Schema.Coerce(b.out)
-	c.Kwargs = b.out
-	complete, bad := sig.Schema.Check(b.out)
-	for _, v := range bad {
-		if !b.wrong[v.Param] {
-			b.problems = append(b.problems, b.say(v.Message))
-		}
-	}
-	if len(b.problems) > 0 {
-		c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
-		return
-	}
-	c.Arguments = complete
-}
-
 // The method "see" returns a sentence that names the source of help about the tool. For a command, this is the flag --help.
 // A function call has no such flag.
 func (c *Command) see() string {
@@ -282,28 +254,4 @@ func (c *Command) see() string {
 		name = "field:" + c.Namespace + " " + c.Name
 	}
 	return "see " + name + " --help"
-}
-
-func helpFlag(w word) bool { return !w.quoted && (w.text == "-h" || w.text == "--help") }
-
-// isFlag reports whether an unquoted word has the form of a flag. A negative number is not a flag.
-func isFlag(w word) bool {
-	if len(w.bare) < 2 || w.bare[0] != '-' {
-		return false
-	}
-	digits := strings.TrimPrefix(w.bare[1:], ".")
-	return digits == "" || digits[0] < '0' || digits[0] > '9'
-}
-
-func longFlag(w word) bool { return len(w.bare) > 2 && strings.HasPrefix(w.bare, "--") }
-
-func isIdentifier(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != ""
 }
