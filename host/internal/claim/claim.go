@@ -31,7 +31,11 @@ var kindsOf = map[tool.Role]scheduler.Kind{
 // it must work while commands use all slots, and to the bundled tool that asks, because it only waits for a person. The role of
 // another tool is no reason to believe this.
 func Controls(e *registry.Entry) bool {
-	return e.Bundled && (e.Has(tool.RoleJobs) || e.Has(tool.RoleAsk))
+	return controls(e, e.Role())
+}
+
+func controls(e *registry.Entry, role tool.Role) bool {
+	return e.Bundled && (role == tool.RoleJobs || role == tool.RoleAsk)
 }
 
 // ChangesNothing reports whether a call cannot change files. A role of a tool that does not come with the host is no reason
@@ -41,14 +45,15 @@ func ChangesNothing(c *call.Call) bool {
 	return e.Definition.Traits.ReadOnly || Controls(e) || ReadsOnly(c)
 }
 
-// kindOf returns the kind of a tool. The kind determines for which other calls a call must wait.
-func kindOf(e *registry.Entry) scheduler.Kind {
+// kindOf returns the kind of a tool with a role and with parameters for paths. The kind determines for which other calls a call
+// must wait.
+func kindOf(e *registry.Entry, role tool.Role, paths []*tool.Param) scheduler.Kind {
 	def := &e.Definition
-	if kind, known := kindsOf[def.Role]; known && e.Namespace == "" {
+	if kind, known := kindsOf[role]; known {
 		return kind
 	}
 	switch {
-	case Controls(e):
+	case controls(e, role):
 		return scheduler.Free
 	case def.Category == tool.CategoryMCP || def.Category == tool.CategoryRelay:
 		return scheduler.Free // an MCP server cannot change the session
@@ -56,7 +61,7 @@ func kindOf(e *registry.Entry) scheduler.Kind {
 		return scheduler.Alone
 	case def.Traits.ReadOnly:
 		return scheduler.Read
-	case len(PathParams(e)) == 0:
+	case len(paths) == 0:
 		return scheduler.Free
 	}
 	return scheduler.Edit
@@ -73,7 +78,8 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 		name, command := c.Identity.Command.FirstWord(), req.Command
 		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return Label(mask, name, command) }}
 	}
-	out := scheduler.Claim{Kind: kindOf(e), InOrder: req.InOrder && !Controls(e), Safe: e.Definition.Traits.ConcurrencySafe}
+	role, paths := e.Role(), pathParams(e.Schema())
+	out := scheduler.Claim{Kind: kindOf(e, role, paths), InOrder: req.InOrder && !controls(e, role), Safe: e.Definition.Traits.ConcurrencySafe}
 	if e.Definition.Category == tool.CategoryMCP {
 		// A call of a batch can depend on changes that earlier calls of the batch made in the server.
 		out.Safe = out.Safe && e.Definition.Traits.ReadOnly
@@ -86,7 +92,7 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 		out.StartsJob = string(c.Decision.Arguments["run_in_background"]) == "true" || c.Decision.Arguments["yield_ms"] != nil || background(subject)
 		redirects(c, &out, subject)
 	case scheduler.Read, scheduler.Edit:
-		subject = names(c, &out)
+		subject = names(c, &out, paths)
 	case scheduler.Alone, scheduler.Free:
 	}
 	out.Label = func() string { return Label(mask, e.FullName(), subject) }
@@ -94,9 +100,8 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 }
 
 // The function "names" adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
-func names(c *call.Call, out *scheduler.Claim) (first string) {
+func names(c *call.Call, out *scheduler.Claim, params []*tool.Param) (first string) {
 	cwd := c.Request.Session.Cwd
-	params := PathParams(c.Identity.Tool)
 	given := false
 	for _, param := range params {
 		raw, ok := c.Decision.Arguments[param.Name]
@@ -112,7 +117,9 @@ func names(c *call.Call, out *scheduler.Claim) (first string) {
 			if first == "" {
 				first = path
 			}
-			path = policy.ExpandHome(path)
+			if strings.HasPrefix(path, "~") {
+				path = policy.ExpandHome(path)
+			}
 			if !filepath.IsAbs(path) {
 				out.UsesDir = true
 				path = filepath.Join(cwd, path)
@@ -161,8 +168,10 @@ func redirects(c *call.Call, out *scheduler.Claim, command string) {
 }
 
 // PathParams returns the parameters of a tool that contain paths.
-func PathParams(e *registry.Entry) (out []*tool.Param) {
-	for _, param := range e.Schema().Params() {
+func PathParams(e *registry.Entry) []*tool.Param { return pathParams(e.Schema()) }
+
+func pathParams(s *tool.Schema) (out []*tool.Param) {
+	for _, param := range s.Params() {
 		if param.Path != "" {
 			out = append(out, param)
 		}
@@ -173,14 +182,14 @@ func PathParams(e *registry.Entry) (out []*tool.Param) {
 // resolved resolves symbolic links in the same way as the function "target". It is faster for paths in a root of the
 // session, because the path of a root contains no symbolic links.
 func resolved(s *call.Session, path string) string {
-	all := s.All()
-	if mapped := scratch.OnHost(all, filepath.Clean(path)); s.Mount.Key != "" && mapped != filepath.Clean(path) {
-		if found, err := policy.Follow(all, filepath.Clean(path)); err == nil { // the links of a branch lead to paths of the branch
+	all, inside := s.All(), filepath.Clean(path)
+	path = scratch.OnHost(all, inside)
+	if s.Mount.Key != "" && path != inside {
+		if found, err := policy.Follow(all, inside); err == nil { // the links of a branch lead to paths of the branch
 			return scratch.OnHost(all, found)
 		}
-		return mapped
+		return path
 	}
-	path = scratch.OnHost(all, filepath.Clean(path))
 	for _, root := range s.Roots {
 		if root.Contains(path) && !links(root.Path, path) {
 			return path
