@@ -313,18 +313,3 @@ func (w *writer) number(query *sql.Stmt) (n int64) {
 	}
 	return n
 }
-
-// The function "lookup" searches the batches for the newest value with a key. The database does not contain such a value
-// yet.
-func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v, ok := in(&d.pending)[k]; ok {
-		return v, true
-	}
-	if v, ok := in(&d.writing)[k]; ok {
-		return v, true
-	}
-	v, ok := in(&d.orphaned)[k]
-	return v, ok
-}

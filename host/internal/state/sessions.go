@@ -59,6 +59,21 @@ func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	return s, true, nil
 }
 
+// The function "lookup" searches the batches for the newest value with a key. The database does not contain such a value
+// yet.
+func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v, ok := in(&d.pending)[k]; ok {
+		return v, true
+	}
+	if v, ok := in(&d.writing)[k]; ok {
+		return v, true
+	}
+	v, ok := in(&d.orphaned)[k]
+	return v, ok
+}
+
 // SaveSession saves a session.
 func (d *DB) SaveSession(s Session) {
 	d.change(func(b *batch) { put(&b.sessions, s.ID, s) })
