@@ -141,7 +141,6 @@ type Engine struct {
 	ids      ids
 	local    *Principal // the user of this process
 	busy     busy
-	outside  roots.Outside
 	running  running
 	signals  signals
 	flights  inflight.Calls

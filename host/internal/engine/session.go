@@ -54,7 +54,11 @@ func (e *Engine) locate(g *generation.Generation, req Request) (at seat, err err
 	if err := g.Roots.Refused(at.workspace); err != nil {
 		return at, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	if err := errors.Join(e.keepsPlacesOut(g.Config, at.workspace), e.keepsHostOut(g.Config, at.workspace)); err != nil {
+	outside := g.Roots.Outside(at.workspace, func() *roots.Places { return e.places(g.Config) })
+	if at.workspace != e.opts.Workspace { // the host's own workspace is checked when the configuration is opened
+		outside = errors.Join(outside, e.keepsHostOut(g.Config, at.workspace))
+	}
+	if err := outside; err != nil {
 		return at, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
 	if at.key, err = at.who.SessionKey(req.Session, at.workspace); err != nil {
@@ -134,20 +138,11 @@ func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
 	return own
 }
 
-// keepsPlacesOut returns an error if tools in a workspace can write to the state directory, or reach a secret; see
-// [roots.Outside].
-func (e *Engine) keepsPlacesOut(cfg *config.Config, workspace string) error {
-	if e.outside.Checked(cfg, workspace) {
-		return nil
-	}
-	return e.outside.Check(cfg, workspace, e.places(cfg))
-}
-
 // keepsHostOut returns an error if tools of a requested workspace could write files that the host runs or reads. These
 // files are the configuration, the programs that the configuration names, code files in the arguments of these
-// programs, and the programs of the host. The host's own workspace is checked when the configuration is opened.
+// programs, and the programs of the host.
 func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
-	if workspace == e.opts.Workspace || cfg.Sandbox.Workspace == "read-only" {
+	if cfg.Sandbox.Workspace == "read-only" {
 		return nil
 	}
 	for _, path := range append(e.reloader.Source.Uses(cfg), e.opts.BundledDir) {
@@ -167,8 +162,10 @@ func (e *Engine) place(g *generation.Generation, req Request) (who *Principal, w
 	if who = req.Principal; who == nil {
 		who = e.local
 	}
-	if who, err = e.within(g, who, req.Endpoint); err != nil {
-		return nil, "", err
+	if req.Endpoint != "" {
+		if who, err = e.within(g, who, req.Endpoint); err != nil {
+			return nil, "", err
+		}
 	}
 	workspace, err = e.workspace(who, req.Workspace)
 	return who, workspace, err

@@ -1,14 +1,12 @@
 package roots
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"toolhost.dev/sdk/tool"
 
@@ -28,43 +26,6 @@ type Places struct {
 	// Workspaces are further workspaces from which tools must not reach the secrets. A name that ends in "/*" means each
 	// directory in it.
 	Workspaces []string
-}
-
-// Outside checks that tools cannot reach the places of a host. It caches a nil result, because tools cannot change it: they
-// cannot write to any directory with a link to a place. The cache is valid for one configuration. The zero value is ready for use.
-type Outside struct {
-	mu         sync.Mutex
-	cfg        *config.Config
-	workspaces map[string]bool
-}
-
-// maxPlaces limits the number of workspaces in the cache of an [Outside].
-const maxPlaces = 1024
-
-// Check returns an error if tools in the workspace of a request can write to the state directory, or reach a secret. It caches
-// a nil result.
-func (o *Outside) Check(cfg *config.Config, workspace string, p *Places) error {
-	err := errors.Join(p.StateOutside(cfg, workspace), p.secretsOutside(cfg, workspace))
-	if err == nil {
-		o.add(cfg, workspace)
-	}
-	return err
-}
-
-// Checked reports whether Check returned nil for a workspace.
-func (o *Outside) Checked(cfg *config.Config, workspace string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cfg == cfg && o.workspaces[workspace]
-}
-
-func (o *Outside) add(cfg *config.Config, workspace string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.cfg != cfg || len(o.workspaces) >= maxPlaces {
-		o.cfg, o.workspaces = cfg, make(map[string]bool)
-	}
-	o.workspaces[workspace] = true
 }
 
 // Check returns an error if tools in a workspace can write to the state directory or to the directory of recordings, or if

@@ -109,13 +109,14 @@ type Sets struct {
 	found   uint64                // the epoch in which the roots were found
 	by      map[place][]tool.Root // roots by owner and workspace
 	refused map[string]error      // results of Refused by workspace
+	outside map[string]bool       // whether Outside returned nil, by workspace
 	outputs map[string]bool       // whether an output directory exists, by its path
 }
 
 // New returns the root sets for a configuration. The function "output" returns the directory for a plugin's output files,
 // or "" for a plugin without one. All tools can read these directories in sessions of their owner.
 func New(cfg *config.Config, epoch *Epoch, output func(owner, plugin string) string) *Sets {
-	return &Sets{cfg: cfg, epoch: epoch, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
+	return &Sets{cfg: cfg, epoch: epoch, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outside: make(map[string]bool), outputs: make(map[string]bool)}
 }
 
 // The type "place" identifies the sessions of an owner in a workspace.
@@ -174,6 +175,31 @@ func (s *Sets) Refused(workspace string) error {
 		s.refused[workspace] = err
 	}
 	return err
+}
+
+// maxPlaces limits the number of workspaces for which the sets cache a result of Outside.
+const maxPlaces = 1024
+
+// Outside returns an error if tools in the workspace of a request can write to the state directory, or reach a secret. It caches a
+// nil result, because tools cannot change it: they cannot write to any directory with a link to a place.
+func (s *Sets) Outside(workspace string, places func() *Places) error {
+	s.mu.Lock()
+	known := s.outside[workspace]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	p := places()
+	if err := errors.Join(p.StateOutside(s.cfg, workspace), p.secretsOutside(s.cfg, workspace)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.outside) >= maxPlaces {
+		clear(s.outside)
+	}
+	s.outside[workspace] = true
+	return nil
 }
 
 // The function "own" reports whether a directory below the state directory is a real directory and not a link. A plugin
