@@ -26,6 +26,10 @@ func (c *Call) RunContext() trace.Context { return c.within }
 
 // StartSpan begins the span of the call. Without a tracer, the plugin receives the trace context of the caller.
 func (c *Call) StartSpan(t *trace.Tracer) {
+	if t == nil {
+		c.at = c.Request.Trace
+		return
+	}
 	c.span, c.at = t.Start(c.Request.Trace, "call")
 	c.span.Served()
 }

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -166,6 +168,23 @@ func (p *Pending) parse() *router.Command {
 	return router.Parse(req.Command, p.d.registry, opts)
 }
 
+// options returns the options of the router for a directory.
+func (d *Dispatcher) options(cwd string) router.Options {
+	return router.Options{Exists: existsFrom(cwd), Commands: d.host.CommandsCallTools()}
+}
+
+// existsFrom returns a function that reports whether a path exists. The function interprets relative paths as relative
+// to cwd.
+func existsFrom(cwd string) func(string) bool {
+	return func(path string) bool {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		_, err := os.Lstat(path)
+		return err == nil
+	}
+}
+
 // resolve finds the tool of a command and leases the tool's plugin. If the call needs no plugin, resolve sets its
 // result. The call belongs to the generation of the leased plugin, even after a reload replaces that generation.
 func (p *Pending) resolve(cmd *router.Command) {
@@ -179,8 +198,7 @@ func (p *Pending) resolve(cmd *router.Command) {
 		if id.Answer != nil {
 			return
 		}
-		if id.Lease = p.d.plugins.Reserve(id.Tool.Plugin, p.call.Request.Session.Principal.Owner()); id.Lease != nil {
-			p.d.plugins.Choose(&p.call)
+		if p.d.plugins.Lease(&p.call) {
 			return
 		}
 		p.d = p.d.host.Latest()

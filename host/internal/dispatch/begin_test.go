@@ -30,7 +30,7 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 
 type replaced struct{ plugins }
 
-func (replaced) Reserve(string, string) call.Lease { return nil }
+func (replaced) Lease(*Call) bool { return false }
 
 // withoutLost are plugins without the plugin "lost".
 type withoutLost struct{ Plugins }

@@ -7,8 +7,6 @@ package dispatch
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -40,12 +38,13 @@ type Plugins interface {
 	// Complete returns a stored session with its roots and its temporary directory. If refresh is true, output directories of
 	// plugins can have appeared.
 	Complete(s call.Session, refresh bool) call.Session
-	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call. Each owner
-	// has separate processes. Reserve returns nil if a reload replaced the plugin. The dispatcher then tries again with
-	// the dispatcher from Host.Latest.
+	// Lease leases the current instance of the plugin of a call. If a rollout chose the new version for the session of the
+	// call, it leases this version, too. It returns false if a reload replaced the plugin. The dispatcher then tries again
+	// with the dispatcher from Host.Latest.
+	Lease(c *Call) bool
+	// Reserve leases the current instance of a plugin. The owner is the principal of the call. Each owner has separate
+	// processes. Reserve returns nil if a reload replaced the plugin.
 	Reserve(plugin, owner string) call.Lease
-	// Choose leases the new version of the plugin of a call, too, if a rollout chose it for the session of the call.
-	Choose(c *Call)
 	// Confinement returns the sandbox of a plugin.
 	Confinement(plugin string) call.Confinement
 	// MayCall reports whether the code of a plugin is allowed to call a tool.
@@ -154,22 +153,6 @@ func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
 // Reserve leases the current instance of a plugin; see [Plugins].
 func (d *Dispatcher) Reserve(plugin, owner string) call.Lease {
 	return d.plugins.Reserve(plugin, owner)
-}
-
-func (d *Dispatcher) options(cwd string) router.Options {
-	return router.Options{Exists: existsFrom(cwd), Commands: d.host.CommandsCallTools()}
-}
-
-// existsFrom returns a function that reports whether a path exists. The function interprets relative paths as relative
-// to cwd.
-func existsFrom(cwd string) func(string) bool {
-	return func(path string) bool {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(cwd, path)
-		}
-		_, err := os.Lstat(path)
-		return err == nil
-	}
 }
 
 // Explain parses a command in the directory cwd without running it.

@@ -31,7 +31,10 @@ func (f plugins) Reserve(string, string) call.Lease { return f }
 
 func (plugins) Confinement(string) call.Confinement { return call.Unconfined{} }
 
-func (plugins) Choose(*Call) {}
+func (f plugins) Lease(c *Call) bool {
+	c.Identity.Lease = f
+	return true
+}
 
 func (plugins) Complete(s call.Session, _ bool) call.Session { return s }
 
@@ -208,9 +211,10 @@ type leased struct {
 	taken, released atomic.Int64
 }
 
-func (l *leased) Reserve(string, string) call.Lease {
+func (l *leased) Lease(c *Call) bool {
 	l.taken.Add(1)
-	return l
+	c.Identity.Lease = l
+	return true
 }
 
 func (l *leased) Release() { l.released.Add(1) }

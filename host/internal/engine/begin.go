@@ -227,9 +227,13 @@ func (e *Engine) Explain(req Request) *router.Command {
 }
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
-	return call.Request{
-		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
+	out := call.Request{
+		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder,
 	}
+	if req.Trace != "" {
+		out.Trace = trace.Parse(req.Trace)
+	}
+	return out
 }
 
 // Limits of the texts in a request, in bytes. The audit log and the database keep these texts for each call.

@@ -3,43 +3,48 @@ package engine
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/answer"
+	"toolhost.dev/host/internal/generation"
 )
 
-// TestASwapWhileARequestArrives checks a reload that ends after a request took its generation. All that is decided about the
-// request belongs to one generation: its own, or the newest if its plugin was retired.
+// TestASwapWhileARequestArrives checks a reload that ends after a request took its generation. If the plugin stays, the old rules
+// decide about the request. If the plugin is replaced, which a change of the roots does too, the new rules and the new roots decide.
 func TestASwapWhileARequestArrives(t *testing.T) {
-	for name, tc := range map[string]struct{ replaced bool }{"the plugin stays": {false}, "the plugin is replaced": {true}} {
-		t.Run(name, func(t *testing.T) {
-			f := begin(t, "")
-			other := f.directory("other")
-			configure := func(more string) {
-				text := fmt.Sprintf("bundled = false\nsandbox {\n  enforce = \"off\"\n%s\n}\n%s", more, f.Plugin("p", ""))
-				if err := os.WriteFile(f.Config(), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if r := f.reload(); r.Refused() {
-					t.Fatalf("%+v", r)
-				}
-			}
-			configure(fmt.Sprintf("  root %q {\n    writable = true\n  }", other))
-			old := f.Current()
-			if tc.replaced {
-				f.Write("p", "version=2.0.0")
-			}
-			configure("")
-			req := Request{Session: "a", Name: "write", Arguments: []byte(`{"path":"../other/x","text":"y"}`)}
-			res := f.begin(old, req, answer.Nobody{}).Run(t.Context())
-			if tc.replaced {
-				failsWith(t, res, tool.Security, "outside")
-			} else {
-				succeeds(t, res, "written")
-			}
-			failsWith(t, f.run(req), tool.Security, "outside")
-		})
+	write := func(path string) Request {
+		return Request{Session: "a", Name: "write", Arguments: fmt.Appendf(nil, `{"path":%q,"text":"y"}`, path)}
 	}
+	f := begin(t, "")
+	f.directory("other")
+	configure := func(root, rule string) *generation.Generation {
+		text := fmt.Sprintf("bundled = false\nsandbox {\n  enforce = \"off\"\n%s}\n%s\n%s", root, rule, f.Plugin("p", ""))
+		if err := os.WriteFile(f.Config(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := f.reload(); r.Refused() {
+			t.Fatalf("%+v", r)
+		}
+		return f.Current()
+	}
+	root := fmt.Sprintf("  root %q {\n    writable = true\n  }\n", filepath.Join(f.Path, "other"))
+	first := configure(root, "")
+	second := configure(root, "permissions {\n  deny \"r\" {\n    tool = \"write\"\n  }\n}")
+	if first.Plugin("p") != second.Plugin("p") {
+		t.Fatal("the plugin was replaced")
+	}
+	succeeds(t, f.begin(first, write("../other/x"), answer.Nobody{}).Run(t.Context()), "written")
+	failsWith(t, f.run(write("../other/x")), tool.PermissionDenied, "r")
+
+	third := configure("", "")
+	if third.Plugin("p") == second.Plugin("p") {
+		t.Fatal("the plugin was not replaced")
+	}
+	for _, g := range []*generation.Generation{first, second, third} {
+		failsWith(t, f.begin(g, write("../other/y"), answer.Nobody{}).Run(t.Context()), tool.Security, "outside")
+	}
+	succeeds(t, f.begin(second, write("x"), answer.Nobody{}).Run(t.Context()), "written")
 }

@@ -249,8 +249,19 @@ func (l *plugins) Confinement(plugin string) call.Confinement {
 	return call.Unconfined{}
 }
 
-// Choose implements [dispatch.Plugins].
-func (l *plugins) Choose(c *call.Call) { versions.Choose(l.rollouts, c) }
+// Lease implements [dispatch.Plugins].
+func (l *plugins) Lease(c *call.Call) bool {
+	id := &c.Identity
+	lease := l.set.Reserve(id.Tool.Plugin, c.Request.Session.Principal.Owner())
+	if lease == nil {
+		return false
+	}
+	id.Lease, id.Rollout = lease, nil
+	if r := l.rollouts.Of(id.Tool.Plugin); r != nil && c.Request.Exchange == nil {
+		versions.Choose(r, c)
+	}
+	return true
+}
 
 // Reserve implements [dispatch.Plugins].
 func (l *plugins) Reserve(plugin, owner string) call.Lease {

@@ -65,7 +65,9 @@ func (s *Set) Start(st Start) *Rollout {
 
 // Of returns the running rollout of a plugin, or nil.
 func (s *Set) Of(plugin string) *Rollout {
-	r := s.Last(plugin)
+	s.mu.RLock()
+	r := s.by[plugin]
+	s.mu.RUnlock()
 	if r == nil {
 		return nil
 	}

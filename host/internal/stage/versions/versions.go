@@ -59,18 +59,14 @@ func (v *Versions) Stage() stage.Stage {
 	}}
 }
 
-// Choose leases the new version of a plugin for a call if the new version serves the session of the call. The call also
-// keeps its lease of the old version. A nil rollouts means that no rollout runs.
-func Choose(rollouts *rollout.Set, c *call.Call) {
+// Choose adds a call to the running rollout of its plugin. It leases the new version if the new version serves the session of the
+// call. The call also keeps its lease of the old version.
+func Choose(r *rollout.Rollout, c *call.Call) {
 	id := &c.Identity
-	id.Rollout = nil
-	if rollouts == nil || c.Request.Exchange != nil {
+	if id.Rollout = r; !r.Serves(c.Request.Session.ID) {
 		return
 	}
-	if id.Rollout = rollouts.Of(id.Tool.Plugin); id.Rollout == nil || !id.Rollout.Serves(c.Request.Session.ID) {
-		return
-	}
-	if lease := id.Rollout.Candidate(c.Request.Session.Principal.Owner()); lease != nil {
+	if lease := r.Candidate(c.Request.Session.Principal.Owner()); lease != nil {
 		id.Lease, id.Standby = lease, id.Lease
 	}
 }
