@@ -17,7 +17,6 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/router"
 )
@@ -212,7 +211,7 @@ func (p *Pending) resolve(cmd *router.Command) {
 // rules of another.
 func (p *Pending) complete() {
 	r := &p.call.Request
-	r.Session = p.d.plugins.Complete(r.Session, roots.NamesOutput(r.Command, r.Arguments))
+	r.Session = p.d.plugins.Complete(r.Session, r.Command, r.Arguments)
 }
 
 // bind sets the tool and the arguments of a call. If the call needs no plugin, bind sets its result.

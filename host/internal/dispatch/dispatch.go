@@ -35,9 +35,9 @@ type Call = call.Call
 
 // Plugins are the plugins of a generation.
 type Plugins interface {
-	// Complete returns a stored session with its roots and its temporary directory. If refresh is true, output directories of
-	// plugins can have appeared.
-	Complete(s call.Session, refresh bool) call.Session
+	// Complete returns a stored session with the roots and the temporary directory that it has in the generation. The texts are
+	// those of the request.
+	Complete(s call.Session, command string, arguments []byte) call.Session
 	// Lease leases the current instance of the plugin of a call. If a rollout chose the new version for the session of the
 	// call, it leases this version, too. It returns false if a reload replaced the plugin. The dispatcher then tries again
 	// with the dispatcher from Host.Latest.

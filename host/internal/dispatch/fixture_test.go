@@ -36,7 +36,7 @@ func (f plugins) Lease(c *Call) bool {
 	return true
 }
 
-func (plugins) Complete(s call.Session, _ bool) call.Session { return s }
+func (plugins) Complete(s call.Session, _ string, _ []byte) call.Session { return s }
 
 func (plugins) MayCall(string, string) bool { return false }
 

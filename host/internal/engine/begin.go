@@ -123,7 +123,14 @@ func (e *Engine) arrive(g *generation.Generation, a *arrival, req Request) error
 	if req.Preview { // it gets a session of its own, with a line of its own
 		a.session, err = e.open(req, at)
 	} else {
-		err = e.queue(a, req, at)
+		lines := e.reloader.Builder.Calls.Scheduler
+		a.ticket = lines.Enqueue(at.key)
+		if a.session, err = e.open(req, at); err == nil && a.session.ID != at.key { // the key is that of a session in another workspace
+			a.ticket.Abandon()
+			at.key = a.session.ID
+			a.ticket = lines.Enqueue(at.key)
+			a.session, err = e.open(req, at)
+		}
 	}
 	if err == nil && at.branch != "" {
 		err = e.mounted(g, a)
@@ -150,18 +157,6 @@ func (e *Engine) arrive(g *generation.Generation, a *arrival, req Request) error
 	return nil
 }
 
-// The method "queue" queues a request in the line of its session, and loads the session.
-func (e *Engine) queue(a *arrival, req Request, at seat) (err error) {
-	for {
-		a.ticket = e.line().Enqueue(at.key)
-		if a.session, err = e.open(req, at); err != nil || a.session.ID == at.key {
-			return err
-		}
-		a.ticket.Abandon() // the key is that of a session in another workspace
-		at.key = a.session.ID
-	}
-}
-
 // The method "previewed" makes the branch of a preview, and queues the request in the line of the preview's own session.
 func (e *Engine) previewed(g *generation.Generation, a *arrival, req Request) error {
 	top := a.session.Top()
@@ -174,12 +169,9 @@ func (e *Engine) previewed(g *generation.Generation, a *arrival, req Request) er
 		return tool.Errorf(tool.InvalidArguments, "The call names %s, and a preview here is a copy of the files in another directory. Use relative paths.", top)
 	}
 	a.session, a.shown, a.unmount = s, shown, join(shown.unmount, a.unmount)
-	a.ticket = e.line().Enqueue(s.ID)
+	a.ticket = e.reloader.Builder.Calls.Scheduler.Enqueue(s.ID)
 	return nil
 }
-
-// The method "line" returns the lines of all sessions.
-func (e *Engine) line() *scheduler.Scheduler { return e.reloader.Builder.Calls.Scheduler }
 
 // The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
 func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Call) call.Client {

@@ -43,7 +43,7 @@ func (e *Engine) session(g *generation.Generation, req Request) (call.Session, e
 	if at.branch != "" {
 		s = e.inCopy(s)
 	}
-	return g.Complete(s, roots.NamesOutput(req.Command, req.Arguments)), nil
+	return g.Complete(s, req.Command, req.Arguments), nil
 }
 
 // locate returns the seat of a request. It refuses a request for a workspace in which no call may run.
@@ -51,6 +51,8 @@ func (e *Engine) locate(g *generation.Generation, req Request) (at seat, err err
 	if at.who, at.workspace, err = e.place(g, req); err != nil {
 		return at, err
 	}
+	key, badID := at.who.SessionKey(req.Session, at.workspace)
+	at.key, at.owner = key, at.who.Owner()
 	if err := g.Roots.Refused(at.workspace); err != nil {
 		return at, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
@@ -61,12 +63,13 @@ func (e *Engine) locate(g *generation.Generation, req Request) (at seat, err err
 	if err := outside; err != nil {
 		return at, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	if at.key, err = at.who.SessionKey(req.Session, at.workspace); err != nil {
-		return at, tool.Errorf(tool.InvalidArguments, "%w.", err)
+	if badID != nil {
+		return at, tool.Errorf(tool.InvalidArguments, "%w.", badID)
 	}
-	at.owner = at.who.Owner()
-	if at.branch, err = e.branchOf(g, req, at); err != nil {
-		return at, err
+	if req.Branch != "" || g.Config.Workspace.Mode != "direct" {
+		if at.branch, err = e.branchOf(g, req, at); err != nil {
+			return at, err
+		}
 	}
 	switch {
 	case at.branch != "":

@@ -6,6 +6,7 @@
 package generation
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -224,9 +225,14 @@ func (g *Generation) MayCall(plugin, name string) bool {
 }
 
 // Complete adds to a stored session what it has in the generation: its roots and its temporary directory. If the session's directory
-// is not in them, Complete replaces it. If refresh is true, it looks again for output directories of plugins.
-func (g *Generation) Complete(s call.Session, refresh bool) call.Session {
-	s.Roots = s.InBranch(g.Roots.Of(s.Principal.Owner(), s.Workspace, refresh))
+// is not in them, Complete replaces it. If the text of a request names output directories of plugins, it looks for them again,
+// because an earlier call can have created one.
+func (g *Generation) Complete(s call.Session, command string, arguments []byte) call.Session {
+	names := strings.Contains(command, statedir.OutputDir) || bytes.Contains(arguments, []byte(statedir.OutputDir))
+	s.Roots = g.Roots.Of(s.Principal.Owner(), s.Workspace, names)
+	if s.Branch != "" {
+		s.Roots = s.InBranch(s.Roots)
+	}
 	if base, err := g.home.Scratch(); err == nil { // without it, tools do not share temporary files
 		dir := scratch.Dir(base, s.ID)
 		s.Past, s.Temporary = scratch.PastOf(dir), g.Launcher.Temporary(nil, s.Roots, dir)

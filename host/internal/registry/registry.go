@@ -58,6 +58,17 @@ func (e *Entry) Schema() *tool.Schema {
 	return s
 }
 
+// Role returns the role of the tool. A tool in a namespace has none.
+func (e *Entry) Role() tool.Role {
+	if e.Namespace != "" {
+		return ""
+	}
+	return e.Definition.Role
+}
+
+// Has reports whether the tool has a role.
+func (e *Entry) Has(role tool.Role) bool { return e.Role() == role }
+
 // FullName returns the name of the tool in calls, such as "read" or "jira:search".
 func (e *Entry) FullName() string {
 	if e.Namespace != "" {

@@ -58,17 +58,6 @@ func (s *snapshot) bundledNames(additions []Addition) map[string]string {
 	return out
 }
 
-// Role returns the role of the tool. A tool in a namespace has none.
-func (e *Entry) Role() tool.Role {
-	if e.Namespace != "" {
-		return ""
-	}
-	return e.Definition.Role
-}
-
-// Has reports whether the tool has a role.
-func (e *Entry) Has(role tool.Role) bool { return e.Role() == role }
-
 // assign decides about the role that the tool of a new entry claims, as [tool.Role] says. The entry must not be in the snapshot yet.
 func (s *snapshot) assign(e *Entry) {
 	role := e.Definition.Claims()

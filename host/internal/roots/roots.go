@@ -3,12 +3,10 @@
 package roots
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -85,12 +83,6 @@ func Check(cfg *config.Config) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// NamesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier call can have
-// created such a directory.
-func NamesOutput(command string, arguments []byte) bool {
-	return strings.Contains(command, statedir.OutputDir) || bytes.Contains(arguments, []byte(statedir.OutputDir))
 }
 
 // Epoch ends when roots can have appeared or vanished. The sets of all generations share one. The zero value is ready for use.
