@@ -14,6 +14,7 @@ import (
 
 // TestASwapWhileARequestArrives checks a reload that ends after a request took its generation. If the plugin stays, the old rules
 // decide about the request. If the plugin is replaced, which a change of the roots does too, the new rules and the new roots decide.
+// A request that has leased its plugin keeps its rules and its roots.
 func TestASwapWhileARequestArrives(t *testing.T) {
 	write := func(path string) Request {
 		return Request{Session: "a", Name: "write", Arguments: fmt.Appendf(nil, `{"path":%q,"text":"y"}`, path)}
@@ -32,6 +33,9 @@ func TestASwapWhileARequestArrives(t *testing.T) {
 	}
 	root := fmt.Sprintf("  root %q {\n    writable = true\n  }\n", filepath.Join(f.Path, "other"))
 	first := configure(root, "")
+	late := write("../other/y")
+	late.Session = "b"
+	waiting := f.Begin(late, answer.Nobody{}) // its session is loaded again at its turn
 	second := configure(root, "permissions {\n  deny \"r\" {\n    tool = \"write\"\n  }\n}")
 	if first.Plugin("p") != second.Plugin("p") {
 		t.Fatal("the plugin was replaced")
@@ -46,5 +50,6 @@ func TestASwapWhileARequestArrives(t *testing.T) {
 	for _, g := range []*generation.Generation{first, second, third} {
 		failsWith(t, f.begin(g, write("../other/y"), answer.Nobody{}).Run(t.Context()), tool.Security, "outside")
 	}
+	succeeds(t, waiting.Run(t.Context()), "written")
 	succeeds(t, f.begin(second, write("x"), answer.Nobody{}).Run(t.Context()), "written")
 }
