@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/branch"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
