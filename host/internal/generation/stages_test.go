@@ -20,7 +20,7 @@ func TestStages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	section := regexp.MustCompile(`(?s)## The life of a call\n.*?\n## `).Find(text)
+	section := regexp.MustCompile("(?s)\n[^\n]*`stages` in .*?\n## ").Find(text)
 	var documented []string
 	for _, m := range regexp.MustCompile(`(?m)^\d+\. \*\*(\w+)\*\*`).FindAllSubmatch(section, -1) {
 		documented = append(documented, string(m[1]))
