@@ -87,6 +87,16 @@ type DirectoryKeeper interface {
 	KeepsDirectory()
 }
 
+// CapabilityLargeResults is the capability of a host that plugins ask for room before they send a large result.
+const CapabilityLargeResults = "large_results"
+
+// Receiver is implemented by a [Peer] whose host limits the memory for large results.
+type Receiver interface {
+	// Receive waits until the host has room for a result with this many bytes. It returns an error if ctx ends before. The
+	// room belongs to the call until it ends. It is only called by the goroutine that runs the call.
+	Receive(ctx context.Context, bytes int64) error
+}
+
 // Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned, the
 // methods do nothing or return an error.
 type Peer interface {

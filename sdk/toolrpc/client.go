@@ -160,6 +160,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	_ = l.send(start)
 	starting.Unlock()
 	res, err := conv.listen()
+	conv.large.stop()
 	switch {
 	case err == nil:
 		l.end()
@@ -236,9 +237,10 @@ func (l *ownLine) cut() { l.cancel() }
 
 // conversation is the host's side of one call.
 type conversation struct {
-	ctx  context.Context
-	line line
-	peer tool.Peer
+	ctx   context.Context
+	line  line
+	peer  tool.Peer
+	large *largeResult // nil before the plugin announces a large result
 }
 
 // listen handles the plugin's messages. It returns the result when the result arrives.
@@ -246,11 +248,15 @@ func (c *conversation) listen() (*tool.Result, error) {
 	for {
 		m, err := c.line.recv()
 		if err != nil {
-			return nil, err
+			return nil, c.large.explain(err)
 		}
 		switch m := m.GetMessage().(type) {
 		case *toolpb.CallResponse_Result:
-			return resultFromPB(m.Result), nil
+			return c.large.or(m.Result), nil
+		case *toolpb.CallResponse_ResultPart:
+			if err := c.large.add(m.ResultPart); err != nil {
+				return nil, err
+			}
 		case *toolpb.CallResponse_Progress:
 			c.progress(m.Progress)
 		case *toolpb.CallResponse_Output:
@@ -264,6 +270,12 @@ func (c *conversation) listen() (*tool.Result, error) {
 		case *toolpb.CallResponse_Log:
 			c.log(m.Log)
 		case *toolpb.CallResponse_Ask:
+			if a := m.Ask.GetAnnounce(); a != nil {
+				if err := c.announced(m.Ask.GetId(), a.GetBytes()); err != nil {
+					return nil, err
+				}
+				continue
+			}
 			go c.answer(m.Ask) // use a goroutine, because a person can take minutes while other messages must be handled
 		case *toolpb.CallResponse_FileStateQuery:
 			c.tellFileStates(m.FileStateQuery)

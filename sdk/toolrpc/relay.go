@@ -16,7 +16,7 @@ import (
 )
 
 // hostCapabilities are the capabilities that the host sends to plugins.
-var hostCapabilities = []string{tool.CapabilityRequests, tool.CapabilityRelay, tool.CapabilityToolCalls}
+var hostCapabilities = []string{tool.CapabilityRequests, tool.CapabilityRelay, tool.CapabilityToolCalls, tool.CapabilityLargeResults}
 
 // relayServer is the plugin's end of the relay.
 type relayServer struct {

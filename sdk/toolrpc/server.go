@@ -26,13 +26,15 @@ var errHostGone = errors.New("toolrpc: the host ended the call")
 type server struct {
 	toolpb.UnimplementedPluginServiceServer
 	impl tool.Plugin
-	// requests and toolCalls report whether the host accepts asks of the kinds ClientRequests and ToolCall.
-	requests, toolCalls atomic.Bool
+	// requests, toolCalls and largeResults report whether the host accepts asks of the kinds ClientRequests, ToolCall and
+	// Announce.
+	requests, toolCalls, largeResults atomic.Bool
 }
 
 func (s *server) Describe(ctx context.Context, r *toolpb.DescribeRequest) (*toolpb.DescribeResponse, error) {
 	s.requests.Store(slices.Contains(r.GetCapabilities(), tool.CapabilityRequests))
 	s.toolCalls.Store(slices.Contains(r.GetCapabilities(), tool.CapabilityToolCalls))
+	s.largeResults.Store(slices.Contains(r.GetCapabilities(), tool.CapabilityLargeResults))
 	d, err := s.impl.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (s *server) serveCall(stream callStream, call func(context.Context, *tool.C
 	if start == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a call must be Start")
 	}
-	p := &hostPeer{out: stream.Send, done: stream.Context().Done(), requests: s.requests.Load(), toolCalls: s.toolCalls.Load()}
+	p := &hostPeer{server: s, out: stream.Send, done: stream.Context().Done()}
 	ctx := lazyctx.New(stream.Context(), deadlineOf(start), func() { p.listen() })
 	defer ctx.Cancel(errHostGone)
 	p.listen = sync.OnceFunc(func() { go p.receive(stream, ctx.Cancel) })
@@ -161,7 +163,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			}
 			continue
 		}
-		p := &hostPeer{requests: s.requests.Load(), toolCalls: s.toolCalls.Load(), done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
+		p := &hostPeer{server: s, done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
 			sending.Lock()
 			defer sending.Unlock()
 			return stream.Send(&toolpb.CallsResponse{Call: id, Message: m})
@@ -173,10 +175,10 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 		workers.Go(func() {
 			var res *tool.Result
 			defer func() {
+				_ = p.finish(start.GetTool(), res) // ignore the error: it means that the host no longer waits for the result
 				mu.Lock()
 				delete(calls, id)
 				mu.Unlock()
-				_ = p.finish(start.GetTool(), res) // ignore the error: it means that the host no longer waits for the result
 				ctx.Cancel(errHostGone)
 			}()
 			res = s.impl.Call(ctx, callFromPB(start), p)
@@ -189,8 +191,7 @@ type hostPeer struct {
 	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
 	listen func() // starts the goroutine that receives the host's messages
-	// requests and toolCalls report whether the host accepts asks of the kinds ClientRequests and ToolCall.
-	requests, toolCalls bool
+	server *server
 
 	sendMu   sync.Mutex
 	finished bool
@@ -287,17 +288,20 @@ func (p *hostPeer) finish(name string, res *tool.Result) error {
 	if res == nil {
 		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report this to the plugin's author.", name).From(tool.SourcePlugin))
 	}
-	m := &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: resultToPB(res)}}
-	if size := proto.Size(m); size > MaxMessageSize-envelope {
-		m.Message = &toolpb.CallResponse_Result{Result: resultToPB(tool.Failed(tooLarge(name, size)))}
+	r := resultToPB(res)
+	switch size := proto.Size(r); {
+	case size > MaxMessageSize-envelope:
+		r = resultToPB(tool.Failed(tooLarge(name, size)))
+	case size > largeSize && p.server.largeResults.Load():
+		r = p.sendParts(r, size)
 	}
 	p.sendMu.Lock()
 	defer p.sendMu.Unlock()
 	p.finished = true
-	return p.out(m)
+	return p.out(&toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: r}})
 }
 
-// envelope is the maximum number of bytes that the stream of Calls adds to a message.
+// envelope is the maximum number of bytes that the messages around it add to a result.
 const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
@@ -341,10 +345,10 @@ func (p *hostPeer) Output(s tool.Stream, chunk []byte) {
 }
 
 func (p *hostPeer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if len(ask.Requests) > 0 && !p.requests {
+	if len(ask.Requests) > 0 && !p.server.requests.Load() {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "this version of the host cannot pass on requests to the client"}, nil
 	}
-	if ask.Call != nil && !p.toolCalls {
+	if ask.Call != nil && !p.server.toolCalls.Load() {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "this version of the host does not let plugins call tools"}, nil
 	}
 	m, err := p.exchange(ctx, func(id uint32) (*toolpb.CallResponse, error) {

@@ -51,6 +51,7 @@ type Call struct {
 	runs atomic.Int64 // when the tool started, in nanoseconds; 0 if it has not started
 
 	held []func() // release functions; see Hold
+	room int64    // number of bytes that the call has of the room for large results
 
 	span      *trace.Span   // the span of the whole call; nil if the call is not recorded
 	at        trace.Context // the trace context inside span
@@ -113,6 +114,7 @@ func (c *Call) Release() {
 		c.Ticket.Abandon()
 	}
 	c.ReleaseLease()
+	c.leaveRoom()
 	c.held, c.Ticket = nil, nil
 }
 

@@ -38,7 +38,7 @@ func plugin() sdk.Plugin {
 		define(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
 		define(sdk.Definition{Name: "dieonce", Description: "End the process, but not a second time.", Traits: readOnly}, dieOnce),
 		define(sdk.Definition{Name: "poison", Description: "End the process with each call.", Traits: readOnly}, poison),
-		define(sdk.Definition{Name: "big", Description: "Return many bytes.", Traits: readOnly}, big),
+		define(sdk.Definition{Name: "big", Description: "Return many bytes.", Traits: sdk.Traits{ReadOnly: self["changes"] == "", ConcurrencySafe: true}}, big),
 		define(sdk.Definition{Name: "danger", Description: "Need a confirmation.", Traits: sdk.Traits{Dangerous: true}}, danger),
 		define(sdk.Definition{Name: "ask", Description: "Ask for a permission.", Traits: readOnly}, ask),
 		define(sdk.Definition{Name: "print", Description: "Print to standard output, and stream.", Traits: readOnly}, printing),

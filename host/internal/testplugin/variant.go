@@ -20,7 +20,7 @@ import (
 // variant describes a copy of the plugin's binary with an additional last line. Tests thus have many versions without
 // building them. The line has this form:
 //
-//	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
+//	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes changes=yes needs=read,exec?,$TOKEN
 //
 // These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth call,
 // delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, leak=MB keeps memory,

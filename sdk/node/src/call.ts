@@ -146,6 +146,12 @@ export class Call {
     return r;
   }
 
+  /** Waits until the host has room for a result of a plugin that is this large when it is encoded. */
+  async announce(bytes: number): Promise<void> {
+    const a = await this.ask({ case: "announce", value: { bytes: BigInt(bytes) } });
+    if (a.outcome !== 1) throw new ToolError("execution_failed", `The result of ${bytes} bytes was not sent: ${a.message}`);
+  }
+
   private ask(ask: object): Promise<Fields> {
     return this.exchange((id) => ({ case: "ask", value: { id, ask } }));
   }

@@ -112,6 +112,10 @@ const cancelGrace = 2000;
 const needs = { optional: 1, required: 2 };
 const operations = { read: 1, create: 2, modify: 3, delete: 4 };
 
+// A larger result is announced to the host, and sent in parts.
+const [largeSize, partSize] = [1 << 20, 256 << 10];
+const encodeResult = serialize("Result");
+
 function messageOf(r: Result): object {
   return {
     output: r.output ?? (r.data === undefined ? "" : JSON.stringify(r.data)), title: r.title ?? "", cwd: r.cwd ?? "", data: json(r.data), metadata: json(r.metadata),
@@ -224,6 +228,20 @@ export class Plugin<C extends Params = {}> {
     }
   }
 
+  // inParts announces a large result and sends it in parts. It returns the result that ends the call.
+  private async inParts(call: Call, result: any, emit: (event: any) => void): Promise<object> {
+    const values = [result.output, result.title, result.metadata, result.data, result.error?.message, result.error?.data, ...(result.attachments ?? []).map((a: any) => a.content)];
+    if (!this.host.includes("large_results") || values.reduce((n, v) => n + (v?.length ?? 0), 0) <= largeSize) return result;
+    try {
+      const encoded = encodeResult(result);
+      await call.announce(encoded.length);
+      for (let i = 0; i < encoded.length; i += partSize) emit({ case: "resultPart", value: encoded.subarray(i, i + partSize) });
+      return {};
+    } catch (e) {
+      return { error: failure(e, `Sending the result of ${call.tool}`) };
+    }
+  }
+
   // begin begins a call. The function send gets its events, and its result last.
   private begin(start: Fields, send: (event: any) => void): Call {
     let ended = false;
@@ -245,7 +263,7 @@ export class Plugin<C extends Params = {}> {
     call.signal.addEventListener("abort", () => {
       setTimeout(() => finish({ error: { kind: kinds.indexOf(call.reason), message: "The tool did not stop when it was told to." } }), cancelGrace).unref();
     });
-    void this.run(call, start.tool, text(start.arguments)).then(finish);
+    void this.run(call, start.tool, text(start.arguments)).then((result) => this.inParts(call, result, emit)).then(finish);
     return call;
   }
 

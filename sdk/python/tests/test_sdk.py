@@ -127,6 +127,30 @@ class TestKit(unittest.TestCase):
         over[0]()
         self.assertEqual(list(events), [])
 
+    def test_large_results(self):
+        sent, text = queue.Queue(), "\u00e9" * (1 << 20)
+        large = Plugin("large", "1")
+        large.host_capabilities = ["large_results"]
+        large._tools["large"] = make_tool(lambda call: Result(text, {"n": 1}), "large", "A long text.")
+        for outcome in (1, 2):
+            call = large._begin({"tool": "large"}, sent.put)
+            ask = sent.get(timeout=60)["ask"]
+            self.assertTrue(sent.empty())
+            call._hear({"answer": {"ask_id": ask["id"], "outcome": outcome, "message": "there is no room"}})
+            parts, event = b"", sent.get(timeout=60)
+            while "result_part" in event:
+                parts, event = parts + event["result_part"], sent.get(timeout=60)
+            if outcome == 1:
+                self.assertEqual((len(parts), event), (ask["announce"]["bytes"], {"result": {}}))
+                result = toolhost_sdk.decode(toolhost_sdk.RESULT, parts)
+                self.assertEqual((result["output"], result["data"]), (text, b'{"n": 1}'))
+            else:
+                self.assertEqual(parts, b"")
+                self.assertIn("there is no room", event["result"]["error"]["message"])
+        large.host_capabilities = []
+        large._begin({"tool": "large"}, sent.put)
+        self.assertEqual(sent.get(timeout=60)["result"]["output"], text)
+
     def test_failures(self):
         e = plugin.call("busy")["error"]
         self.assertEqual(e["retry_after_ms"], 1500)

@@ -351,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36, 0}
 }
 
 type Attachment_Type int32
@@ -400,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43, 0}
 }
 
 type Effect_Operation int32
@@ -455,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44, 0}
 }
 
 type HealthResponse_Status int32
@@ -507,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46, 0}
 }
 
 type HookResponse_Decision int32
@@ -559,7 +559,7 @@ func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HookResponse_Decision.Descriptor instead.
 func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{50, 0}
 }
 
 type ExchangeRequest struct {
@@ -2527,6 +2527,7 @@ type CallResponse struct {
 	//	*CallResponse_FileStateQuery
 	//	*CallResponse_Result
 	//	*CallResponse_Log
+	//	*CallResponse_ResultPart
 	Message       isCallResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2623,6 +2624,15 @@ func (x *CallResponse) GetLog() *Log {
 	return nil
 }
 
+func (x *CallResponse) GetResultPart() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*CallResponse_ResultPart); ok {
+			return x.ResultPart
+		}
+	}
+	return nil
+}
+
 type isCallResponse_Message interface {
 	isCallResponse_Message()
 }
@@ -2651,6 +2661,11 @@ type CallResponse_Log struct {
 	Log *Log `protobuf:"bytes,6,opt,name=log,proto3,oneof"`
 }
 
+type CallResponse_ResultPart struct {
+	// A part of a large Result, after the host accepted its Announce.
+	ResultPart []byte `protobuf:"bytes,7,opt,name=result_part,json=resultPart,proto3,oneof"`
+}
+
 func (*CallResponse_Progress) isCallResponse_Message() {}
 
 func (*CallResponse_Output) isCallResponse_Message() {}
@@ -2662,6 +2677,8 @@ func (*CallResponse_FileStateQuery) isCallResponse_Message() {}
 func (*CallResponse_Result) isCallResponse_Message() {}
 
 func (*CallResponse_Log) isCallResponse_Message() {}
+
+func (*CallResponse_ResultPart) isCallResponse_Message() {}
 
 // Log is a log message for the client of MCP that made the call. The host drops the
 // messages that the client does not want.
@@ -2856,6 +2873,7 @@ type Ask struct {
 	//	*Ask_Question
 	//	*Ask_Requests
 	//	*Ask_ToolCall
+	//	*Ask_Announce
 	Ask           isAsk_Ask `protobuf_oneof:"ask"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2941,6 +2959,15 @@ func (x *Ask) GetToolCall() *ToolCall {
 	return nil
 }
 
+func (x *Ask) GetAnnounce() *Announce {
+	if x != nil {
+		if x, ok := x.Ask.(*Ask_Announce); ok {
+			return x.Announce
+		}
+	}
+	return nil
+}
+
 type isAsk_Ask interface {
 	isAsk_Ask()
 }
@@ -2963,6 +2990,11 @@ type Ask_ToolCall struct {
 	ToolCall *ToolCall `protobuf:"bytes,5,opt,name=tool_call,json=toolCall,proto3,oneof"`
 }
 
+type Ask_Announce struct {
+	// Only sent to a host with the capability "large_results".
+	Announce *Announce `protobuf:"bytes,6,opt,name=announce,proto3,oneof"`
+}
+
 func (*Ask_Permission) isAsk_Ask() {}
 
 func (*Ask_Question) isAsk_Ask() {}
@@ -2970,6 +3002,56 @@ func (*Ask_Question) isAsk_Ask() {}
 func (*Ask_Requests) isAsk_Ask() {}
 
 func (*Ask_ToolCall) isAsk_Ask() {}
+
+func (*Ask_Announce) isAsk_Ask() {}
+
+// Announce asks the host for room for a large Result. If the outcome is ACCEPTED, the
+// plugin sends the encoded Result in parts, and then a Result without fields. For any
+// other outcome, it sends a small Result.
+type Announce struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The size of the encoded Result.
+	Bytes         int64 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announce) Reset() {
+	*x = Announce{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announce) ProtoMessage() {}
+
+func (x *Announce) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announce.ProtoReflect.Descriptor instead.
+func (*Announce) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Announce) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
 
 // ToolCall asks the host to call another tool for this call. The answer has the
 // outcome ACCEPTED and the result in content, also if the tool fails.
@@ -2985,7 +3067,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3079,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3092,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ToolCall) GetTool() string {
@@ -3042,7 +3124,7 @@ type ClientRequests struct {
 
 func (x *ClientRequests) Reset() {
 	*x = ClientRequests{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3136,7 @@ func (x *ClientRequests) String() string {
 func (*ClientRequests) ProtoMessage() {}
 
 func (x *ClientRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3149,7 @@ func (x *ClientRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequests.ProtoReflect.Descriptor instead.
 func (*ClientRequests) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClientRequests) GetRequests() []*ClientRequest {
@@ -3098,7 +3180,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3192,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3205,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClientRequest) GetKey() string {
@@ -3162,7 +3244,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3256,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3269,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Permission) GetKind() string {
@@ -3234,7 +3316,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3328,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3341,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Question) GetText() string {
@@ -3320,7 +3402,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3332,7 +3414,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3427,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -3395,7 +3477,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3489,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3502,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -3448,7 +3530,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3542,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3555,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -3506,7 +3588,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3600,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3613,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FileState) GetPath() string {
@@ -3596,7 +3678,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3608,7 +3690,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3621,7 +3703,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Result) GetOutput() string {
@@ -3712,7 +3794,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3806,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3819,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Content) GetText() uint32 {
@@ -3779,7 +3861,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +3873,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +3886,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Error) GetKind() Kind {
@@ -3854,7 +3936,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3948,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +3961,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -3924,7 +4006,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4018,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4031,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -3983,7 +4065,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4077,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4008,7 +4090,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -4030,7 +4112,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4124,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4137,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -4089,7 +4171,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4183,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4196,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -4134,7 +4216,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4228,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4241,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -4196,7 +4278,7 @@ type HookRequest struct {
 
 func (x *HookRequest) Reset() {
 	*x = HookRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4290,7 @@ func (x *HookRequest) String() string {
 func (*HookRequest) ProtoMessage() {}
 
 func (x *HookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4303,7 @@ func (x *HookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
 func (*HookRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HookRequest) GetEvent() string {
@@ -4316,7 +4398,7 @@ type HookResponse struct {
 
 func (x *HookResponse) Reset() {
 	*x = HookResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4328,7 +4410,7 @@ func (x *HookResponse) String() string {
 func (*HookResponse) ProtoMessage() {}
 
 func (x *HookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[49]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4341,7 +4423,7 @@ func (x *HookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
 func (*HookResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{49}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HookResponse) GetDecision() HookResponse_Decision {
@@ -4385,7 +4467,7 @@ type InvalidateRequest struct {
 
 func (x *InvalidateRequest) Reset() {
 	*x = InvalidateRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[50]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4397,7 +4479,7 @@ func (x *InvalidateRequest) String() string {
 func (*InvalidateRequest) ProtoMessage() {}
 
 func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[50]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4410,7 +4492,7 @@ func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvalidateRequest.ProtoReflect.Descriptor instead.
 func (*InvalidateRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{50}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InvalidateRequest) GetPaths() [][]byte {
@@ -4435,7 +4517,7 @@ type InvalidateResponse struct {
 
 func (x *InvalidateResponse) Reset() {
 	*x = InvalidateResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[51]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4447,7 +4529,7 @@ func (x *InvalidateResponse) String() string {
 func (*InvalidateResponse) ProtoMessage() {}
 
 func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[51]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4460,7 +4542,7 @@ func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvalidateResponse.ProtoReflect.Descriptor instead.
 func (*InvalidateResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{51}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{52}
 }
 
 var File_toolhost_v2_plugin_proto protoreflect.FileDescriptor
@@ -4631,14 +4713,16 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_CANCELED\x10\x01\x12\x13\n" +
-	"\x0fREASON_DEADLINE\x10\x02\"\xc1\x02\n" +
+	"\x0fREASON_DEADLINE\x10\x02\"\xe4\x02\n" +
 	"\fCallResponse\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.toolhost.v2.ProgressH\x00R\bprogress\x12-\n" +
 	"\x06output\x18\x02 \x01(\v2\x13.toolhost.v2.OutputH\x00R\x06output\x12$\n" +
 	"\x03ask\x18\x03 \x01(\v2\x10.toolhost.v2.AskH\x00R\x03ask\x12G\n" +
 	"\x10file_state_query\x18\x04 \x01(\v2\x1b.toolhost.v2.FileStateQueryH\x00R\x0efileStateQuery\x12-\n" +
 	"\x06result\x18\x05 \x01(\v2\x13.toolhost.v2.ResultH\x00R\x06result\x12$\n" +
-	"\x03log\x18\x06 \x01(\v2\x10.toolhost.v2.LogH\x00R\x03logB\t\n" +
+	"\x03log\x18\x06 \x01(\v2\x10.toolhost.v2.LogH\x00R\x03log\x12!\n" +
+	"\vresult_part\x18\a \x01(\fH\x00R\n" +
+	"resultPartB\t\n" +
 	"\amessage\"G\n" +
 	"\x03Log\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
@@ -4654,7 +4738,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDERR\x10\x02\"\xfd\x01\n" +
+	"\rSTREAM_STDERR\x10\x02\"\xb2\x02\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x129\n" +
 	"\n" +
@@ -4662,8 +4746,11 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"permission\x123\n" +
 	"\bquestion\x18\x03 \x01(\v2\x15.toolhost.v2.QuestionH\x00R\bquestion\x129\n" +
 	"\brequests\x18\x04 \x01(\v2\x1b.toolhost.v2.ClientRequestsH\x00R\brequests\x124\n" +
-	"\ttool_call\x18\x05 \x01(\v2\x15.toolhost.v2.ToolCallH\x00R\btoolCallB\x05\n" +
-	"\x03ask\"<\n" +
+	"\ttool_call\x18\x05 \x01(\v2\x15.toolhost.v2.ToolCallH\x00R\btoolCall\x123\n" +
+	"\bannounce\x18\x06 \x01(\v2\x15.toolhost.v2.AnnounceH\x00R\bannounceB\x05\n" +
+	"\x03ask\" \n" +
+	"\bAnnounce\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"<\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\targuments\x18\x02 \x01(\fR\targuments\"l\n" +
@@ -4849,7 +4936,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Need)(0),                  // 0: toolhost.v2.Need
 	(Kind)(0),                  // 1: toolhost.v2.Kind
@@ -4891,30 +4978,31 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*Progress)(nil),           // 37: toolhost.v2.Progress
 	(*Output)(nil),             // 38: toolhost.v2.Output
 	(*Ask)(nil),                // 39: toolhost.v2.Ask
-	(*ToolCall)(nil),           // 40: toolhost.v2.ToolCall
-	(*ClientRequests)(nil),     // 41: toolhost.v2.ClientRequests
-	(*ClientRequest)(nil),      // 42: toolhost.v2.ClientRequest
-	(*Permission)(nil),         // 43: toolhost.v2.Permission
-	(*Question)(nil),           // 44: toolhost.v2.Question
-	(*Answer)(nil),             // 45: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 46: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 47: toolhost.v2.FileStates
-	(*FileState)(nil),          // 48: toolhost.v2.FileState
-	(*Result)(nil),             // 49: toolhost.v2.Result
-	(*Content)(nil),            // 50: toolhost.v2.Content
-	(*Error)(nil),              // 51: toolhost.v2.Error
-	(*Attachment)(nil),         // 52: toolhost.v2.Attachment
-	(*Effect)(nil),             // 53: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 54: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 55: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 56: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 57: toolhost.v2.DrainResponse
-	(*HookRequest)(nil),        // 58: toolhost.v2.HookRequest
-	(*HookResponse)(nil),       // 59: toolhost.v2.HookResponse
-	(*InvalidateRequest)(nil),  // 60: toolhost.v2.InvalidateRequest
-	(*InvalidateResponse)(nil), // 61: toolhost.v2.InvalidateResponse
-	nil,                        // 62: toolhost.v2.Program.OptionsEntry
-	nil,                        // 63: toolhost.v2.Start.TraceEntry
+	(*Announce)(nil),           // 40: toolhost.v2.Announce
+	(*ToolCall)(nil),           // 41: toolhost.v2.ToolCall
+	(*ClientRequests)(nil),     // 42: toolhost.v2.ClientRequests
+	(*ClientRequest)(nil),      // 43: toolhost.v2.ClientRequest
+	(*Permission)(nil),         // 44: toolhost.v2.Permission
+	(*Question)(nil),           // 45: toolhost.v2.Question
+	(*Answer)(nil),             // 46: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 47: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 48: toolhost.v2.FileStates
+	(*FileState)(nil),          // 49: toolhost.v2.FileState
+	(*Result)(nil),             // 50: toolhost.v2.Result
+	(*Content)(nil),            // 51: toolhost.v2.Content
+	(*Error)(nil),              // 52: toolhost.v2.Error
+	(*Attachment)(nil),         // 53: toolhost.v2.Attachment
+	(*Effect)(nil),             // 54: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 55: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 56: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 57: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 58: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 59: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 60: toolhost.v2.HookResponse
+	(*InvalidateRequest)(nil),  // 61: toolhost.v2.InvalidateRequest
+	(*InvalidateResponse)(nil), // 62: toolhost.v2.InvalidateResponse
+	nil,                        // 63: toolhost.v2.Program.OptionsEntry
+	nil,                        // 64: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	28, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
@@ -4931,16 +5019,16 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	0,  // 11: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
 	23, // 12: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
 	21, // 13: toolhost.v2.Tool.program:type_name -> toolhost.v2.Program
-	62, // 14: toolhost.v2.Program.options:type_name -> toolhost.v2.Program.OptionsEntry
+	63, // 14: toolhost.v2.Program.options:type_name -> toolhost.v2.Program.OptionsEntry
 	24, // 15: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
 	27, // 16: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
 	2,  // 17: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
 	29, // 18: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	45, // 19: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	46, // 19: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
 	34, // 20: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	47, // 21: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	48, // 21: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
 	24, // 22: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	63, // 23: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	64, // 23: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
 	33, // 24: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
 	30, // 25: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
 	28, // 26: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
@@ -4949,56 +5037,57 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	37, // 29: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
 	38, // 30: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
 	39, // 31: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	46, // 32: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	49, // 33: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	47, // 32: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	50, // 33: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
 	36, // 34: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
 	4,  // 35: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	43, // 36: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	44, // 37: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	41, // 38: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
-	40, // 39: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
-	42, // 40: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
-	5,  // 41: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	48, // 42: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	51, // 43: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	52, // 44: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	53, // 45: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	50, // 46: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
-	1,  // 47: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	6,  // 48: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	7,  // 49: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	48, // 50: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	8,  // 51: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	20, // 52: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
-	49, // 53: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
-	9,  // 54: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
-	49, // 55: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
-	22, // 56: toolhost.v2.Program.OptionsEntry.value:type_name -> toolhost.v2.ProgramOption
-	14, // 57: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	25, // 58: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	28, // 59: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	31, // 60: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	54, // 61: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	56, // 62: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	58, // 63: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	60, // 64: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
-	10, // 65: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
-	12, // 66: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
-	15, // 67: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	26, // 68: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	35, // 69: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	32, // 70: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	55, // 71: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	57, // 72: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	59, // 73: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	61, // 74: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
-	11, // 75: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
-	13, // 76: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
-	67, // [67:77] is the sub-list for method output_type
-	57, // [57:67] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	44, // 36: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	45, // 37: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	42, // 38: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
+	41, // 39: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
+	40, // 40: toolhost.v2.Ask.announce:type_name -> toolhost.v2.Announce
+	43, // 41: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
+	5,  // 42: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	49, // 43: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	52, // 44: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	53, // 45: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	54, // 46: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	51, // 47: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
+	1,  // 48: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 49: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 50: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	49, // 51: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 52: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	20, // 53: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	50, // 54: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	9,  // 55: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	50, // 56: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	22, // 57: toolhost.v2.Program.OptionsEntry.value:type_name -> toolhost.v2.ProgramOption
+	14, // 58: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	25, // 59: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	28, // 60: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	31, // 61: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	55, // 62: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	57, // 63: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	59, // 64: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	61, // 65: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
+	10, // 66: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
+	12, // 67: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
+	15, // 68: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	26, // 69: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	35, // 70: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	32, // 71: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	56, // 72: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	58, // 73: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	60, // 74: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	62, // 75: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
+	11, // 76: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
+	13, // 77: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
+	68, // [68:78] is the sub-list for method output_type
+	58, // [58:68] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -5019,21 +5108,23 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*CallResponse_FileStateQuery)(nil),
 		(*CallResponse_Result)(nil),
 		(*CallResponse_Log)(nil),
+		(*CallResponse_ResultPart)(nil),
 	}
 	file_toolhost_v2_plugin_proto_msgTypes[29].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 		(*Ask_Requests)(nil),
 		(*Ask_ToolCall)(nil),
+		(*Ask_Announce)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[39].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

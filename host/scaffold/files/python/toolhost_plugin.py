@@ -32,6 +32,7 @@ __all__ = ["Call", "ConfigError", "Plugin", "Result", "Store", "Tool", "ToolErro
 
 COOKIE = "6b1f4f4c-toolhost-plugin"
 MAX_MESSAGE = 64 << 20
+LARGE, PART = 1 << 20, 256 << 10  # a larger result is announced to the host, and sent in parts
 CANCEL_GRACE = 2.0  # seconds that a canceled tool has before it is answered for
 
 KINDS = ("", "not_found", "invalid_arguments", "permission_denied", "security", "timeout", "canceled",
@@ -80,8 +81,8 @@ RESULT = {1: ("output", "string"), 2: ("error", ERROR), 3: ("title", "string"), 
 CALL_RESPONSE = {1: ("progress", {1: ("title", "string"), 2: ("metadata", "bytes")}),
                  2: ("output", {1: ("stream", "int"), 2: ("chunk", "bytes")}),
                  3: ("ask", {1: ("id", "int"), 2: ("permission", PERMISSION), 3: ("question", QUESTION),
-                           5: ("tool_call", {1: ("tool", "string"), 2: ("arguments", "bytes")})}),
-                 4: ("file_state_query", {1: ("id", "int"), 2: ("paths", ["string"])}), 5: ("result", RESULT)}
+                           5: ("tool_call", {1: ("tool", "string"), 2: ("arguments", "bytes")}), 6: ("announce", {1: ("bytes", "int")})}),
+                 4: ("file_state_query", {1: ("id", "int"), 2: ("paths", ["string"])}), 5: ("result", RESULT), 7: ("result_part", "bytes")}
 CALLS_REQUEST = {1: ("call", "int"), 2: ("message", CALL_REQUEST)}
 CALLS_RESPONSE = {1: ("call", "int"), 2: ("message", CALL_RESPONSE)}
 HEALTH_REQUEST = {1: ("tool", "string")}
@@ -684,6 +685,27 @@ class Plugin:
             return {"error": ToolError("internal", "The tool %s failed: %s: %s. This is a bug in the plugin %s. The error's data and the plugin's log contain the stack."
                                        % (name, type(e).__name__, e, self.name), data={"stack": traceback.format_exc()[-8192:]})._message()}
 
+    def _in_parts(self, call, result, emit):
+        """Announces a large result, and sends it in parts: the result that ends the call."""
+        error = result.get("error") or {}
+        values = [*(result.get(k) for k in ("output", "title", "metadata", "data")), error.get("message"), error.get("data"),
+                  *(a.get("content") for a in result.get("attachments") or ())]
+        if "large_results" not in self.host_capabilities or sum(len(v) for v in values if v) <= LARGE:
+            return result
+        try:
+            encoded = encode(RESULT, result)
+            answer = call._ask({"announce": {"bytes": len(encoded)}})
+            if answer["outcome"] != 1:
+                raise ToolError("execution_failed", "The result of %d bytes was not sent: %s" % (len(encoded), answer["message"]))
+            for i in range(0, len(encoded), PART):
+                emit({"result_part": encoded[i:i + PART]})
+            return {}
+        except ToolError as e:
+            return {"error": e._message()}
+        except Exception as e:
+            traceback.print_exc()
+            return {"error": ToolError("internal", "The result of the tool %s cannot be sent: %s: %s." % (call.tool, type(e).__name__, e))._message()}
+
     def _enter(self, call):
         with self._lock:
             if self._draining:
@@ -707,7 +729,7 @@ class Plugin:
                     send(event)
 
         def run():
-            emit({"result": self._run(call, start.get("tool", ""), start.get("arguments", b""))})
+            emit({"result": self._in_parts(call, self._run(call, start.get("tool", ""), start.get("arguments", b"")), emit)})
             self._leave(call)
 
         def give_up():  # the tool does not listen, and its thread is left behind
