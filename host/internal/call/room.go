@@ -26,7 +26,7 @@ func (p *peer) Receive(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// leaveRoom gives back the room of the call's result.
+// leaveRoom releases the room of the call's result.
 func (c *Call) leaveRoom() {
 	if c.room > 0 {
 		large.Release(c.room)
