@@ -10,10 +10,19 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// asksToApply begins to apply the branch "work", and returns the id of the ask and what the ask shows.
+// asksToApply begins to apply the branch "work", and returns the id of the ask and what the ask shows. It fails if the apply
+// ends without an ask.
 func (d *door) asksToApply() (done <-chan string, ask, diff string) {
 	d.T.Helper()
 	done = d.begin("POST", "/v1/branches/work/apply", "")
+	hosttest.Wait(d.T, "the ask of the apply", func() bool {
+		select {
+		case out := <-done:
+			d.T.Fatalf("nobody was asked: %s", out)
+		default:
+		}
+		return strings.TrimSpace(d.boss.Want(200, "", "GET", "/v1/asks", "")) != "[]"
+	})
 	ask, shown := d.ask("the ask of the apply")
 	return done, ask, diffOf(&shown)
 }
@@ -64,10 +73,8 @@ func TestAnswerIsForWhatWasShown(t *testing.T) {
 			for _, name := range []string{"one", "two", "three"} {
 				d.remains(what, name, what != "nothing" || name == "three")
 			}
-			if what == "nothing" {
-				for _, name := range []string{"one", "two"} {
-					hosttest.Must(t, os.WriteFile(filepath.Join(d.Dir, name), []byte("x\n"), 0o600))
-				}
+			for _, name := range []string{"one", "two", "three"} {
+				hosttest.Must(t, os.WriteFile(filepath.Join(d.Dir, name), []byte("x\n"), 0o600))
 			}
 			d.root.Do("POST", "/v1/branches/"+id+"/discard", "")
 		})
