@@ -1,5 +1,4 @@
 # toolhost: build, test and measure. `make help` lists the targets; tools/task carries them out.
-
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 TASK := bin/tools/task
