@@ -96,7 +96,7 @@ func rollouts(ctx context.Context, bin string) error {
 	return nil
 }
 
-// This method makes reads with several concurrent callers for a short time.
+// reads makes reads with several concurrent callers for a short time.
 func (l *swapLoad) reads(ctx context.Context, m *measured) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -65,7 +65,7 @@ func q(pattern string, options ...option) question {
 	return out
 }
 
-// This function returns a question that searches for files whose names match a pattern.
+// files returns a question that searches for files whose names match a pattern.
 func files(pattern string) question {
 	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}, fd: func(dir string) []string {
 		// The option --full-path is necessary because without it, fd matches a pattern only against file names.
@@ -287,7 +287,7 @@ func (s *searched) warm(ctx context.Context, h *host.Host) error {
 	return errors.New("the index is not ready after two minutes")
 }
 
-// This method measures the first query, which runs before the index exists.
+// first measures the first query, which runs before the index exists.
 func (s *searched) first(ctx context.Context, name string, question question) error {
 	var ours, theirs []time.Duration
 	for i := range 7 {

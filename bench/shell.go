@@ -57,7 +57,7 @@ func shell(ctx context.Context, bin string) error {
 	return gigabyte(ctx, bin, dir, out, row)
 }
 
-// This function measures the two parts of a call that toolhost cannot influence. The first part is an empty gRPC call
+// parts measures the two parts of a call that toolhost cannot influence. The first part is an empty gRPC call
 // of a plugin. The second part is the end of a bash process that was started earlier and only has to continue and exit.
 func parts(ctx context.Context, bin string, out io.Writer) error {
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))

@@ -151,7 +151,7 @@ func (l *swapLoad) start(ctx context.Context, bin string) (err error) {
 	return err
 }
 
-// This method starts the host again with a changed configuration.
+// restart starts the host again with a changed configuration.
 func (l *swapLoad) restart(ctx context.Context, bin string) error {
 	if err := l.host.Close(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (l *swapLoad) close() {
 	})
 }
 
-// This method replaces the binary and waits until the host uses the new binary.
+// swap replaces the binary and waits until the host uses the new binary.
 func (l *swapLoad) swap(ctx context.Context, n int) error {
 	path := filepath.Join(l.dir, "bin", "read")
 	if err := os.WriteFile(path+".new", fmt.Appendf(l.plugin[:len(l.plugin):len(l.plugin)], "%d", n), 0o700); err != nil { //nolint:gosec // a binary
@@ -192,7 +192,7 @@ type measured struct {
 	failed, unavailable, lost int
 }
 
-// This method makes calls without pauses while the function f runs. Seven of eight calls read a file, and one writes a
+// during makes calls without pauses while the function f runs. Seven of eight calls read a file, and one writes a
 // file.
 func (l *swapLoad) during(ctx context.Context, f func() error) (all measured, err error) {
 	done := make(chan struct{})

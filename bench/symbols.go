@@ -102,7 +102,7 @@ func (s *searched) symbols(ctx context.Context, name string) error {
 	return pluginMemory(h)
 }
 
-// This method checks that code_query finds every top-level declaration of a file.
+// complete checks that code_query finds every top-level declaration of a file.
 func (s *searched) complete(ctx context.Context, h *host.Host) error {
 	found := make(map[string]bool)
 	began := time.Now()

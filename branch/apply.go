@@ -26,14 +26,14 @@ import (
 type Selection struct {
 	// Paths limits the apply to these paths and all paths below them. An empty list means all changes.
 	Paths []string
-	// Ours lists paths with conflicts at which the branch's content is used. Theirs lists paths at which the workspace's
-	// content is kept; the branch then loses its change.
+	// Ours lists paths with conflicts at which the branch's content is used. Theirs lists paths at which the
+	// workspace's content is kept; the branch then loses its change.
 	Ours, Theirs []string
 	// Shown is the text that [Branch.Review] returned when a person agreed to the apply. If Review now returns a
 	// different text, nothing is changed, and the error is [ErrNotAsShown]. An empty Shown means that nobody was asked.
 	Shown string
-	// Allowed means that somebody who may answer permission requests agreed to the apply. Without it, an unasked branch is not
-	// applied, and the error is an [UnaskedError].
+	// Allowed means that somebody who may answer permission requests agreed to the apply. Without it, an unasked branch
+	// is not applied, and the error is an [UnaskedError].
 	Allowed bool
 	// Before is called immediately before the base is changed. An error stops the apply. Before can be nil.
 	Before func() error
@@ -358,8 +358,8 @@ func (b *Branch) finish(j *journal.Journal, state string) error {
 		state, failed := b.State()
 		b.Shown, err = state, errors.Join(err, failed)
 	}
-	// Write the record of the branch before the end of the journal. If this process is killed in between, the next process
-	// repeats finish.
+	// Write the record of the branch before the end of the journal. If this process is killed in between, the next
+	// process repeats finish.
 	if err := errors.Join(err, b.write(durable.ReplaceUnsynced)); err != nil {
 		return err
 	}

@@ -316,8 +316,8 @@ func TestRevertIntoNewChanges(t *testing.T) {
 	}
 }
 
-// TestRevertIntoNewChangesIsKilled kills a process at each step of a revert of a branch with new changes. The next process must
-// complete the revert, and the branch must have its old and its new changes.
+// TestRevertIntoNewChangesIsKilled kills a process at each step of a revert of a branch with new changes. The next
+// process must complete the revert, and the branch must have its old and its new changes.
 func TestRevertIntoNewChangesIsKilled(t *testing.T) {
 	for step, done := 1, false; !done; step++ {
 		s, b, _, before := begun(t)
@@ -341,8 +341,8 @@ func TestRevertIntoNewChangesIsKilled(t *testing.T) {
 	}
 }
 
-// TestKilledPreview kills a process at each step of making the preview of a branch that nobody has confirmed. What remains must
-// not be a branch that can be applied to the workspace.
+// TestKilledPreview kills a process at each step of making the preview of a branch that nobody has confirmed. What
+// remains must not be a branch that can be applied to the workspace.
 func TestKilledPreview(t *testing.T) {
 	for _, how := range []Backend{{}, {Copy: true}} {
 		s, b, _, before := begun(t)
@@ -437,8 +437,8 @@ func TestConflicts(t *testing.T) {
 				_, err = s.Apply(b, Selection{})
 				var conflict *ConflictError
 				equal := ours == other && (ours == "delete" || ours == "chmod")
-				// If the base file was deleted, a new file at its path is no conflict, because the new file has no mark of an
-				// overlaid file.
+				// If the base file was deleted, a new file at its path is no conflict, because the new file has no mark
+				// of an overlaid file.
 				created := other == "delete" && ours != "write" && ours != "chmod" && ours != "delete"
 				switch {
 				case equal || created:

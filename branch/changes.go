@@ -27,14 +27,16 @@ func (b *Branch) layer() *change.Layer {
 	return l
 }
 
-// derivation records when a layer last saw each path of the base. Later changes of the base can conflict with the layer.
+// derivation records when a layer last saw each path of the base. Later changes of the base can conflict with the
+// layer.
 type derivation struct {
 	// Since is the time of the base's file system at which the branch began, in nanoseconds. A path of the base that
-	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below them.
+	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below
+	// them.
 	Since   int64            `json:"since"`
 	Renewed map[string]int64 `json:"renewed,omitempty"`
-	// Clock is the state of the clock that measured Since. SetBack means that the clock was set back afterwards. Both are empty for
-	// a copy, because a copy compares states and not times.
+	// Clock is the state of the clock that measured Since. SetBack means that the clock was set back afterwards. Both
+	// are empty for a copy, because a copy compares states and not times.
 	Clock   *clock `json:"clock,omitempty"`
 	SetBack bool   `json:"set_back,omitempty"`
 }
@@ -141,28 +143,28 @@ func (b *Branch) survey() (*change.Survey, error) {
 
 // changesTo lists what a preview changes in the branch to which it belongs.
 func (b *Branch) changesTo(of *Branch) ([]change.Change, error) {
-	return change.Compare(of.after(), b.after())
+	return change.Compare(of.ownView(), b.ownView())
 }
 
 // Diff writes changes of the branch as a unified diff. For a content that is not text, it writes one line that begins
-// with "#". It also writes such a line for each deleted or replaced path, and for at most 1000 paths in a directory that
-// the branch creates, replaces or deletes.
+// with "#". It also writes such a line for each deleted or replaced path, and for at most 1000 paths in a directory
+// that the branch creates, replaces or deletes.
 func (b *Branch) Diff(w io.Writer, changes []change.Change) error {
-	before, err := b.before()
+	before, err := b.baseView()
 	if err != nil {
 		return err
 	}
-	return change.Diff(w, before, b.after(), changes)
+	return change.Diff(w, before, b.ownView(), changes)
 }
 
 // ShortDiff returns changes as a diff of about limit bytes. Deleted and replaced paths come first and are always
 // listed. If other changes exceed the limit, only their number is shown.
 func (b *Branch) ShortDiff(changes []change.Change, limit int) (string, error) {
-	before, err := b.before()
+	before, err := b.baseView()
 	if err != nil {
 		return "", err
 	}
-	return change.ShortDiff(before, b.after(), changes, limit), nil
+	return change.ShortDiff(before, b.ownView(), changes, limit), nil
 }
 
 // Below returns the path of a change. If the change creates, replaces or deletes a directory, Below also returns all
@@ -187,8 +189,8 @@ func (b *Branch) Below(c *change.Change) []string {
 	return out
 }
 
-// before returns the tree that the branch changes: the workspace or another branch.
-func (b *Branch) before() (change.View, error) {
+// baseView returns the tree that the branch changes: the workspace or another branch.
+func (b *Branch) baseView() (change.View, error) {
 	if b.Of == "" {
 		return change.View{Base: b.Base}, nil
 	}
@@ -196,10 +198,10 @@ func (b *Branch) before() (change.View, error) {
 	if err != nil {
 		return change.View{}, err
 	}
-	return of.after(), nil
+	return of.ownView(), nil
 }
 
-func (b *Branch) after() change.View { return change.View{Base: b.Base, Upper: b.Layer()} }
+func (b *Branch) ownView() change.View { return change.View{Base: b.Base, Upper: b.Layer()} }
 
 // Info describes a branch for people and programs.
 type Info struct {

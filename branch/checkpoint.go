@@ -163,8 +163,8 @@ func (s *Store) Checkpoint(b *Branch, message string, rules CheckpointRules) (*C
 	return c, err
 }
 
-// sync writes the layer and the checkpoints to the disk. Do not call it for automatic checkpoints: one is made before each
-// call, and a sync takes too long for that.
+// sync writes the layer and the checkpoints to the disk. Do not call it for automatic checkpoints: one is made before
+// each call, and a sync takes too long for that.
 func (b *Branch) sync() error {
 	d, err := os.Open(b.dir)
 	if err == nil {

@@ -149,8 +149,8 @@ func TestCheckpointWithoutChanges(t *testing.T) {
 	}
 }
 
-// TestTornLayer simulates a crash of the machine while a branch was mounted. Files of the layer can then be incomplete, so
-// every use of the layer is refused, except showing its changes. After Accept, the branch works again.
+// TestTornLayer simulates a crash of the machine while a branch was mounted. Files of the layer can then be incomplete,
+// so every use of the layer is refused, except showing its changes. After Accept, the branch works again.
 func TestTornLayer(t *testing.T) {
 	s, b, after, before := begun(t)
 	if _, err := s.Checkpoint(b, "", CheckpointRules{}); err != nil {

@@ -58,8 +58,8 @@ func (e *NoOverlayError) Unwrap() error { return e.Reason }
 type Copy struct {
 	// Shared means that the copied files share their data with the workspace. The copy is then complete.
 	Shared bool `json:"shared"`
-	// Skipped is the number of files and directories that the copy leaves out because git ignores them. Unreadable lists
-	// at most 20 files that the user cannot read.
+	// Skipped is the number of files and directories that the copy leaves out because git ignores them. Unreadable
+	// lists at most 20 files that the user cannot read.
 	Skipped    int      `json:"skipped,omitempty"`
 	Unreadable []string `json:"unreadable,omitempty"`
 }

@@ -68,7 +68,8 @@ func (w *rewriter) directory(dir string, hidden, hides, fresh bool) error {
 	return w.finishDirectory(dir, hidden)
 }
 
-// contents restores the entries of a directory. A command can have closed the directory for its owner. It is open meanwhile.
+// contents restores the entries of a directory. A command can have closed the directory for its owner. It is open
+// meanwhile.
 func (w *rewriter) contents(dir string, hidden, hides, fresh bool) error {
 	if up, err := w.layer.Stat(dir); err == nil && filetree.LacksOwner(&up, 0o700) {
 		if fd, err := w.tree.OpenDirectory(dir); err == nil {
@@ -123,7 +124,7 @@ type wanted struct {
 	base  unix.Stat_t
 }
 
-func (w *wanted) is(kind uint32) bool { return w.mode&unix.S_IFMT == kind }
+func (w *wanted) isKind(kind uint32) bool { return w.mode&unix.S_IFMT == kind }
 
 // want returns the state of a path at the checkpoint. If the base cannot be read, want returns an error, so that the
 // path does not count as deleted.
@@ -158,7 +159,7 @@ func (w *rewriter) entry(path string, hidden, hides bool) error {
 		return err
 	}
 	there := err == nil
-	dir := want.is(unix.S_IFDIR)
+	dir := want.isKind(unix.S_IFDIR)
 	switch {
 	case there && w.entries[path] == nil && up.Mode&unix.S_IFMT == unix.S_IFSOCK:
 		return nil // keep a socket, because a program can listen on it and checkpoints contain no sockets
@@ -230,8 +231,9 @@ func (w *rewriter) opaque(path string) (bool, error) {
 	return filetree.IsOpaque(at)
 }
 
-// in calls the function "do" with the directory of a path in the mounted branch. Meanwhile, the directory is writable.
-func (w *rewriter) in(path string, do func(dir int, name string) error) error {
+// inDirectory calls the function "do" with the directory of a path in the mounted branch. Meanwhile, the directory is
+// writable.
+func (w *rewriter) inDirectory(path string, do func(dir int, name string) error) error {
 	dir, name, err := w.tree.Entry(path)
 	if err != nil {
 		return err
@@ -246,11 +248,11 @@ func (w *rewriter) in(path string, do func(dir int, name string) error) error {
 }
 
 func (w *rewriter) makeDirectory(path string) error {
-	return w.in(path, func(dir int, name string) error { return unix.Mkdirat(dir, name, 0o700) })
+	return w.inDirectory(path, func(dir int, name string) error { return unix.Mkdirat(dir, name, 0o700) })
 }
 
 func (w *rewriter) unlink(path string, flags int) error {
-	return w.in(path, func(dir int, name string) error {
+	return w.inDirectory(path, func(dir int, name string) error {
 		if err := unix.Unlinkat(dir, name, flags); !errors.Is(err, unix.ENOENT) {
 			return err
 		}
@@ -364,7 +366,7 @@ func (w *rewriter) make(fresh, path string, want *wanted) error {
 		}
 		source, attributes = at, filetree.Attributes(at)
 		e = entryOf(path, &want.base)
-		if want.is(unix.S_IFLNK) {
+		if want.isKind(unix.S_IFLNK) {
 			if e.Target, err = os.Readlink(at); err != nil {
 				return err
 			}
@@ -372,7 +374,7 @@ func (w *rewriter) make(fresh, path string, want *wanted) error {
 	} else {
 		source, attributes = w.b.object(e.Object), e.ownAttributes()
 	}
-	return w.in(fresh, func(dir int, name string) error {
+	return w.inDirectory(fresh, func(dir int, name string) error {
 		at := filetree.Descriptor(dir) + "/" + name
 		var err error
 		switch e.Mode & unix.S_IFMT {
@@ -399,7 +401,7 @@ func (w *rewriter) link(first, fresh string) error {
 		return err
 	}
 	defer unix.Close(from) //nolint:errcheck // only opened
-	return w.in(fresh, func(dir int, to string) error { return unix.Linkat(from, name, dir, to, 0) })
+	return w.inDirectory(fresh, func(dir int, to string) error { return unix.Linkat(from, name, dir, to, 0) })
 }
 
 // finishDirectory restores the owner, the mode, the attributes and the times of a directory.
@@ -409,7 +411,7 @@ func (w *rewriter) finishDirectory(dir string, hidden bool) error {
 		return err
 	}
 	up, err := w.layer.Stat(dir)
-	if err != nil || !want.is(unix.S_IFDIR) {
+	if err != nil || !want.isKind(unix.S_IFDIR) {
 		return nil // both at the checkpoint and now, the branch shows the base's directory
 	}
 	e := want.entry

@@ -115,8 +115,8 @@ func (b *Branch) compare(last []entry, rules CheckpointRules) (*taker, error) {
 type target struct {
 	// entries lists the entries of the checkpoint that are restored.
 	entries []entry
-	// stay lists the paths of the layer that stay unchanged with everything below them. The checkpoint left them out, or a
-	// checkpoint of the current layer would leave them out. In the second case, the restore could not be undone.
+	// stay lists the paths of the layer that stay unchanged with everything below them. The checkpoint left them out,
+	// or a checkpoint of the current layer would leave them out. In the second case, the restore could not be undone.
 	stay []string
 	// lost lists the paths that were left out and no longer exist in the branch.
 	lost []string

@@ -110,9 +110,9 @@ func TestCleanLooksAgain(t *testing.T) {
 	}
 }
 
-// TestClockSetBack checks that nothing of the workspace is replaced without a decision after the clock was set back. What
-// the workspace changed then has a time from before the branch. New paths, and files whose original text is known, are no
-// conflict.
+// TestClockSetBack checks that nothing of the workspace is replaced without a decision after the clock was set back.
+// What the workspace changed then has a time from before the branch. New paths, and files whose original text is known,
+// are no conflict.
 func TestClockSetBack(t *testing.T) {
 	for what, set := range map[string]func(*Branch){
 		"in this boot":           func(b *Branch) { b.Clock.Offset += 10e9 },

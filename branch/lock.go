@@ -56,8 +56,8 @@ func lockDirectory(dir, name string) (*os.File, error) {
 		if !ok {
 			return nil, errors.Join(&InUseError{Name: name, PID: holder}, f.Close())
 		}
-		// The branch can have been discarded and made again since the file was opened. The new directory then has another
-		// lock file.
+		// The branch can have been discarded and made again since the file was opened. The new directory then has
+		// another lock file.
 		var locked, now unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &locked); err != nil {
 			return nil, errors.Join(fmt.Errorf("the branch %s cannot be locked: %w", name, err), f.Close())
@@ -85,8 +85,8 @@ func (b *Branch) lock() (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("the branch %s cannot be used: %w", b.Name, err), f.Close())
 	}
 	*b = *now
-	// After a host was killed, its processes in the branch can take a moment to end. Refuse the lock until then, because
-	// the kernel would otherwise mount the layer twice.
+	// After a host was killed, its processes in the branch can take a moment to end. Refuse the lock until then,
+	// because the kernel would otherwise mount the layer twice.
 	if boot, err := overlay.BootID(); b.Copy == nil && b.Boot != "" && (err != nil || b.Boot == boot) {
 		pid, err := overlay.Lingering(b.mountName())
 		if err != nil {

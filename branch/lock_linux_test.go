@@ -70,8 +70,8 @@ func TestLockBesideStarts(t *testing.T) {
 	}
 }
 
-// TestReleaseWaitsForCheckpoints checks that a branch is not released for another process while a checkpoint or a restore
-// of it runs. No call uses the branch meanwhile, because a person can request both from another process.
+// TestReleaseWaitsForCheckpoints checks that a branch is not released for another process while a checkpoint or a
+// restore of it runs. No call uses the branch meanwhile, because a person can request both from another process.
 func TestReleaseWaitsForCheckpoints(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	b, err := s.Make("", t.TempDir(), "b", Backend{Copy: true})
@@ -102,8 +102,8 @@ func TestReleaseWaitsForCheckpoints(t *testing.T) {
 }
 
 // TestClosedDirectories checks branches in which a command has removed the owner's access to directories. Checkpoint,
-// undo, diff, preview, apply and revert must work, and lose nothing. Root can enter all directories, so root runs the test
-// again as another user.
+// undo, diff, preview, apply and revert must work, and lose nothing. Root can enter all directories, so root runs the
+// test again as another user.
 func TestClosedDirectories(t *testing.T) {
 	if os.Geteuid() == 0 {
 		dir, err := os.MkdirTemp("/tmp", "toolhost-closed-") // another user cannot reach the directory of the test
@@ -211,8 +211,8 @@ func closedDirectories(t *testing.T, how Backend, closed ...string) {
 	differ(t, "reverted", inside(base), before)
 }
 
-// TestNewBelowDirectory checks that a directory which the branch deletes or replaces is a conflict, if the workspace got a
-// new file anywhere in it. Without a decision, the file would be lost.
+// TestNewBelowDirectory checks that a directory which the branch deletes or replaces is a conflict, if the workspace
+// got a new file anywhere in it. Without a decision, the file would be lost.
 func TestNewBelowDirectory(t *testing.T) {
 	for _, how := range []Backend{{}, {Copy: true}} {
 		t.Run(fmt.Sprintf("copy %t", how.Copy), func(t *testing.T) {
@@ -278,8 +278,8 @@ func TestNewBelowDirectory(t *testing.T) {
 	}
 }
 
-// TestSecondApplyIsToldWho checks that an apply is refused while another process applies a branch of the same workspace, and
-// that the error names the process.
+// TestSecondApplyIsToldWho checks that an apply is refused while another process applies a branch of the same
+// workspace, and that the error names the process.
 func TestSecondApplyIsToldWho(t *testing.T) {
 	s, b, _, before := begun(t)
 	held, err := s.lockBase(b.Base)

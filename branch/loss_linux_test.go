@@ -39,8 +39,8 @@ func TestDiscardCompletesApply(t *testing.T) {
 	}
 }
 
-// TestChangeAfterKilledRevert kills a revert at each step and then changes a file of the base. After another process has
-// completed the revert, an apply must not overwrite this change without a conflict.
+// TestChangeAfterKilledRevert kills a revert at each step and then changes a file of the base. After another process
+// has completed the revert, an apply must not overwrite this change without a conflict.
 func TestChangeAfterKilledRevert(t *testing.T) {
 	for step, done := 1, false; !done; step++ {
 		s, b, _, _ := begun(t)
@@ -312,7 +312,8 @@ func TestTooManyOpenFiles(t *testing.T) {
 }
 
 // TestRootKeepsAttributes checks branches and copies of a workspace with setgid, sticky bit, attributes and an access
-// list. A new branch has no changes, an apply keeps the attributes, and a revert restores those of directories in the layer.
+// list. A new branch has no changes, an apply keeps the attributes, and a revert restores those of directories in the
+// layer.
 func TestRootKeepsAttributes(t *testing.T) {
 	for _, how := range []Backend{{}, {Copy: true}} {
 		t.Run(fmt.Sprintf("copy %t", how.Copy), func(t *testing.T) {
@@ -368,7 +369,8 @@ func TestRootKeepsAttributes(t *testing.T) {
 // and a default access list.
 func decorate(t *testing.T, dir string) {
 	t.Helper()
-	// The version, and then entries of a tag, the rights and an id: the owner, the user 12345, the group, the mask, others.
+	// The version, and then entries of a tag, the rights and an id: the owner, the user 12345, the group, the mask,
+	// others.
 	acl := []byte{2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 7, 0, 0x39, 0x30, 0, 0, 4, 0, 5, 0, 255, 255, 255, 255, 16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 5, 0, 255, 255, 255, 255}
 	if err := errors.Join(unix.Chmod(dir, 0o3775), unix.Setxattr(dir, "user.kind", []byte("x"), 0)); err != nil {
 		t.Fatal(err)

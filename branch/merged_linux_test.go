@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestOldLayerKeepsLaterChanges checks that a layer from before an apply overwrites nothing that the workspace got since then. An
-// apply merges changes of the workspace, so the version in such a layer lacks them. The next apply must merge again, or refuse.
+// TestOldLayerKeepsLaterChanges checks that a layer from before an apply overwrites nothing that the workspace got
+// since then. An apply merges changes of the workspace, so the version in such a layer lacks them. The next apply must
+// merge again, or refuse.
 func TestOldLayerKeepsLaterChanges(t *testing.T) {
 	ways := map[string]struct {
 		before func(t *testing.T, s *Store, b *Branch)
@@ -104,7 +105,8 @@ func edit(t *testing.T, tree, line, add string) {
 	mustBranch(t, errors.Join(os.WriteFile(path+".new", []byte(fresh), 0o600), os.Rename(path+".new", path)))
 }
 
-// keepsLine applies the branch and checks that the workspace still has a text. It returns the conflict, if there is one.
+// keepsLine applies the branch and checks that the workspace still has a text. It returns the conflict, if there is
+// one.
 func keepsLine(t *testing.T, s *Store, b *Branch, text string) error {
 	t.Helper()
 	_, err := s.Apply(b, Selection{})
@@ -119,7 +121,8 @@ func keepsLine(t *testing.T, s *Store, b *Branch, text string) error {
 	return err
 }
 
-// TestRevertRemembersTheClock checks that the layer of a revert counts as older than a change of the clock, as before its apply.
+// TestRevertRemembersTheClock checks that the layer of a revert counts as older than a change of the clock, as before
+// its apply.
 func TestRevertRemembersTheClock(t *testing.T) {
 	s, b := ofLines(t, Backend{})
 	edit(t, b.saved(), "two", "of the branch")

@@ -25,8 +25,8 @@ import (
 	"toolhost.dev/branch/internal/overlay"
 )
 
-// Mounts contains the branches that this process has mounted. Most programs get it from [Open]. The zero value with a Store
-// and a Launcher is ready to use, too.
+// Mounts contains the branches that this process has mounted. Most programs get it from [Open]. The zero value with a
+// Store and a Launcher is ready to use, too.
 type Mounts struct {
 	Store *Store
 	// Launcher returns the path of the program that holds mounts, or an error if branches cannot be mounted.
@@ -48,14 +48,14 @@ type Mount struct {
 	// Key identifies this mount of the branch in this process.
 	Key string
 
-	// root is the host's own clone of the mount, and holder is the process that keeps the mount. Both are nil for a branch
-	// of the kind "copy".
+	// root is the host's own clone of the mount, and holder is the process that keeps the mount. Both are nil for a
+	// branch of the kind "copy".
 	root   *os.File
 	holder *overlay.Holder
 	lock   *os.File
 	base   *sharedWatch
-	// users is the number of calls that have acquired the mount. running is the number of those that have begun. Mounts.mu
-	// guards both and the following fields.
+	// users is the number of calls that have acquired the mount. running is the number of those that have begun.
+	// Mounts.mu guards both and the following fields.
 	users, running int
 	by             map[string]bool // the sessions that used the mount
 	held           bool            // a checkpoint or a restore uses the files, and calls must wait
@@ -64,7 +64,8 @@ type Mount struct {
 	checkpoints sync.Mutex // only one checkpoint at a time
 	usage       atomic.Pointer[usage]
 	ancestry    change.Ancestry
-	// refreshed is the position up to which the branch's processes see the changes of the base. The mutex ask guards it.
+	// refreshed is the position up to which the branch's processes see the changes of the base. The mutex ask guards
+	// it.
 	refreshed basewatch.Position
 }
 
@@ -196,8 +197,8 @@ func (m *Mount) start(launcher, session string) error {
 	if err != nil {
 		return err
 	}
-	// Create a new work directory for the kernel. The kernel marks the work directory of an overlay that it does not sync,
-	// and refuses to use it again.
+	// Create a new work directory for the kernel. The kernel marks the work directory of an overlay that it does not
+	// sync, and refuses to use it again.
 	work := filepath.Join(b.dir, workDir)
 	b.Boot = boot
 	b.watchClock()
@@ -222,7 +223,7 @@ func (m *Mount) start(launcher, session string) error {
 
 // Clone returns a detached mount of a branch for one process. The caller must close the file.
 func (m *Mounts) Clone(key string) (*os.File, error) {
-	mount := m.of(key)
+	mount := m.mountOf(key)
 	if mount == nil || mount.holder == nil {
 		return nil, ErrNotMounted
 	}
@@ -234,7 +235,7 @@ func (m *Mounts) Clone(key string) (*os.File, error) {
 // Layer returns the directory in the layer of a mounted branch that corresponds to a path of the base. It returns "" if
 // the branch is not mounted.
 func (m *Mounts) Layer(key, path string) string {
-	mount := m.of(key)
+	mount := m.mountOf(key)
 	if mount == nil || mount.holder == nil {
 		return ""
 	}
@@ -245,7 +246,7 @@ func (m *Mounts) Layer(key, path string) string {
 	return filepath.Join(mount.Branch.Layer(), rel)
 }
 
-func (m *Mounts) of(key string) *Mount {
+func (m *Mounts) mountOf(key string) *Mount {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	id, _, _ := strings.Cut(key, "#")
@@ -281,7 +282,7 @@ func (m *Mount) Refresh() error {
 
 // Refresh is like [Mount.Refresh] for the branch with the given key. It does nothing if the branch is not mounted.
 func (m *Mounts) Refresh(key string) error {
-	if mount := m.of(key); mount != nil && mount.holder != nil {
+	if mount := m.mountOf(key); mount != nil && mount.holder != nil {
 		return mount.Refresh()
 	}
 	return nil
@@ -290,7 +291,7 @@ func (m *Mounts) Refresh(key string) error {
 // Changes returns the changes in the base of a mounted branch after the position since. It also returns the position up
 // to which the processes of the branch see the changes. Position 0 precedes all changes.
 func (m *Mounts) Changes(key string, since uint64) (i tool.Invalidation, now uint64) {
-	mount := m.of(key)
+	mount := m.mountOf(key)
 	if mount == nil || mount.holder == nil {
 		return tool.Invalidation{}, since // not mounted, or a copy, of which the kernel itself reports all changes
 	}
@@ -356,8 +357,8 @@ func (m *Mount) stop() {
 	_ = m.lock.Close()
 }
 
-// Sessions returns the key of a mounted branch and the sessions that used the mount. The key is empty if the branch is not
-// mounted.
+// Sessions returns the key of a mounted branch and the sessions that used the mount. The key is empty if the branch is
+// not mounted.
 func (m *Mounts) Sessions(id string) (key string, sessions []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

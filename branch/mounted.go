@@ -15,8 +15,9 @@ import (
 	"toolhost.dev/sandbox"
 )
 
-// Open returns the branches of a state directory. The directory must be on the file system of the workspaces, and outside of
-// them. The program's own executable holds the mounts, so the program must call [sandbox.Init] at the beginning of main.
+// Open returns the branches of a state directory. The directory must be on the file system of the workspaces, and
+// outside of them. The program's own executable holds the mounts, so the program must call [sandbox.Init] at the
+// beginning of main.
 func Open(dir string) *Mounts {
 	return &Mounts{Store: &Store{Dir: dir}, Launcher: func() (string, error) {
 		kernel, err := sandbox.Self()
@@ -28,11 +29,12 @@ func Open(dir string) *Mounts {
 }
 
 // Run runs a command in a branch and waits for its end. The command has the rights of the profile. At the path of the
-// workspace, it sees the files of the branch, and writes to them alone. The workspace is its directory if it names none. The
-// processes of the command end with it. In a branch of the kind "copy", the command works at the path that [Branch.Tree]
-// returns, and its processes can outlive it if this machine has no namespaces.
+// workspace, it sees the files of the branch, and writes to them alone. The workspace is its directory if it names
+// none. The processes of the command end with it. In a branch of the kind "copy", the command works at the path that
+// [Branch.Tree] returns, and its processes can outlive it if this machine has no namespaces.
 //
-// Several commands can run in a branch at the same time. The branch stays mounted until [Mounts.Release] or [Mounts.Close].
+// Several commands can run in a branch at the same time. The branch stays mounted until [Mounts.Release] or
+// [Mounts.Close].
 func (m *Mounts) Run(cmd *exec.Cmd, b *Branch, p sandbox.Profile) error {
 	mount, release, err := m.Acquire(b, "")
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 // PreviewPrefix is the prefix of the names of branches for previews. Other branches cannot have this prefix.
 const PreviewPrefix = "preview-"
 
-// AtomicPrefix is the prefix of the names of branches for atomic batches. The host applies such a branch without another
-// question, so the calls in it ask as they do in the workspace.
+// AtomicPrefix is the prefix of the names of branches for atomic batches. The host applies such a branch without
+// another question, so the calls in it ask as they do in the workspace.
 const AtomicPrefix = "atomic-"
 
 // IsPreview reports whether the branch belongs to a preview.
 func (b *Branch) IsPreview() bool { return strings.HasPrefix(b.Name, PreviewPrefix) }
 
 // Preview makes a branch for the preview of one call. A preview of the call in another branch begins as a copy of that
-// branch's layer. A nil argument "of" means the workspace. The branch "of" must not be changed while Preview runs. If held is
-// true, the preview belongs to a permission request; see [Branch.Held].
+// branch's layer. A nil argument "of" means the workspace. The branch "of" must not be changed while Preview runs. If
+// held is true, the preview belongs to a permission request; see [Branch.Held].
 //
-// Other processes can find the preview only once it has its marks. Otherwise it could be applied as a branch that nobody must
-// confirm.
+// Other processes can find the preview only once it has its marks. Otherwise it could be applied as a branch that
+// nobody must confirm.
 func (s *Store) Preview(owner, base, name string, of *Branch, held bool, how Backend) (*Branch, error) {
 	p := &Branch{Name: name, Base: base, Owner: owner, Held: held}
 	if of == nil {
@@ -217,8 +217,8 @@ func (e *UnaskedError) Error() string {
 	return fmt.Sprintf("a command ran in the branch %s that needs a confirmation in the workspace, and nobody has confirmed the changes. Apply the branch with the tool for branches, which asks, or ask the operator: toolhost branch apply %[1]s", e.Name)
 }
 
-// withheld returns an error if a branch must not be applied without an answer. The preview of another branch changes only that
-// branch, which is then unasked.
+// withheld returns an error if a branch must not be applied without an answer. The preview of another branch changes
+// only that branch, which is then unasked.
 func (b *Branch) withheld(allowed bool) error {
 	switch {
 	case b.Held:
@@ -229,7 +229,8 @@ func (b *Branch) withheld(allowed bool) error {
 	return nil
 }
 
-// Answered records that a person allowed the call whose permission request shows a preview. The branch must not be mounted.
+// Answered records that a person allowed the call whose permission request shows a preview. The branch must not be
+// mounted.
 func (s *Store) Answered(b *Branch) error {
 	lock, err := s.claim(b, true)
 	if err != nil {

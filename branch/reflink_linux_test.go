@@ -107,9 +107,9 @@ func diskOf(t *testing.T, kind string) (dir string) {
 	return dir
 }
 
-// TestRequestedCheckpointsAreOnDisk checks that a checkpoint that a person requested, and a restore, are on the disk when
-// the command ends. An automatic checkpoint is not synced. The test finds it in memory only, so it would notice a missing
-// sync.
+// TestRequestedCheckpointsAreOnDisk checks that a checkpoint that a person requested, and a restore, are on the disk
+// when the command ends. An automatic checkpoint is not synced. The test finds it in memory only, so it would notice a
+// missing sync.
 func TestRequestedCheckpointsAreOnDisk(t *testing.T) {
 	s, b, _, _ := begun(t)
 	dirty := func(path string) uint64 {

@@ -126,8 +126,9 @@ func (b *Branch) derived() derived {
 	return out
 }
 
-// derive prepares the branch for the layer of a checkpoint. An apply since then can have merged changes of the base that this
-// layer lacks. They must not count as seen. The current layer can then have conflicts that it did not have; they vanish with it.
+// derive prepares the branch for the layer of a checkpoint. An apply since then can have merged changes of the base
+// that this layer lacks. They must not count as seen. The current layer can then have conflicts that it did not have;
+// they vanish with it.
 func (b *Branch) derive(number int) error {
 	text, err := os.ReadFile(filepath.Join(b.checkpointDir(number), derivedFile))
 	was := derived{derivation: derivation{Since: 1}} // an older version of the program stored nothing, so everything counts as changed
@@ -320,8 +321,8 @@ const previewed = ".preview-*"
 // previewTime is more than the time that Preview needs.
 const previewTime = time.Hour
 
-// removePreviews removes directories that killed processes left in Preview. It keeps young ones, because Preview needs no
-// lock.
+// removePreviews removes directories that killed processes left in Preview. It keeps young ones, because Preview needs
+// no lock.
 func (b *Branch) removePreviews() error {
 	left, err := filepath.Glob(filepath.Join(b.dir, previewed))
 	for _, path := range left {
@@ -349,11 +350,11 @@ func (b *Branch) Preview(number int, rules CheckpointRules, limit int) ([]change
 		return nil, "", err
 	}
 	after := change.View{Base: b.Base, Upper: next}
-	changes, err := change.Compare(b.after(), after)
+	changes, err := change.Compare(b.ownView(), after)
 	if err != nil {
 		return nil, "", err
 	}
-	return changes, change.ShortDiff(b.after(), after, changes, limit), nil
+	return changes, change.ShortDiff(b.ownView(), after, changes, limit), nil
 }
 
 // wanted returns the result that a restore would have.

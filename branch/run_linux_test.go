@@ -61,8 +61,8 @@ func (r *running) run(p sandbox.Profile, dir, script string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// TestRun checks that commands work in the branch alone: they see the workspace and each other's changes, and nothing of them is
-// in the workspace before an apply.
+// TestRun checks that commands work in the branch alone: they see the workspace and each other's changes, and nothing
+// of them is in the workspace before an apply.
 func TestRun(t *testing.T) {
 	for name, how := range map[string]Backend{"overlay": {}, "copy": {Copy: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunIsConfined checks that a command in a branch can read the state directory as little as other files of the user, and
-// that a profile without writing forbids changes of the branch.
+// TestRunIsConfined checks that a command in a branch can read the state directory as little as other files of the
+// user, and that a profile without writing forbids changes of the branch.
 func TestRunIsConfined(t *testing.T) {
 	r := newRunning(t, Backend{})
 	secret := filepath.Join(r.state, "secret")
@@ -116,8 +116,8 @@ func TestRunIsConfined(t *testing.T) {
 	if changes, err := r.b.Changes(); len(changes) != 0 || err != nil {
 		t.Errorf("changes %v, %v", changes, err)
 	}
-	// The second command sees the repository that the first one made, so its hooks are protected like those of a repository in
-	// the workspace.
+	// The second command sees the repository that the first one made, so its hooks are protected like those of a
+	// repository in the workspace.
 	if out, err := r.run(writer, "", "git init -q . && mkdir -p .git/hooks"); err != nil {
 		t.Fatal(out, err)
 	}
@@ -126,8 +126,8 @@ func TestRunIsConfined(t *testing.T) {
 	}
 }
 
-// TestRunEndsProcesses checks that a process that a command leaves behind ends with it. It would otherwise write to a branch that is
-// being applied.
+// TestRunEndsProcesses checks that a process that a command leaves behind ends with it. It would otherwise write to a
+// branch that is being applied.
 func TestRunEndsProcesses(t *testing.T) {
 	r := newRunning(t, Backend{})
 	ours, theirs, err := os.Pipe()

@@ -1,12 +1,12 @@
 // Package branch implements branches: copy-on-write layers over a workspace. All changes that a session makes in a
 // branch go into the layer. The workspace, which is the base of the branch, stays unchanged until the layer is applied.
 //
-// [Open] returns the branches of a directory, and [Mounts.Run] runs a command in one of them. [Branch.Changes] lists the
-// changes of a layer. [Store.Apply] makes all of these changes in the base, or none of them, and [Store.Revert] undoes an
-// apply. [Store.Checkpoint] and [Store.Restore] are for changes within a branch.
+// [Open] returns the branches of a directory, and [Mounts.Run] runs a command in one of them. [Branch.Changes] lists
+// the changes of a layer. [Store.Apply] makes all of these changes in the base, or none of them, and [Store.Revert]
+// undoes an apply. [Store.Checkpoint] and [Store.Restore] are for changes within a branch.
 //
-// A program that starts processes by other means takes a mount for each of them from [Mounts.Clone]. In this module, the host is
-// the program that has the branches, a session is one user of a branch, and a call is a use.
+// A program that starts processes by other means takes a mount for each of them from [Mounts.Clone]. In this module,
+// the host is the program that has the branches, a session is one user of a branch, and a call is a use.
 //
 // The state of a branch is completely in its directory, and not in memory. Store and Mounts are safe for concurrent use
 // by several processes: each branch has a lock, and only the process that holds the lock may use the layer.
@@ -79,19 +79,19 @@ type Branch struct {
 	Boot string `json:"boot,omitempty"`
 	// Applied is the number of applies that can be reverted.
 	Applied int `json:"applied,omitempty"`
-	// Of is the name of the branch whose changes a preview shows. Empty means the workspace. OfState identifies the state
-	// of the other branch's layer when the preview began. See [Store.Preview].
+	// Of is the name of the branch whose changes a preview shows. Empty means the workspace. OfState identifies the
+	// state of the other branch's layer when the preview began. See [Store.Preview].
 	Of      string `json:"of,omitempty"`
 	OfState string `json:"of_state,omitempty"`
-	// Shown identifies the state of the layer when a person was shown its changes. Empty means that nobody was shown the
-	// changes.
+	// Shown identifies the state of the layer when a person was shown its changes. Empty means that nobody was shown
+	// the changes.
 	Shown string `json:"shown,omitempty"`
 
-	// Held means that the preview belongs to an unanswered permission request. Only the answer to this request can apply it;
-	// see [Store.Answered].
+	// Held means that the preview belongs to an unanswered permission request. Only the answer to this request can
+	// apply it; see [Store.Answered].
 	Held bool `json:"held,omitempty"`
-	// Unasked means that calls ran in the branch for which the policy asks a person if they run in the workspace. Whoever
-	// applies the branch must have the person's consent; see [Selection.Allowed].
+	// Unasked means that calls ran in the branch for which the policy asks a person if they run in the workspace.
+	// Whoever applies the branch must have the person's consent; see [Selection.Allowed].
 	Unasked bool `json:"unasked,omitempty"`
 
 	// Copy is set if the branch is a copy of the workspace.
@@ -323,8 +323,8 @@ func (b *Branch) fill(how Backend) error {
 	if err := b.freshLayer(); err != nil {
 		return err
 	}
-	// The record need not be synced yet, because nothing is lost if the machine stops now. The first mount syncs it before
-	// the layer can contain a change.
+	// The record need not be synced yet, because nothing is lost if the machine stops now. The first mount syncs it
+	// before the layer can contain a change.
 	return b.write(func(path string, content []byte) error { return os.WriteFile(path, content, 0o600) })
 }
 

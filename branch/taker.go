@@ -29,8 +29,8 @@ type taker struct {
 	made    []string
 	same    bool // whether nothing changed since the last checkpoint
 	dry     bool // true if nothing may be stored
-	// known is the number of entries that are also in the last checkpoint. If grown is true, this checkpoint leaves out a
-	// path that was not left out before.
+	// known is the number of entries that are also in the last checkpoint. If grown is true, this checkpoint leaves out
+	// a path that was not left out before.
 	known int
 	grown bool
 	room  room
@@ -42,8 +42,8 @@ func (b *Branch) newTaker(c *Checkpoint, last []entry, rules CheckpointRules) *t
 	for i := range last {
 		t.last[last[i].Path] = &last[i]
 	}
-	if _, repository := b.after().Find(".git"); repository && rules.SkipIgnored {
-		t.ignore, t.room = b.after().Ignored(), rules.room()
+	if _, repository := b.ownView().Find(".git"); repository && rules.SkipIgnored {
+		t.ignore, t.room = b.ownView().Ignored(), rules.room()
 	}
 	return t
 }

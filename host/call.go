@@ -60,28 +60,28 @@ type Request struct {
 	From string
 	// Workspace is the absolute path of the session's read-write root. Empty means the host's workspace.
 	Workspace string
-	// Branch is the name of the branch in which the session works. A branch is a layer over the workspace that receives all
-	// changes. A missing branch is created. Sessions with the same id in different branches are different sessions. If
-	// Branch is empty, the setting "mode" of the workspace block applies. By default, the session then works in the
+	// Branch is the name of the branch in which the session works. A branch is a layer over the workspace that receives
+	// all changes. A missing branch is created. Sessions with the same id in different branches are different sessions.
+	// If Branch is empty, the setting "mode" of the workspace block applies. By default, the session then works in the
 	// workspace itself.
 	Branch string
-	// Preview makes the call run in a branch of its own, over the session's branch or workspace. The key "preview" in the
-	// metadata of the result contains what the call changed ("changes" and "diff") and a "token". [Host.ApplyBranch] with
-	// the token as branch makes exactly these changes, and [Host.DiscardBranch] drops them. The call does not change the
-	// session. A preview that nobody applied is dropped after a day.
+	// Preview makes the call run in a branch of its own, over the session's branch or workspace. The key "preview" in
+	// the metadata of the result contains what the call changed ("changes" and "diff") and a "token".
+	// [Host.ApplyBranch] with the token as branch makes exactly these changes, and [Host.DiscardBranch] drops them. The
+	// call does not change the session. A preview that nobody applied is dropped after a day.
 	Preview bool
-	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty or
-	// invalid, the call starts a new trace.
+	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty
+	// or invalid, the call starts a new trace.
 	Trace string
 	// Principal is the caller, as [Directory.Authenticate] returns it. Nil means the user of this process, who has all
 	// rights. A program that serves other callers must set it.
 	Principal *Principal
-	// Endpoint is the name of an endpoint in the configuration. The call, and the calls of its commands, can only use the
-	// tools of this endpoint. Empty means no restriction.
+	// Endpoint is the name of an endpoint in the configuration. The call, and the calls of its commands, can only use
+	// the tools of this endpoint. Empty means no restriction.
 	Endpoint string
-	// Exchange is set if an MCP client requests something else than a call of a tool. Name then contains the name of the
-	// requested item, for the logs. Arguments contains the parameters of the MCP method. [Result.Data] contains the result
-	// of the method.
+	// Exchange is set if an MCP client requests something else than a call of a tool. Name then contains the name of
+	// the requested item, for the logs. Arguments contains the parameters of the MCP method. [Result.Data] contains the
+	// result of the method.
 	Exchange *Exchange
 	// Client describes the MCP client that makes the call. It is nil for other callers.
 	Client *tool.ClientInfo
@@ -91,8 +91,9 @@ type Request struct {
 	// Continuation continues a call that began in another process. It is the [tool.Ask.Continuation] of that call. The
 	// caller must have verified that both calls have the same principal, name and arguments; see [Host.Seal].
 	Continuation []byte
-	// Once is the caller's own id of the call. In a fleet, a second request of the session with the same id does not run
-	// the call again. It returns the result of the first request. An empty Once means that every request is a new call.
+	// Once is the caller's own id of the call. In a fleet, a second request of the session with the same id does not
+	// run the call again. It returns the result of the first request. An empty Once means that every request is a new
+	// call.
 	Once string
 	// Ledger records the call. Only package fleet sets it.
 	Ledger Ledger
@@ -136,8 +137,8 @@ type Fleet interface {
 
 // FleetStats counts events between the hosts of a fleet. The counts begin when this host joins the fleet.
 type FleetStats struct {
-	// Forwarded is the number of calls that this host sent to other hosts. NotOwner is the number of calls that other hosts
-	// sent to this host although it does not have their session.
+	// Forwarded is the number of calls that this host sent to other hosts. NotOwner is the number of calls that other
+	// hosts sent to this host although it does not have their session.
 	Forwarded, NotOwner uint64
 	// Takeovers is the number of sessions that this host took over because the earlier host of the session had ended.
 	Takeovers uint64
@@ -206,11 +207,11 @@ func (h *Host) History(req Request, limit int) ([]HistoryEntry, error) {
 // Cwd returns the working directory of a request's session.
 func (h *Host) Cwd(req Request) (string, error) { return h.engine.Cwd(engine.Request(req)) }
 
-// BranchSelection selects the changes of an apply. All its paths are relative to the workspace. The field Paths limits the
-// apply to these paths and everything below them. Ours and Theirs list paths with conflicts. Those in Ours get the content
-// of the branch, and those in Theirs keep the content of the workspace. StopJobs ends the jobs that run in the branch.
-// Without StopJobs, a running job makes the apply fail. Asks is the client that is asked if somebody must confirm the changes; see
-// [BranchUnaskedError]. Nil means that nobody is asked.
+// BranchSelection selects the changes of an apply. All its paths are relative to the workspace. The field Paths limits
+// the apply to these paths and everything below them. Ours and Theirs list paths with conflicts. Those in Ours get the
+// content of the branch, and those in Theirs keep the content of the workspace. StopJobs ends the jobs that run in the
+// branch. Without StopJobs, a running job makes the apply fail. Asks is the client that is asked if somebody must
+// confirm the changes; see [BranchUnaskedError]. Nil means that nobody is asked.
 type BranchSelection = engine.BranchSelection
 
 // BranchChange is what a branch changes at one path.
@@ -228,26 +229,27 @@ type BranchJobsError = engine.BranchJobsError
 // BranchNotFoundError means that a workspace has no branch of a name.
 type BranchNotFoundError = engine.BranchNotFoundError
 
-// BranchChangedError means that nothing was applied, because the preview, or the branch under it, changed after a person
-// saw the preview.
+// BranchChangedError means that nothing was applied, because the preview, or the branch under it, changed after a
+// person saw the preview.
 type BranchChangedError = engine.BranchChangedError
 
-// AtomicPrefix is the prefix of the names of branches for atomic batches. Calls in such a branch ask the same questions as
-// calls in the workspace.
+// AtomicPrefix is the prefix of the names of branches for atomic batches. Calls in such a branch ask the same questions
+// as calls in the workspace.
 const AtomicPrefix = engine.AtomicPrefix
 
-// BranchHeldError means that nothing was applied, because the branch is the preview of a permission request that nobody has
-// answered. Only the answer can apply it.
+// BranchHeldError means that nothing was applied, because the branch is the preview of a permission request that nobody
+// has answered. Only the answer can apply it.
 type BranchHeldError = engine.BranchHeldError
 
-// BranchUnaskedError means that nothing was applied: a call ran in the branch for which the policy asks in the workspace, and
-// the principal may not answer the permission requests of the branch's owner. Nobody was asked either; see [BranchSelection].
+// BranchUnaskedError means that nothing was applied: a call ran in the branch for which the policy asks in the
+// workspace, and the principal may not answer the permission requests of the branch's owner. Nobody was asked either;
+// see [BranchSelection].
 type BranchUnaskedError = engine.BranchUnaskedError
 
-// ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes of
-// the branch. It returns an error if a call runs in the branch. If the configuration keeps sessions in branches, the
-// principal needs the right to administer. Other errors are [BranchHeldError], [BranchUnaskedError], [BranchConflictError],
-// [BranchChangedError] and [BranchNotFoundError].
+// ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes
+// of the branch. It returns an error if a call runs in the branch. If the configuration keeps sessions in branches, the
+// principal needs the right to administer. Other errors are [BranchHeldError], [BranchUnaskedError],
+// [BranchConflictError], [BranchChangedError] and [BranchNotFoundError].
 func (h *Host) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
 	return h.engine.ApplyBranch(ctx, engine.Request(req), sel)
 }
@@ -257,8 +259,8 @@ func (h *Host) DiscardBranch(ctx context.Context, req Request) error {
 	return h.engine.DiscardBranch(ctx, engine.Request(req))
 }
 
-// BranchChanges returns what the branch of a request changes, as a list and as a diff. The diff has about limit bytes. It
-// names every deleted or replaced path, even beyond the limit.
+// BranchChanges returns what the branch of a request changes, as a list and as a diff. The diff has about limit bytes.
+// It names every deleted or replaced path, even beyond the limit.
 func (h *Host) BranchChanges(req Request, limit int) (changes []BranchChange, diff string, err error) {
 	return h.engine.BranchChanges(engine.Request(req), limit)
 }

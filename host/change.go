@@ -37,8 +37,8 @@ const (
 // fails, the whole old configuration stays in use.
 //
 // If files change during a reload, the reload restarts to publish the newest state. Only one reload runs at a time.
-// Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in these
-// cases.
+// Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in
+// these cases.
 func (h *Host) Reload(ctx context.Context, opts ReloadOptions) (*Reload, error) {
 	return h.engine.Reload(ctx, opts)
 }
@@ -62,8 +62,8 @@ type ToolChange = engine.ToolChange
 // Update describes the changes by a reload or by an operator.
 type Update = engine.Update
 
-// Subscribe calls f with each update until the caller calls cancel. When f is called, new calls already use the changes.
-// The function f must return quickly and must not change the host.
+// Subscribe calls f with each update until the caller calls cancel. When f is called, new calls already use the
+// changes. The function f must return quickly and must not change the host.
 func (h *Host) Subscribe(f func(Update)) (cancel func()) { return h.engine.Subscribe(f) }
 
 // Item is something that a plugin offers to MCP clients besides its tools, such as a prompt.
@@ -88,8 +88,8 @@ type ToolLife = engine.ToolLife
 // Transition is a change of a tool's state.
 type Transition = engine.Transition
 
-// SubscribeStates calls f with each transition of a tool's state until the caller calls cancel. The start and the end of
-// a call are not transitions. The function f must return quickly and must not call the host.
+// SubscribeStates calls f with each transition of a tool's state until the caller calls cancel. The start and the end
+// of a call are not transitions. The function f must return quickly and must not call the host.
 func (h *Host) SubscribeStates(f func(Transition)) (cancel func()) {
 	return h.engine.SubscribeStates(f)
 }
@@ -102,8 +102,8 @@ func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true
 // name.
 func (h *Host) Disable(name string) error { return h.engine.SetEnabled(name, false, "") }
 
-// SetEnabled is like [Host.Enable] or [Host.Disable]. The argument "by" is the principal that requested the change, for the
-// audit log.
+// SetEnabled is like [Host.Enable] or [Host.Disable]. The argument "by" is the principal that requested the change, for
+// the audit log.
 func (h *Host) SetEnabled(name string, on bool, by *Principal) error {
 	return h.engine.SetEnabled(name, on, by.Name)
 }
@@ -117,24 +117,24 @@ type ServedConfig = engine.ServedConfig
 // RolledBack describes the outcome of a rollback.
 type RolledBack = engine.RolledBack
 
-// ConfigHistory returns the configurations that hosts with the option Live used, newest first. It returns an error for the
-// built-in configuration, which has no files.
+// ConfigHistory returns the configurations that hosts with the option Live used, newest first. It returns an error for
+// the built-in configuration, which has no files.
 func (h *Host) ConfigHistory() (*ConfigHistory, error) { return h.engine.ConfigHistory() }
 
 // ServedConfig returns a configuration of the history with its files. It returns an error for an unknown id.
 func (h *Host) ServedConfig(id int64) (*ServedConfig, error) { return h.engine.ServedConfig(id) }
 
-// Rollback restores the files of an earlier configuration and reloads it. If id is 0, it restores the newest configuration
-// that differs from the files on disk. The privileges of the restored configuration need no approval, because a host used
-// it before. The argument "by" is the principal for the audit log. Rollback returns an error if the id is unknown or the
-// files cannot be written. If the reload refuses a part of the restored configuration, the result contains the reason, and
-// the files stay restored.
+// Rollback restores the files of an earlier configuration and reloads it. If id is 0, it restores the newest
+// configuration that differs from the files on disk. The privileges of the restored configuration need no approval,
+// because a host used it before. The argument "by" is the principal for the audit log. Rollback returns an error if the
+// id is unknown or the files cannot be written. If the reload refuses a part of the restored configuration, the result
+// contains the reason, and the files stay restored.
 func (h *Host) Rollback(ctx context.Context, id int64, by *Principal) (*RolledBack, error) {
 	return h.engine.Rollback(ctx, id, by.Name)
 }
 
-// AddAlias adds an additional name for a tool until the host is closed. The map "params" contains additional names for the
-// tool's parameters. AddAlias returns an error for an invalid alias.
+// AddAlias adds an additional name for a tool until the host is closed. The map "params" contains additional names for
+// the tool's parameters. AddAlias returns an error for an invalid alias.
 func (h *Host) AddAlias(name, tool string, params map[string]string) error {
 	return h.engine.AddAlias(name, tool, params)
 }

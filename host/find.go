@@ -26,8 +26,8 @@ func (h *Host) DefaultCore() []string { return h.engine.DefaultCore() }
 // Endpoints returns the endpoints of the configuration.
 func (h *Host) Endpoints() []Endpoint { return h.engine.Endpoints() }
 
-// Endpoint returns the endpoint with the given name. If the principal is not allowed to use the endpoint, Endpoint treats
-// it as unknown. A nil principal is the local user.
+// Endpoint returns the endpoint with the given name. If the principal is not allowed to use the endpoint, Endpoint
+// treats it as unknown. A nil principal is the local user.
 func (h *Host) Endpoint(name string, p *Principal) (*Endpoint, error) {
 	return h.engine.Endpoint(name, p)
 }

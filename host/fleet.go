@@ -18,12 +18,13 @@ type FleetSettings = engine.FleetSettings
 // FleetWorkspace is a named workspace of a fleet.
 type FleetWorkspace = engine.FleetWorkspace
 
-// Fleet returns the settings of the fleet block, or nil if the configuration has none. The result "digest" identifies the
-// configuration without the settings of this host alone. Hosts of a fleet compare their digests to find out whether they
-// use the same configuration.
+// Fleet returns the settings of the fleet block, or nil if the configuration has none. The result "digest" identifies
+// the configuration without the settings of this host alone. Hosts of a fleet compare their digests to find out whether
+// they use the same configuration.
 func (h *Host) Fleet() (s *FleetSettings, digest string) { return h.engine.Fleet() }
 
-// SessionLife returns the time after which a session that nobody used is deleted: the retention of the configuration, or 90 days.
+// SessionLife returns the time after which a session that nobody used is deleted: the retention of the configuration,
+// or 90 days.
 func (h *Host) SessionLife() time.Duration { return h.engine.SessionLife() }
 
 // DefaultFleet returns the settings of an empty fleet block.
@@ -35,17 +36,17 @@ const MinFleetLease = engine.MinFleetLease
 // SharedFiles are the configuration and the lock file that the nodes of a fleet share.
 type SharedFiles = engine.SharedFiles
 
-// SharedFiles returns the files of the configuration without the settings of this host alone, which are the fleet block and
-// the state directory. It returns an error if the configuration is built-in or a directory.
+// SharedFiles returns the files of the configuration without the settings of this host alone, which are the fleet block
+// and the state directory. It returns an error if the configuration is built-in or a directory.
 func (h *Host) SharedFiles() (*SharedFiles, error) { return h.engine.SharedFiles() }
 
 // ReadSharedFiles reads a configuration and the lock file beside it, for [Host.ReplaceConfig].
 func ReadSharedFiles(path string) (*SharedFiles, error) { return engine.ReadSharedFiles(path) }
 
-// ReplaceConfig replaces the configuration by the files of another host of the fleet, and applies it. This host keeps its
-// fleet block and its state directory. If this host refuses the configuration or a plugin, it restores its files, and
-// ReplaceConfig returns the reason. The argument "by" is the operator, for the audit log. The argument "approve" accepts
-// additional privileges.
+// ReplaceConfig replaces the configuration by the files of another host of the fleet, and applies it. This host keeps
+// its fleet block and its state directory. If this host refuses the configuration or a plugin, it restores its files,
+// and ReplaceConfig returns the reason. The argument "by" is the operator, for the audit log. The argument "approve"
+// accepts additional privileges.
 func (h *Host) ReplaceConfig(ctx context.Context, files *SharedFiles, by string, approve bool) error {
 	return h.engine.ReplaceConfig(ctx, files, by, approve)
 }
@@ -70,31 +71,31 @@ func (h *Host) FollowSession(req Request) (taken func() *SessionChange, stop fun
 	return h.engine.FollowSession(engine.Request(req))
 }
 
-// GuardProcesses makes the host call guard with each new process of a plugin, before the process gets its first call. If
-// guard returns an error, the host stops the process. Several goroutines can call guard. A process that the host started before
-// is not passed to guard. [Host.EndProcesses] ends these processes, also those that are still starting.
+// GuardProcesses makes the host call guard with each new process of a plugin, before the process gets its first call.
+// If guard returns an error, the host stops the process. Several goroutines can call guard. A process that the host
+// started before is not passed to guard. [Host.EndProcesses] ends these processes, also those that are still starting.
 func (h *Host) GuardProcesses(guard func(pid int, roots []tool.Root) error) {
 	h.engine.GuardProcesses(guard)
 }
 
-// CallsPerMinute returns the number of calls per minute that the quota blocks of the configuration permit to a principal.
-// It returns 0 for no limit.
+// CallsPerMinute returns the number of calls per minute that the quota blocks of the configuration permit to a
+// principal. It returns 0 for no limit.
 func (h *Host) CallsPerMinute(p *Principal) int { return h.engine.CallsPerMinute(p) }
 
 // EndsAll returns an error if processes of a tool can continue to run after the host kills the tool's plugin.
 func (h *Host) EndsAll() error { return h.engine.EndsAll() }
 
-// EndProcesses kills each plugin process for whose roots the function "of" returns true. The next call starts the plugin
-// again.
+// EndProcesses kills each plugin process for whose roots the function "of" returns true. The next call starts the
+// plugin again.
 func (h *Host) EndProcesses(of func(roots []tool.Root) bool) { h.engine.EndProcesses(of) }
 
-// EndSession kills the plugin processes that serve only the session of a request, and all processes that these started. It
-// waits at most two seconds until they have ended, and returns an error if they have not.
+// EndSession kills the plugin processes that serve only the session of a request, and all processes that these started.
+// It waits at most two seconds until they have ended, and returns an error if they have not.
 func (h *Host) EndSession(req Request) error { return h.engine.EndSession(engine.Request(req)) }
 
-// StartSpan begins a span for work that happens before a call. The argument "trace" is the trace context of the caller, as
-// in [Request.Trace]. The result "within" is the trace context of the new span. Without tracing, both are equal. The caller
-// must call the function "end" once, with the kind of an error or "".
+// StartSpan begins a span for work that happens before a call. The argument "trace" is the trace context of the caller,
+// as in [Request.Trace]. The result "within" is the trace context of the new span. Without tracing, both are equal. The
+// caller must call the function "end" once, with the kind of an error or "".
 func (h *Host) StartSpan(trace, name string, attributes map[string]string) (within string, end func(problem string)) {
 	return h.engine.StartSpan(trace, name, attributes)
 }
@@ -107,14 +108,14 @@ func (h *Host) OnFleet(f func(ctx context.Context, operation string, arguments j
 // ErrNoFleet is returned by [Host.OperateFleet] if the host is not a node of a fleet.
 var ErrNoFleet = engine.ErrNoFleet
 
-// OperateFleet carries out an operation on the fleet of the host, such as "status" or "drain". The arguments are those of
-// fleet.Arguments, and the result depends on the operation. The argument "by" is the operator, for the audit log.
+// OperateFleet carries out an operation on the fleet of the host, such as "status" or "drain". The arguments are those
+// of fleet.Arguments, and the result depends on the operation. The argument "by" is the operator, for the audit log.
 func (h *Host) OperateFleet(ctx context.Context, by *Principal, operation string, arguments json.RawMessage) (any, error) {
 	return h.engine.OperateFleet(ctx, by.Name, operation, arguments)
 }
 
-// DecodePrincipal returns the principal that [Principal.Encode] encoded. The caller must have verified the origin of the
-// text.
+// DecodePrincipal returns the principal that [Principal.Encode] encoded. The caller must have verified the origin of
+// the text.
 func DecodePrincipal(text []byte) (*Principal, error) { return engine.DecodePrincipal(text) }
 
 // ReachesPerson reports whether a person can answer the asks of a client at once.
@@ -136,8 +137,8 @@ type FleetStatus struct {
 	Nodes []FleetNode `json:"nodes"`
 	// Sessions is the number of sessions in the directory.
 	Sessions int `json:"sessions"`
-	// Coordinators is the number of coordinators. Current is the number of coordinators that have all records, or 0 if the
-	// coordinators do not answer. Leader is the name of the leading coordinator.
+	// Coordinators is the number of coordinators. Current is the number of coordinators that have all records, or 0 if
+	// the coordinators do not answer. Leader is the name of the leading coordinator.
 	Coordinators int    `json:"coordinators"`
 	Current      int    `json:"coordinators_current"`
 	Leader       string `json:"leader,omitempty"`

@@ -38,14 +38,15 @@ type Options struct {
 	// times, the last value applies. VariableFiles contains files with further values. Variables overrides
 	// VariableFiles.
 	Variables, VariableFiles []string
-	// BundledDir is the directory of the bundled plugins, such as libexec/toolhost/plugins of an installation. Empty means
-	// "plugins" beside the executable.
+	// BundledDir is the directory of the bundled plugins, such as libexec/toolhost/plugins of an installation. Empty
+	// means "plugins" beside the executable.
 	BundledDir string
 	// Workspace is the default root directory of sessions. Empty means the current directory.
 	Workspace string
-	// Secrets are files that tools must neither read nor replace, such as tokens, by the flags or names for messages. If tools
-	// can reach one, New returns an error, a reload is refused, and a request with such a workspace, too. Workspaces are further
-	// workspaces for this check at the start. A name that ends in "/*" means each directory in it.
+	// Secrets are files that tools must neither read nor replace, such as tokens, by the flags or names for messages.
+	// If tools can reach one, New returns an error, a reload is refused, and a request with such a workspace, too.
+	// Workspaces are further workspaces for this check at the start. A name that ends in "/*" means each directory in
+	// it.
 	Workspaces []string
 	Secrets    map[string]string
 	// ReadOnly prevents tools from writing in the workspace.
@@ -72,14 +73,14 @@ type Options struct {
 	// RetryFailed starts a plugin even if its last slow start failed less than a minute ago. By default, the host does
 	// not start such a plugin, because the failure would delay every run.
 	RetryFailed bool
-	// Live enables automatic reloads of changed binaries and configuration files. It also permits other processes of the
-	// same user to control the host through the state directory; see admin.Running. Set Live for a host that runs more
-	// than a few calls.
+	// Live enables automatic reloads of changed binaries and configuration files. It also permits other processes of
+	// the same user to control the host through the state directory; see admin.Running. Set Live for a host that runs
+	// more than a few calls.
 	Live bool
 	// Hooks contains hooks of the embedding program. They run before configured hooks with equal priority.
 	Hooks []Hook
-	// OnConfig is called with the configured log level at the start and after each change of the configuration. OnConfig
-	// can be nil.
+	// OnConfig is called with the configured log level at the start and after each change of the configuration.
+	// OnConfig can be nil.
 	OnConfig func(level slog.Level)
 	// Pulse is the time without events after which a running or waiting call reports its progress, so that clients can
 	// tell that it is alive. Zero means 10 seconds.
@@ -92,12 +93,12 @@ type Host struct {
 	fleet  atomic.Pointer[Fleet] // nil if the host is in no fleet
 }
 
-// New reads the configuration and registers the tools. The first call that needs a plugin starts the plugin. If a plugin
-// has no saved description, New starts the plugin to get its description. A plugin that cannot be loaded does not affect
-// other plugins. See [Host.Problems].
+// New reads the configuration and registers the tools. The first call that needs a plugin starts the plugin. If a
+// plugin has no saved description, New starts the plugin to get its description. A plugin that cannot be loaded does
+// not affect other plugins. See [Host.Problems].
 //
-// New returns an error if the configuration is invalid, if a plugin requires confinement but cannot be confined, or if there
-// is no configuration and BundledDir has no plugins. The caller must call [Host.Close].
+// New returns an error if the configuration is invalid, if a plugin requires confinement but cannot be confined, or if
+// there is no configuration and BundledDir has no plugins. The caller must call [Host.Close].
 func New(ctx context.Context, opts Options) (*Host, error) {
 	e, err := engine.New(ctx, engine.Options(opts))
 	if err != nil {
@@ -118,8 +119,8 @@ func (h *Host) Problems() []string { return h.engine.Problems() }
 // returned. It is for programs that run one command and exit. They would otherwise print the same problems at each run.
 func (h *Host) NewProblems() []string { return h.engine.NewProblems() }
 
-// WhyUnloaded returns the reason why the plugin of a tool was not loaded, with a remedy. The argument is the name of the
-// tool, also as a function. WhyUnloaded returns "" for any other name.
+// WhyUnloaded returns the reason why the plugin of a tool was not loaded, with a remedy. The argument is the name of
+// the tool, also as a function. WhyUnloaded returns "" for any other name.
 func (h *Host) WhyUnloaded(name string) string { return h.engine.Current().WhyUnloaded(name) }
 
 // CodeShutdown was the code of the error for calls that arrive while the host shuts down.
@@ -150,12 +151,12 @@ func (h *Host) Ready() error { return h.engine.Ready() }
 // cannot be written, or that no plugin is usable.
 func (h *Host) Usable(ctx context.Context) error { return h.engine.Usable(ctx) }
 
-// Yield waits until no more calls arrive after another host has taken over new connections. It refuses no calls. It waits
-// at most for the shutdown_timeout of the configuration.
+// Yield waits until no more calls arrive after another host has taken over new connections. It refuses no calls. It
+// waits at most for the shutdown_timeout of the configuration.
 func (h *Host) Yield(ctx context.Context) { h.engine.Yield(ctx) }
 
-// Share makes the host write each change of a session before it answers the call, so that other hosts see the change. It
-// must be called before another host takes over the calls of this host.
+// Share makes the host write each change of a session before it answers the call, so that other hosts see the change.
+// It must be called before another host takes over the calls of this host.
 func (h *Host) Share() error { return h.engine.Share() }
 
 // OfferListener lets another process of the same user acquire the socket of a server.
@@ -168,9 +169,9 @@ func (h *Host) OfferConsole(link func() string) { h.engine.Siblings().OfferConso
 // Taken is a socket that [Host.TakeListener] acquired from another host.
 type Taken = engine.Taken
 
-// TakeListener acquires the socket with the given address from another running host. That host listens on the address and
-// has the same state directory. The caller must first serve the listener and then call Serving, which ends the other host.
-// If it cannot serve the listener, it must call Return.
+// TakeListener acquires the socket with the given address from another running host. That host listens on the address
+// and has the same state directory. The caller must first serve the listener and then call Serving, which ends the
+// other host. If it cannot serve the listener, it must call Return.
 func (h *Host) TakeListener(ctx context.Context, address string) (*Taken, error) {
 	return h.engine.Siblings().TakeListener(ctx, address)
 }
@@ -184,12 +185,12 @@ var ErrStopped = engine.ErrStopped
 var ErrSealed = engine.ErrSealed
 
 // Seal encrypts and authenticates a value that a client stores and sends back. Only [Host.Unseal] with the same purpose
-// decrypts it. This also works in another process with the same state directory. If the host has no state directory, Seal
-// returns an error.
+// decrypts it. This also works in another process with the same state directory. If the host has no state directory,
+// Seal returns an error.
 func (h *Host) Seal(value, purpose []byte) (string, error) { return h.engine.Seal(value, purpose) }
 
-// Unseal decrypts a text that [Host.Seal] returned. It returns [ErrSealed] if the text was changed, if it was sealed for
-// another purpose, or if its key was deleted.
+// Unseal decrypts a text that [Host.Seal] returned. It returns [ErrSealed] if the text was changed, if it was sealed
+// for another purpose, or if its key was deleted.
 func (h *Host) Unseal(text string, purpose []byte) ([]byte, error) {
 	return h.engine.Unseal(text, purpose)
 }

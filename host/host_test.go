@@ -16,7 +16,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// plugins returns a directory with copies of the plugins for the tests. Two of them are bundled plugins with a manifest.
+// plugins returns a directory with copies of the plugins for the tests. Two of them are bundled plugins with a
+// manifest.
 var plugins = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "toolhost-plugins")
 	if err == nil {
@@ -235,8 +236,8 @@ func TestFileStatesOutliveTheHost(t *testing.T) {
 	}
 }
 
-// TestNewWithoutPlugins checks that a host without a configuration and without bundled plugins is an error, because none of
-// its calls could succeed. A configuration can want no plugins.
+// TestNewWithoutPlugins checks that a host without a configuration and without bundled plugins is an error, because
+// none of its calls could succeed. A configuration can want no plugins.
 func TestNewWithoutPlugins(t *testing.T) {
 	dir := t.TempDir()
 	h, err := host.New(t.Context(), host.Options{BundledDir: dir, Workspace: t.TempDir(), StateDir: t.TempDir()})

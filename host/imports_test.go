@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// modules returns the modules to which the rules apply: the SDK, the libraries, the host and the bundled plugins. A directory with a
-// manifest is a bundled plugin.
+// modules returns the modules to which the rules apply: the SDK, the libraries, the host and the bundled plugins. A
+// directory with a manifest is a bundled plugin.
 func modules() ([]string, error) {
 	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) == 0 {
@@ -31,7 +31,7 @@ func modules() ([]string, error) {
 // rule restricts the imports of certain packages.
 type rule struct {
 	why string
-	// The function "of" reports whether the rule applies to a package. The function "allows" reports whether such a package
+	// of reports whether the rule applies to a package. The function "allows" reports whether such a package
 	// can import another package.
 	of     func(pkg string) bool
 	allows func(pkg, imported string) bool

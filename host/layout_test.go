@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// layers lists the packages of the module, from the top layer to the bottom layer. A package can import only packages of
-// lower layers.
+// layers lists the packages of the module, from the top layer to the bottom layer. A package can import only packages
+// of lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-coordinator"},
 	{"cmd/test/branches", "cmd/test/calls", "cmd/test/cli", "cmd/test/docs", "cmd/test/durable", "cmd/test/fleet", "cmd/test/http", "cmd/test/mcp", "cmd/test/sandbox"},

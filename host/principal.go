@@ -32,9 +32,9 @@ const (
 // Deprecated: Errors have the code of their kind. Use [Reason].
 const CodeWorkspace = 403
 
-// Directory returns a directory with the principals and issuers of the configuration, and with the tokens that "toolhost
-// token create" made. Later changes of the configuration and of the tokens apply to it. The caller can set Secrets and
-// Anonymous.
+// Directory returns a directory with the principals and issuers of the configuration, and with the tokens that
+// "toolhost token create" made. Later changes of the configuration and of the tokens apply to it. The caller can set
+// Secrets and Anonymous.
 func (h *Host) Directory() *Directory { return h.engine.Directory() }
 
 // LocalUser returns the principal of the user of this process, who has all rights.
@@ -48,8 +48,8 @@ func StartToken(workspaces ...string) *Principal { return engine.StartToken(work
 // ApproverToken returns a principal that can answer the asks of all other principals, but cannot call tools.
 func ApproverToken() *Principal { return engine.ApproverToken() }
 
-// ConnContext returns a context for the requests of a connection, for use as [http.Server.ConnContext]. In requests over
-// a Unix socket, [Directory.Authenticate] identifies the client by the user of its process.
+// ConnContext returns a context for the requests of a connection, for use as [http.Server.ConnContext]. In requests
+// over a Unix socket, [Directory.Authenticate] identifies the client by the user of its process.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return engine.ConnContext(ctx, conn)
 }
@@ -65,8 +65,8 @@ func (h *Host) BranchWithID(who *Principal, id string, limit int) (BranchInfo, [
 	return h.engine.BranchWithID(who, id, limit)
 }
 
-// ApplyBranchWithID applies a branch that a principal can see. The conditions of [Host.ApplyBranch] apply. The caller must
-// check that the principal has the right to apply the branch.
+// ApplyBranchWithID applies a branch that a principal can see. The conditions of [Host.ApplyBranch] apply. The caller
+// must check that the principal has the right to apply the branch.
 func (h *Host) ApplyBranchWithID(ctx context.Context, who *Principal, id string, stopJobs bool) (*BranchOutcome, error) {
 	return h.engine.ApplyBranchWithID(ctx, who, id, stopJobs)
 }
@@ -76,8 +76,8 @@ func (h *Host) DiscardBranchWithID(ctx context.Context, who *Principal, id strin
 	return h.engine.DiscardBranchWithID(ctx, who, id)
 }
 
-// Rollout carries out an action on the rollout of a plugin: "promote", "pause", "resume" or "abort". The audit log names the
-// principal by.
+// Rollout carries out an action on the rollout of a plugin: "promote", "pause", "resume" or "abort". The audit log
+// names the principal by.
 func (h *Host) Rollout(plugin, action string, by *Principal) error {
 	return h.engine.Rollout(plugin, action, by.Name)
 }
@@ -90,7 +90,8 @@ func (h *Host) Renew(ctx context.Context, by *Principal) (*Reload, error) {
 // AskQueue contains the open asks of a host. People can answer them through another host.
 type AskQueue = engine.AskQueue
 
-// OfferAsks lets people answer the asks of this host through another host of the same user with the same state directory.
+// OfferAsks lets people answer the asks of this host through another host of the same user with the same state
+// directory.
 func (h *Host) OfferAsks(q AskQueue) { h.engine.Siblings().OfferAsks(q) }
 
 // Supervised reports whether people can answer asks of this host through another host that runs now.
@@ -102,15 +103,15 @@ func (h *Host) AsksOfOthers(ctx context.Context) map[int]json.RawMessage {
 	return h.engine.Siblings().AsksOfOthers(ctx)
 }
 
-// AnswerOther answers an ask of another host. The body has the fields of an answer over HTTP. It also has the field "id"
-// with the id of the ask, and the field "by" with the name of the principal that answers.
+// AnswerOther answers an ask of another host. The body has the fields of an answer over HTTP. It also has the field
+// "id" with the id of the ask, and the field "by" with the name of the principal that answers.
 func (h *Host) AnswerOther(ctx context.Context, pid int, body json.RawMessage) error {
 	return h.engine.Siblings().AnswerOther(ctx, pid, body)
 }
 
-// NeededLogin reports whether a call failed because a login at a remote MCP server is missing or lacks scopes. It returns
-// the field with this server and the missing scopes. For all other results, the field is "". See the command "toolhost mcp
-// login".
+// NeededLogin reports whether a call failed because a login at a remote MCP server is missing or lacks scopes. It
+// returns the field with this server and the missing scopes. For all other results, the field is "". See the command
+// "toolhost mcp login".
 func NeededLogin(res *tool.Result) (field string, scopes []string) { return engine.NeededLogin(res) }
 
 // LoggedIn makes the host use newly saved logins at remote MCP servers at once. Without LoggedIn, the host notices new

@@ -291,9 +291,10 @@ func TestReloadNeedsAKnownPlugin(t *testing.T) {
 	}
 }
 
-// load starts several callers, each with its own session. They make calls without a pause until the test calls stop. One
-// caller in eight changes state, so the host must not repeat its calls. If nap is not zero, the other calls alternate with
-// ones that last so long, so that each caller nearly always has a call that runs, but the processors have time for the test.
+// load starts several callers, each with its own session. They make calls without a pause until the test calls stop.
+// One caller in eight changes state, so the host must not repeat its calls. If nap is not zero, the other calls
+// alternate with ones that last so long, so that each caller nearly always has a call that runs, but the processors
+// have time for the test.
 func load(t *testing.T, h *host.Host, callers int, nap time.Duration, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -85,8 +85,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakBinaries returns a directory with copies of the plugins. The sandbox launcher is beside it, so the plugins run in their
-// sandboxes.
+// soakBinaries returns a directory with copies of the plugins. The sandbox launcher is beside it, so the plugins run in
+// their sandboxes.
 func soakBinaries(t *testing.T) string {
 	dir := t.TempDir()
 	err := testneed.Copy(dir, "toolhost-sandbox", "testplugin", "plugins/read", "plugins/read.json", "plugins/bash", "plugins/bash.json")

@@ -18,7 +18,8 @@ func (h *Host) Workspace() string { return h.engine.Workspace() }
 // Tools returns the registered tools in the order of the configuration, including disabled ones.
 func (h *Host) Tools() []Tool { return h.engine.Tools() }
 
-// RoleName returns the full name of the tool with a role, also if it is disabled. It returns "" if no tool has the role.
+// RoleName returns the full name of the tool with a role, also if it is disabled. It returns "" if no tool has the
+// role.
 func (h *Host) RoleName(role tool.Role) string { return h.engine.Current().Registry.RoleName(role) }
 
 // AllTools returns an iterator over the tools that Tools returns. It does not copy the list, which can be long.
@@ -33,8 +34,8 @@ func (h *Host) Health(ctx context.Context, name string) tool.Health {
 // ActiveCall is a call that runs or waits, with the end of its output.
 type ActiveCall = engine.ActiveCall
 
-// ActiveCalls returns the calls that run or wait and that a principal can see, oldest first, and their number. It returns at
-// most limit calls. A principal can see its own calls and those of the principals that it supervises; see
+// ActiveCalls returns the calls that run or wait and that a principal can see, oldest first, and their number. It
+// returns at most limit calls. A principal can see its own calls and those of the principals that it supervises; see
 // [Principal.Supervises].
 func (h *Host) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total int) {
 	return h.engine.ActiveCalls(who, limit)
@@ -43,8 +44,8 @@ func (h *Host) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total
 // AskDigest returns a hash of the content of an ask, which finds the ask for whose answer an [ActiveCall] waits.
 func AskDigest(ask tool.Ask) string { return engine.AskDigest(ask) }
 
-// CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The argument "by" is the principal for the audit log.
-// CancelCall returns false if no call with this id runs.
+// CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The argument "by" is the principal for the audit
+// log. CancelCall returns false if no call with this id runs.
 func (h *Host) CancelCall(id int64, by *Principal) bool { return h.engine.CancelCall(id, by.Name) }
 
 // Status describes the state of a host for its operator.
@@ -84,8 +85,8 @@ type Alarm = engine.Alarm
 // AlarmConfig is the kind of the alarm for a host that does not use the configuration on disk.
 const AlarmConfig = engine.AlarmConfig
 
-// Signals returns the current signals. It asks running plugins for their health and waits at most two seconds. The result
-// can be two seconds old.
+// Signals returns the current signals. It asks running plugins for their health and waits at most two seconds. The
+// result can be two seconds old.
 func (h *Host) Signals() Signals { return h.engine.Signals() }
 
 // Stats holds counters and measurements since the start of a host. Reloads do not reset them.

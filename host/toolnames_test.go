@@ -36,8 +36,8 @@ type words struct {
 	words []string
 }
 
-// TestNoToolNames checks that the host and the module branch know no bundled tool by its name: a plugin of others could not
-// replace such a tool under another name. What a tool is, its definition says; see tool.Role.
+// TestNoToolNames checks that the host and the module branch know no bundled tool by its name: a plugin of others could
+// not replace such a tool under another name. What a tool is, its definition says; see tool.Role.
 func TestNoToolNames(t *testing.T) {
 	names := bundledNames(t)
 	if len(names) < 18 {
@@ -85,11 +85,12 @@ func excused(l literal, used map[string]bool) (found bool) {
 
 func use(line int, path, word string) string { return strconv.Itoa(line) + " " + path + " " + word }
 
-// withoutDefaults lists the bundled plugins whose manifest names no tools: they serve the tools of others, and none with a role.
+// withoutDefaults lists the bundled plugins whose manifest names no tools: they serve the tools of others, and none
+// with a role.
 var withoutDefaults = []string{"function", "mcp", "replay", "snippet"}
 
-// TestManifestsNameTools checks that the manifest of each bundled plugin names its tools. By these names, the host keeps their roles
-// from other plugins while the plugin is not loaded.
+// TestManifestsNameTools checks that the manifest of each bundled plugin names its tools. By these names, the host
+// keeps their roles from other plugins while the plugin is not loaded.
 func TestManifestsNameTools(t *testing.T) {
 	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) < 8 {

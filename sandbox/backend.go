@@ -25,7 +25,8 @@ type Backend interface {
 	Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error)
 }
 
-// Abilities describes the restrictions that a backend enforces in addition to access to files, programs and the network.
+// Abilities describes the restrictions that a backend enforces in addition to access to files, programs and the
+// network.
 type Abilities struct {
 	// Confines reports whether the kernel enforces any restriction.
 	Confines bool `json:"confines"`
@@ -101,7 +102,7 @@ func (k *Kernel) Fallback(want string) (wanted Backend, why error) {
 	return wanted, wanted.Unusable(k)
 }
 
-// The method "usable" returns the reason why this machine supports no backend that needs the launcher and system call
+// usable returns the reason why this machine supports no backend that needs the launcher and system call
 // filters. It returns nil if the machine supports such backends.
 func (k *Kernel) usable() error {
 	switch {
@@ -113,8 +114,8 @@ func (k *Kernel) usable() error {
 	return nil
 }
 
-// Gate returns the reason why the exec gate cannot judge the programs of plugins under a backend. A nil error means that
-// the exec gate works.
+// Gate returns the reason why the exec gate cannot judge the programs of plugins under a backend. A nil error means
+// that the exec gate works.
 func (k *Kernel) Gate(b Backend) error {
 	switch why := k.NoGate[b.Name()]; {
 	case !b.Abilities().Confines:

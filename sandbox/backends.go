@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sandbox/confine"
 )
 
-// Namespaces isolates the root file system, the network and the processes of a plugin. It also enforces all restrictions
-// of [Landlock].
+// Namespaces isolates the root file system, the network and the processes of a plugin. It also enforces all
+// restrictions of [Landlock].
 type Namespaces struct{}
 
 // Name implements [Backend].
@@ -39,8 +39,8 @@ func (Namespaces) Unusable(k *Kernel) error {
 // Wrap implements [Backend].
 func (Namespaces) Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	p.Namespaces = true
-	// A plugin that starts processes must not leave processes behind when it ends. Without Landlock, a plugin could also
-	// leave its root through a process of the same user that is visible in /proc.
+	// A plugin that starts processes must not leave processes behind when it ends. Without Landlock, a plugin could
+	// also leave its root through a process of the same user that is visible in /proc.
 	p.PrivateProcesses = p.StartProcesses || p.ABI == 0
 	return Wrap(cmd, launcher, p)
 }

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The command can write in its root, and sees no other file of the user. The program calls [sandbox.Init] at the beginning of
-// main.
+// The command can write in its root, and sees no other file of the user. The program calls [sandbox.Init] at the
+// beginning of main.
 func ExampleStart() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

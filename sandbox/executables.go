@@ -31,7 +31,7 @@ const everything = "*"
 // executables collects the files that can be executed in a sandbox with a list of programs. These are the programs,
 // their interpreters, and the directories of their libraries.
 type executables struct {
-	// The field "writable" lists the directories that the plugin can write. A program in such a directory is executable
+	// writable lists the directories that the plugin can write. A program in such a directory is executable
 	// only if the list names the program by its path.
 	writable []string
 	// dirs lists the directories to search for programs.

@@ -82,7 +82,7 @@ func (j judge) Ask(ctx context.Context, e *execgate.Execution, _ execgate.Verdic
 	return j.answer(ctx, e)
 }
 
-// The function "both" runs a test with both backends.
+// both runs a test with both backends.
 func both(t *testing.T, test func(t *testing.T, backend Backend)) {
 	for _, b := range []Backend{Namespaces{}, Landlock{}} {
 		t.Run(b.Name(), func(t *testing.T) { test(t, b) })

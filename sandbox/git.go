@@ -22,7 +22,8 @@ const maxConfig = 1 << 20
 // fixed paths. The function "onHost" converts a path of the plugin to a path of the host. gitPaths creates missing
 // files and directories, because only existing files can be protected.
 //
-// A root can be a git directory itself. Whether it contains a file .git does not matter, because a plugin can write one.
+// A root can be a git directory itself. Whether it contains a file .git does not matter, because a plugin can write
+// one.
 func gitPaths(root string, onHost func(string) string) (fixed, protected []string) {
 	for _, dir := range []string{root, filepath.Join(root, ".git")} {
 		if dir != root || isRepository(onHost(root)) {
@@ -139,8 +140,8 @@ func (g *gitDir) modules(at string) bool {
 	return ok
 }
 
-// subdirectories returns the names of the subdirectories of a directory. It also marks the directory as fixed, so that a
-// plugin cannot replace the directory.
+// subdirectories returns the names of the subdirectories of a directory. It also marks the directory as fixed, so that
+// a plugin cannot replace the directory.
 func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
 	st, err := g.root.Lstat(at)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,8 +39,8 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 }
 
 // Holder makes the command start in a new user namespace and a new mount namespace, in which it can mount the overlay
-// of a branch. The command gets the capabilities that the overlay needs to copy files to its upper layer. Its program is the
-// launcher, or one that calls [Init].
+// of a branch. The command gets the capabilities that the overlay needs to copy files to its upper layer. Its program
+// is the launcher, or one that calls [Init].
 func Holder(cmd *exec.Cmd) {
 	cmd.Args[0] = launcherName
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

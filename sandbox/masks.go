@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sandbox/confine"
 )
 
-// MaskObjects creates an empty file and an empty directory that replace hidden files and directories. It creates them in
-// a directory that tools cannot write. It keeps existing objects.
+// MaskObjects creates an empty file and an empty directory that replace hidden files and directories. It creates them
+// in a directory that tools cannot write. It keeps existing objects.
 func MaskObjects(dir string) error {
 	err := os.MkdirAll(dir, 0o755) //nolint:gosec // plugins of root run without root's access to files of others
 	if err == nil {

@@ -82,8 +82,8 @@ func hasSeccomp() bool {
 	return errno == 0
 }
 
-// hasOpenat2 returns an error if the system call openat2 is missing. The sandbox needs it to open paths without following
-// symbolic links.
+// hasOpenat2 returns an error if the system call openat2 is missing. The sandbox needs it to open paths without
+// following symbolic links.
 func hasOpenat2() error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -140,7 +140,7 @@ func try(b Backend, launcher string, abi int, gate bool) error {
 	return err
 }
 
-// The type "probed" receives the executions that the gate of a probe judges.
+// probed receives the executions that the gate of a probe judges.
 type probed chan execgate.Execution
 
 func (p probed) Judge(e *execgate.Execution) execgate.Verdict {

@@ -29,8 +29,8 @@ type Profile struct {
 	// Run lists executable programs besides the system's programs and the programs in the roots.
 	Run   []string `json:"run,omitempty"`
 	Write []string `json:"write,omitempty"`
-	// WriteGit permits writing the hooks and settings of git. This is dangerous, because git executes programs that these
-	// files name.
+	// WriteGit permits writing the hooks and settings of git. This is dangerous, because git executes programs that
+	// these files name.
 	WriteGit bool `json:"write_git,omitempty"`
 	// DeniedPaths reports whether the configuration's permissions deny paths in the roots.
 	DeniedPaths bool           `json:"denied_paths,omitempty"`
@@ -67,8 +67,8 @@ type Place struct {
 	Env []string
 	// OnHost returns the path outside of the sandbox for a path in a root. If OnHost is nil, the paths are equal.
 	OnHost func(path string) string
-	// Mounts contains detached mounts, such as the overlay of a branch, by the paths of roots that they cover. They need the
-	// backend [Namespaces]. Starting the command closes the files.
+	// Mounts contains detached mounts, such as the overlay of a branch, by the paths of roots that they cover. They
+	// need the backend [Namespaces]. Starting the command closes the files.
 	Mounts map[string]*os.File
 	// Listed contains patterns for program names. The plugin can execute only programs with a matching name. Nil means
 	// all programs.
@@ -210,8 +210,8 @@ func (p Profile) share(out *confine.Policy, r tool.Root, socketDir string) {
 	case r.Path == "":
 	case r.Path != r.Source:
 		out.Shared, out.SharedReadOnly = r.Source, !write
-		// Each process has a socket directory with another name. Its mount point would remain in the session's directory, so
-		// create the directory in memory.
+		// Each process has a socket directory with another name. Its mount point would remain in the session's
+		// directory, so create the directory in memory.
 		if dir := filepath.Dir(socketDir); dir != r.Path && r.Contains(dir) {
 			out.Scratch = append(out.Scratch, dir)
 		}
@@ -250,7 +250,7 @@ func withCaches(env []string, dir, tmp string) ([]string, error) {
 	return env, nil
 }
 
-// The function "searched" returns the directories of a PATH. It omits the root directory, the home directory and the
+// searched returns the directories of a PATH. It omits the root directory, the home directory and the
 // parents of the home directory, because they contain much more than programs.
 func searched(path, home string) []string {
 	var dirs []string

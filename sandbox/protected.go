@@ -15,8 +15,8 @@ var Settings = []string{
 	".vscode", "mise.toml", "opencode.json",
 }
 
-// protectedPaths returns the paths in a writable root that must not change. A missing file is omitted, because its creation
-// cannot be prevented.
+// protectedPaths returns the paths in a writable root that must not change. A missing file is omitted, because its
+// creation cannot be prevented.
 func protectedPaths(root string, at *Place, onHost func(string) string) (out []string) {
 	for _, name := range at.ProtectNames {
 		if path := filepath.Join(root, name); canProtect(onHost(path)) {

@@ -1,10 +1,12 @@
-// Package sandbox confines commands by the kernel of Linux. [Start] starts one, and needs a call of [Init] in the program.
+// Package sandbox confines commands by the kernel of Linux. [Start] starts one, and needs a call of [Init] in the
+// program.
 //
-// A program that needs more does these steps itself: [Probe] tests what the machine can enforce, [Kernel.Choose] selects a
-// backend, [Profile.Policy] makes a policy of what is permitted, and [Backend.Wrap] makes a command start under it. Package
-// confine, which the launcher runs, makes the system calls.
+// A program that needs more does these steps itself: [Probe] tests what the machine can enforce, [Kernel.Choose]
+// selects a backend, [Profile.Policy] makes a policy of what is permitted, and [Backend.Wrap] makes a command start
+// under it. Package confine, which the launcher runs, makes the system calls.
 //
-// In this module, the host is the program that starts a confined command, and the plugin is the program that it confines.
+// In this module, the host is the program that starts a confined command, and the plugin is the program that it
+// confines.
 package sandbox
 
 import (
@@ -51,9 +53,9 @@ type Kernel struct {
 const launchTimeout = 10 * time.Second
 
 // Wrap makes a command start under a policy. The launcher confines itself and then executes the command. Call Wrap
-// immediately before cmd.Start, and the returned function after cmd.Start. The returned function waits until the command
-// runs, or returns the reason why it failed to start. Then the caller must wait for the process. A [syscall.Errno] as
-// error means that executing the command failed.
+// immediately before cmd.Start, and the returned function after cmd.Start. The returned function waits until the
+// command runs, or returns the reason why it failed to start. Then the caller must wait for the process. A
+// [syscall.Errno] as error means that executing the command failed.
 func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	status, theirs, err := statusPipe(p.ProxyPort > 0 || p.Gate)
 	if err != nil {
@@ -109,8 +111,8 @@ func (e *SetupError) Error() string {
 // Unwrap returns the cause.
 func (e *SetupError) Unwrap() error { return e.Cause }
 
-// ErrGated means that an exec gate cannot be installed, because a filter around this process already judges programs. Linux
-// permits only one such filter.
+// ErrGated means that an exec gate cannot be installed, because a filter around this process already judges programs.
+// Linux permits only one such filter.
 var ErrGated = errors.New("a filter around this process already judges programs, and Linux permits only one such filter")
 
 // settle receives the descriptors that the launcher passes, and waits until the launcher executes the plugin.
@@ -137,7 +139,7 @@ func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (n
 	return l, err
 }
 
-// The function "unlinked" returns an unnamed file that contains a value as JSON. The launcher reads long lists from
+// unlinked returns an unnamed file that contains a value as JSON. The launcher reads long lists from
 // such a file, because a command line is too short for thousands of masks.
 func unlinked(value any) (*os.File, error) {
 	f, err := os.CreateTemp("", ".toolhost-")

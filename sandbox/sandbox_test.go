@@ -178,8 +178,8 @@ func TestMultiCall(t *testing.T) {
 	}
 }
 
-// TestDirectoriesOfLibraries checks that a directory does not become executable if it is writable or contains a writable
-// directory.
+// TestDirectoriesOfLibraries checks that a directory does not become executable if it is writable or contains a
+// writable directory.
 func TestDirectoriesOfLibraries(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sandbox/confine"
 )
 
-// Init runs the launcher if the process was started as one, and then does not return. A program that uses [Start] must call
-// Init at the beginning of main, because Start starts the program's own executable as the launcher.
+// Init runs the launcher if the process was started as one, and then does not return. A program that uses [Start] must
+// call Init at the beginning of main, because Start starts the program's own executable as the launcher.
 func Init() {
 	if len(os.Args) > 0 && os.Args[0] == launcherName {
 		confine.Main()
@@ -21,7 +21,8 @@ func Init() {
 // launcherName is the first word of a launcher's command line.
 const launcherName = "toolhost-sandbox"
 
-// Self returns what this machine can enforce with the program's own executable as the launcher. The program must call [Init].
+// Self returns what this machine can enforce with the program's own executable as the launcher. The program must call
+// [Init].
 func Self() (Kernel, error) { return self() }
 
 var self = sync.OnceValues(func() (Kernel, error) {
@@ -32,11 +33,12 @@ var self = sync.OnceValues(func() (Kernel, error) {
 	return Probe(launcher, ""), nil
 })
 
-// Start starts a command under the strongest backend of this machine, and returns when its program runs. The caller must then
-// call Wait of the command. The binary and the environment of the place are those of the command. If this machine cannot
-// confine the command, Start returns an error and starts nothing.
+// Start starts a command under the strongest backend of this machine, and returns when its program runs. The caller
+// must then call Wait of the command. The binary and the environment of the place are those of the command. If this
+// machine cannot confine the command, Start returns an error and starts nothing.
 //
-// The program must call [Init]. Start opens no proxy, so the profile cannot list hosts; see [Backend] and package egress.
+// The program must call [Init]. Start opens no proxy, so the profile cannot list hosts; see [Backend] and package
+// egress.
 func Start(cmd *exec.Cmd, p Profile, at Place) error {
 	defer func() {
 		for _, m := range at.Mounts {

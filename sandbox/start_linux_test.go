@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestStartWithoutNamespaces checks that a command with mounts does not start where the mounts would be ignored, because it would
-// write to what they cover.
+// TestStartWithoutNamespaces checks that a command with mounts does not start where the mounts would be ignored,
+// because it would write to what they cover.
 func TestStartWithoutNamespaces(t *testing.T) {
 	kernel, err := Self()
 	must(t, err)

@@ -42,8 +42,8 @@ func (c *Call) KeepsDirectory() {
 // can be nil.
 func (c *Call) Progress(title string, metadata map[string]any) { c.peer.Progress(title, metadata) }
 
-// ProgressOf reports the amount of work that is done and the total amount, both in the same unit. A total of 0 means that
-// the total is unknown. Clients show a bar or a percentage.
+// ProgressOf reports the amount of work that is done and the total amount, both in the same unit. A total of 0 means
+// that the total is unknown. Clients show a bar or a percentage.
 func (c *Call) ProgressOf(title string, done, total float64) {
 	metadata := map[string]any{tool.ProgressDone: done}
 	if total > 0 {
@@ -80,10 +80,10 @@ func (c *Call) Question(ctx context.Context, q tool.Question) (tool.Answer, erro
 	return c.peer.Ask(ctx, tool.Ask{Question: &q})
 }
 
-// CallTool calls another tool of the host. The name is the tool's full name, such as "read" or "field:jira search". JSON
-// must be able to represent the arguments as an object. The operator permits such calls with "calls" in the plugin's block.
-// The host judges and records the call like a call of the agent, in the same session. If the tool fails, the error of the
-// result is set. CallTool returns an error if the host does not make the call, or if ctx ends.
+// CallTool calls another tool of the host. The name is the tool's full name, such as "read" or "field:jira search".
+// JSON must be able to represent the arguments as an object. The operator permits such calls with "calls" in the
+// plugin's block. The host judges and records the call like a call of the agent, in the same session. If the tool
+// fails, the error of the result is set. CallTool returns an error if the host does not make the call, or if ctx ends.
 func (c *Call) CallTool(ctx context.Context, name string, arguments any) (*Result, error) {
 	raw, err := json.Marshal(arguments)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *Call) CallTool(ctx context.Context, name string, arguments any) (*Resul
 	return &Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}, nil
 }
 
-// FileState returns the state that a file had when the session last read or wrote it. If the session does not know the file,
-// ok is false. The path must be absolute and without symbolic links.
+// FileState returns the state that a file had when the session last read or wrote it. If the session does not know the
+// file, ok is false. The path must be absolute and without symbolic links.
 func (c *Call) FileState(ctx context.Context, path string) (state tool.FileState, ok bool, err error) {
 	states, err := c.peer.FileStates(ctx, path)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 //	                     nowhere, so that the tool can name the way to do it
 //	deprecated:"text"    a parameter that will be removed; the text names the replacement
 //
-// A field of a nested struct can also have a default. If a call omits the whole nested struct, this default applies only if
-// the field of the nested struct has the tag default:"{}".
+// A field of a nested struct can also have a default. If a call omits the whole nested struct, this default applies
+// only if the field of the nested struct has the tag default:"{}".
 func SchemaFor[T any]() (json.RawMessage, error) { return schemaFor(reflect.TypeFor[T]()) }
 
 func schemaFor(t reflect.Type) (json.RawMessage, error) {

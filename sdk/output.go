@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Reply is the structured data of a result together with the other parts of the result, such as the text and the effects.
-// A handler that returns a Reply or a *Reply declares the output schema of T; see [NewTool].
+// Reply is the structured data of a result together with the other parts of the result, such as the text and the
+// effects. A handler that returns a Reply or a *Reply declares the output schema of T; see [NewTool].
 type Reply[T any] struct {
 	// Value becomes the field Data of the result.
 	Value T

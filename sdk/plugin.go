@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// These types are aliases of types in package tool. A plugin therefore needs only one import. The documentation of their
-// fields is there: go doc toolhost.dev/sdk/tool.Health.
+// These types are aliases of types in package tool. A plugin therefore needs only one import. The documentation of
+// their fields is there: go doc toolhost.dev/sdk/tool.Health.
 type (
 	// Definition is the definition of a tool. If its field Input is nil, [NewTool] infers the input schema. Its fields:
 	// [tool.Definition].
@@ -72,8 +72,8 @@ type Plugin struct {
 	// Config handles the config block that the operator writes; see [NewConfig]. The zero Config means that the plugin
 	// has no configuration.
 	Config Config
-	// Keeps describes the files that the plugin keeps in its state directory for a time, so that the operator's retention
-	// applies to them.
+	// Keeps describes the files that the plugin keeps in its state directory for a time, so that the operator's
+	// retention applies to them.
 	Keeps []tool.Kept
 	// Health checks the tool with the given name. If name is empty, it checks the whole plugin. A nil Health means
 	// that the plugin is always healthy.
@@ -84,8 +84,9 @@ type Plugin struct {
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Invalidate receives reports of changed files in roots with [tool.Root.Reported]; see [tool.Invalidator]. A plugin that
-	// caches information about files must set Invalidate. A nil Invalidate means that the plugin receives no reports.
+	// Invalidate receives reports of changed files in roots with [tool.Root.Reported]; see [tool.Invalidator]. A plugin
+	// that caches information about files must set Invalidate. A nil Invalidate means that the plugin receives no
+	// reports.
 	Invalidate func(ctx context.Context, i tool.Invalidation) error
 	// Prompts and Resources are offered to MCP clients.
 	Prompts   []Prompt
@@ -93,8 +94,8 @@ type Plugin struct {
 	// Relay replaces Prompts and Resources if the plugin changes its prompts or resources at run time, or if it offers
 	// subscriptions or logs. A nil Relay means that the plugin offers only its tools, prompts and resources.
 	Relay *Relay
-	// Close is called once before the process ends. If the host still exists, no call is running at that time. Close can be
-	// nil.
+	// Close is called once before the process ends. If the host still exists, no call is running at that time. Close
+	// can be nil.
 	Close func()
 	// OneProcessor limits the plugin's Go code to one processor at a time. It suits plugins whose calls are short
 	// and mostly wait for the system. The Go scheduler then does not need to wake another thread at each step of a
@@ -197,8 +198,8 @@ func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Confi
 	}}
 }
 
-// complete checks a configuration against its schema and fills in the defaults. Current hosts do the same. Old hosts do not
-// fill in the defaults.
+// complete checks a configuration against its schema and fills in the defaults. Current hosts do the same. Old hosts do
+// not fill in the defaults.
 func complete(schema, raw json.RawMessage) (json.RawMessage, error) {
 	values := make(map[string]json.RawMessage)
 	if len(raw) > 0 {
@@ -233,10 +234,10 @@ type ConfigError struct {
 // Error returns the summary.
 func (e *ConfigError) Error() string { return e.Summary }
 
-// description returns the description of the plugin. It includes tools with an invalid definition: the host refuses these
-// tools and can still use the others. The result "toolErr" joins problems of tools. It contains only problems that the host
-// cannot detect. The host and [New] validate everything else, because validation at the start of a process takes longer than
-// most calls.
+// description returns the description of the plugin. It includes tools with an invalid definition: the host refuses
+// these tools and can still use the others. The result "toolErr" joins problems of tools. It contains only problems
+// that the host cannot detect. The host and [New] validate everything else, because validation at the start of a
+// process takes longer than most calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs []error
 	if !tool.ValidName(p.Name) {

@@ -72,7 +72,8 @@ type Document struct {
 // offers reports whether the plugin has prompts or resources.
 func (p *Plugin) offers() bool { return len(p.Prompts) > 0 || len(p.Resources) > 0 }
 
-// relay returns the relay of the plugin, or nil. If the plugin has prompts or resources, relay creates a relay for them.
+// relay returns the relay of the plugin, or nil. If the plugin has prompts or resources, relay creates a relay for
+// them.
 func (p *Plugin) relay() (*Relay, error) {
 	if !p.offers() {
 		return p.Relay, nil

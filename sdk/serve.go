@@ -25,8 +25,8 @@ func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
 	if os.Getenv("GOGC") == "" {
-		// The heap of most plugins is small. By default, Go collects garbage each time the heap doubles. In a small heap,
-		// this saves little memory and costs more time than it is worth.
+		// The heap of most plugins is small. By default, Go collects garbage each time the heap doubles. In a small
+		// heap, this saves little memory and costs more time than it is worth.
 		debug.SetGCPercent(400)
 	}
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
@@ -82,8 +82,9 @@ func watchHost(r *runner, listening <-chan struct{}) {
 		<-listening // otherwise the socket could be made after its directory was removed, and stay
 		exit(0)
 	}
-	// When the host has exited, nobody reads what the plugin writes to standard error. By default, the next message would
-	// end the plugin with SIGPIPE before it has cleaned up. The channel is unused: with it, such a write only fails.
+	// When the host has exited, nobody reads what the plugin writes to standard error. By default, the next message
+	// would end the plugin with SIGPIPE before it has cleaned up. The channel is unused: with it, such a write only
+	// fails.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
@@ -103,8 +104,8 @@ func watchHost(r *runner, listening <-chan struct{}) {
 	}()
 }
 
-// sendAnswers is the time in which the answers of canceled calls are sent to a host that still runs. It is a fixed time,
-// because the gRPC library does not report when the answers were sent.
+// sendAnswers is the time in which the answers of canceled calls are sent to a host that still runs. It is a fixed
+// time, because the gRPC library does not report when the answers were sent.
 const sendAnswers = 100 * time.Millisecond
 
 // removeSocketDir removes the directory of the socket. It is necessary if the host is killed during the handshake

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// serveStuck is an environment variable. If it is set, the test program runs as a plugin. With the value "1", the plugin's Close
-// does not return. Otherwise, Close writes the value to standard error.
+// serveStuck is an environment variable. If it is set, the test program runs as a plugin. With the value "1", the
+// plugin's Close does not return. Otherwise, Close writes the value to standard error.
 const serveStuck = "TOOLHOST_SERVE_STUCK"
 
 func stuckPlugin() {
@@ -36,8 +36,8 @@ func servedPlugin(last, sockets string, lifeline *os.File) *exec.Cmd {
 	return cmd
 }
 
-// TestHostDiesBeforeHandshake checks that a plugin whose host has died already ends in order and removes its socket: it can
-// still write to standard error, although nobody reads that.
+// TestHostDiesBeforeHandshake checks that a plugin whose host has died already ends in order and removes its socket: it
+// can still write to standard error, although nobody reads that.
 func TestHostDiesBeforeHandshake(t *testing.T) {
 	t.Parallel()
 	closedReader := func() *os.File {

@@ -10,8 +10,9 @@ import (
 
 var variable = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// variables matches a URI against the URI of the resource, which can be a template. If the URI matches, variables returns
-// the values of the template's variables. Otherwise it returns nil. An error means that the template is invalid.
+// variables matches a URI against the URI of the resource, which can be a template. If the URI matches, variables
+// returns the values of the template's variables. Otherwise it returns nil. An error means that the template is
+// invalid.
 func (r *Resource) variables(uri string) (map[string]string, error) {
 	var pattern strings.Builder
 	var names []string

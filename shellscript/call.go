@@ -27,8 +27,8 @@ func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 	w.runWith(c.Assigns, words, sc, in)
 }
 
-// runWith analyzes a command after expansion whose variables are set for this command alone. In POSIX mode, they stay set
-// after some builtins.
+// runWith analyzes a command after expansion whose variables are set for this command alone. In POSIX mode, they stay
+// set after some builtins.
 func (w *walker) runWith(assigns []*syntax.Assign, words []Word, sc *scope, in feed) {
 	if len(assigns) == 0 || len(words) == 0 {
 		w.run(words, sc, in)

@@ -55,8 +55,8 @@ var names = lazily(`[A-Za-z_][A-Za-z0-9_]*`)
 // maxIndirect limits the length of a chain of variables that contain names of variables.
 const maxIndirect = 8
 
-// value analyzes a text that the shell evaluates as an arithmetic expression. The shell also evaluates the values of the
-// variables in the expression.
+// value analyzes a text that the shell evaluates as an arithmetic expression. The shell also evaluates the values of
+// the variables in the expression.
 func (w *walker) value(text string, sc *scope, where string, level int) {
 	w.code(text, sc, where)
 	if level >= maxIndirect {

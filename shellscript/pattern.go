@@ -158,8 +158,8 @@ func takeFlag(flag string, args []Word, used []bool) bool {
 	return true
 }
 
-// SystemDirs lists the directories of the system in which a shell finds programs without a path. A command with one of these
-// directories in its path is the same program as one without a path.
+// SystemDirs lists the directories of the system in which a shell finds programs without a path. A command with one of
+// these directories in its path is the same program as one without a path.
 var SystemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 func (p Pattern) name(c *Command, exact bool) Match {

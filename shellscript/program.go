@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// AnalyzeProcess returns the commands that a program carries out in its own process. The first command is the program itself. The
-// words and the working directory are those of the running program. Commands that the program starts as new processes
-// are not included, because they are judged separately.
+// AnalyzeProcess returns the commands that a program carries out in its own process. The first command is the program
+// itself. The words and the working directory are those of the running program. Commands that the program starts as new
+// processes are not included, because they are judged separately.
 func AnalyzeProcess(words []string, o Options) (out []Command, doubts []string) {
 	w := walker{out: new(Analysis), home: o.Home, started: true, gitSettings: o.GitSettings}
 	all := make([]Word, len(words))
@@ -48,11 +48,12 @@ func AnalyzeProcess(words []string, o Options) (out []Command, doubts []string) 
 // program.
 var applets = []string{"busybox", "toybox", "coreutils"}
 
-// starters lists programs whose only effect is that they start other programs. It omits programs that can change how the
-// other program runs, such as strace and fakeroot.
+// starters lists programs whose only effect is that they start other programs. It omits programs that can change how
+// the other program runs, such as strace and fakeroot.
 var starters = slices.Concat(applets, []string{"sh", "bash", "dash", "ash", "env", "nice", "ionice", "nohup", "setsid", "time", "timeout", "gtimeout", "xargs"})
 
-// IsWrapper reports whether the only effect of a program is that it starts another program. Examples are shells and "env".
+// IsWrapper reports whether the only effect of a program is that it starts another program. Examples are shells and
+// "env".
 func IsWrapper(program string) bool { return slices.Contains(starters, path.Base(program)) }
 
 // Wrappers returns the names of the programs for which [IsWrapper] is true.
@@ -71,8 +72,8 @@ var (
 	silent        = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
 )
 
-// LoaderCommand returns the words of the program that a dynamic linker runs. The argument "words" is the command line of the
-// dynamic linker. The result is nil if the command runs no program.
+// LoaderCommand returns the words of the program that a dynamic linker runs. The argument "words" is the command line
+// of the dynamic linker. The result is nil if the command runs no program.
 func LoaderCommand(words []string) []string {
 	for i := 1; i < len(words); i++ {
 		switch word := words[i]; {

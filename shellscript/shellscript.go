@@ -1,13 +1,13 @@
 // Package shellscript lists the commands that a bash script would run, without running it. [Analyze] finds every simple
-// command, also in substitutions, functions and subshells, behind wrappers such as "env", "sudo" or "xargs", and in text that
-// a shell executes. The analysis follows literal variables and the working directory. [Analysis.Doubts] and
+// command, also in substitutions, functions and subshells, behind wrappers such as "env", "sudo" or "xargs", and in
+// text that a shell executes. The analysis follows literal variables and the working directory. [Analysis.Doubts] and
 // [Analysis.Unknown] describe the parts of the script that it cannot know.
 //
 // [ParsePattern] parses patterns such as "git push *", which are compared with the found commands. [ReadsOnly] and
 // [OnlyRemoves] answer common questions about a script.
 //
-// The analysis is advice and not a security boundary, because a running program can run any command. Its time and memory are
-// limited for every text. All functions can be called from several goroutines.
+// The analysis is advice and not a security boundary, because a running program can run any command. Its time and
+// memory are limited for every text. All functions can be called from several goroutines.
 package shellscript
 
 import (
@@ -86,8 +86,8 @@ type Analysis struct {
 	// Unknown describes code that the analysis cannot judge, such as the program of an interpreter. The commands that
 	// this code runs are missing in Commands.
 	Unknown []string
-	// Unread reports that the parser could not read the script or a part of it, although bash might. The commands of this
-	// part are missing, and it can read and write any file. Writes and Reads have an unknown file for it.
+	// Unread reports that the parser could not read the script or a part of it, although bash might. The commands of
+	// this part are missing, and it can read and write any file. Writes and Reads have an unknown file for it.
 	Unread bool
 	// Refused describes the parts of the script outside of the subset; see [Options.Subset].
 	Refused []string
@@ -236,8 +236,8 @@ func hidden(text string) (rune, bool) {
 	return 0, false
 }
 
-// lazily returns a function that compiles a regular expression at its first call. Most scripts need few of the expressions,
-// and compiling all of them would delay the start of each program that imports this package.
+// lazily returns a function that compiles a regular expression at its first call. Most scripts need few of the
+// expressions, and compiling all of them would delay the start of each program that imports this package.
 func lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

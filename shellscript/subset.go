@@ -21,8 +21,8 @@ func (w *walker) refuse(format string, a ...any) {
 	}
 }
 
-// checkSyntax refuses syntax that can run commands that the analysis does not find, or that changes the meaning of later
-// commands. It does not check the names and arguments of commands; see checkCommand.
+// checkSyntax refuses syntax that can run commands that the analysis does not find, or that changes the meaning of
+// later commands. It does not check the names and arguments of commands; see checkCommand.
 func (w *walker) checkSyntax(f *syntax.File) {
 	for i := 0; i < len(w.src); i++ {
 		if c := w.src[i]; c < ' ' && c != '\t' && c != '\n' || c == 0x7f {
@@ -240,8 +240,8 @@ func innerWords(p *syntax.ParamExp) (out []*syntax.Word) {
 
 var number = lazily(`^[0-9]+$`)
 
-// arithmetic refuses an arithmetic expression with a variable that can have a value other than a number. The shell would
-// evaluate the value as an expression, which can run commands.
+// arithmetic refuses an arithmetic expression with a variable that can have a value other than a number. The shell
+// would evaluate the value as an expression, which can run commands.
 func (c *subset) arithmetic(x syntax.ArithmExpr) {
 	switch x := x.(type) {
 	case nil:

@@ -23,7 +23,8 @@ func IsBuiltin(name string) bool {
 	return slices.Contains(allowedBuiltins, name) || slices.Contains(refusedBuiltins, name)
 }
 
-// runners lists programs that run a command from their arguments or their input. The policy cannot judge such a command.
+// runners lists programs that run a command from their arguments or their input. The policy cannot judge such a
+// command.
 var runners = []string{
 	"xargs", "parallel", "setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "prlimit", "taskset", "chrt", "ionice", "numactl", "unshare", "nsenter", "chroot", "setpriv", "setsid", "script", "strace", "ltrace",
 	"gdb", "watch", "flock", "busybox", "toybox", "sudo", "doas", "su", "sg", "newgrp", "runuser", "pkexec", "ssh", "rsh", "entr", "systemd-run", "systemd-inhibit", "dbus-run-session", "dbus-launch", "faketime", "choom", "runcon", "capsh",

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/shellscript"
 )
 
-// TestOracleVariables runs scripts that set variables in many ways with bash. The analysis must know each command that ran,
-// with … in place of what it cannot know.
+// TestOracleVariables runs scripts that set variables in many ways with bash. The analysis must know each command that
+// ran, with … in place of what it cannot know.
 func TestOracleVariables(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		if os.Getenv("CI") == "true" {

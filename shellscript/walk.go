@@ -15,8 +15,8 @@ type walker struct {
 	functions map[string]*syntax.Stmt
 	active    []string        // functions that are being analyzed
 	tainted   map[string]bool // variables that some function sets, or whose attributes change their values
-	// references contains the variables that stand for other variables (declare -n), and fixed the readonly ones. If opaque
-	// is true, a reference can stand for any variable.
+	// references contains the variables that stand for other variables (declare -n), and fixed the readonly ones. If
+	// opaque is true, a reference can stand for any variable.
 	references, fixed map[string]bool
 	opaque            bool
 	lost              int      // number of commands that set a variable whose name is unknown

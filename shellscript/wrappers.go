@@ -18,14 +18,14 @@ type wrapper struct {
 	shell bool
 	// shellFlag is an option that takes a script as its argument. The program executes the script with a shell.
 	shellFlag string
-	// The field "visible" reports whether the program has effects of its own. The analysis then lists it as a separate
+	// visible reports whether the program has effects of its own. The analysis then lists it as a separate
 	// command.
 	visible bool
-	// The field "more" reports whether the program adds unknown arguments to the command.
+	// more reports whether the program adds unknown arguments to the command.
 	more bool
-	// The field "remote" reports whether the program runs the command on another machine.
+	// remote reports whether the program runs the command on another machine.
 	remote bool
-	// The field "not" lists the options with which the program runs no command.
+	// not lists the options with which the program runs no command.
 	not string
 }
 

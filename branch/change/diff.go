@@ -42,7 +42,8 @@ func Diff(w io.Writer, before, after View, changes []Change) error {
 }
 
 // ShortDiff returns changes as a diff of about limit bytes. Deleted and replaced paths come first and are always
-// listed. A directory that is deleted as a whole has one line with the number of its entries. If other changes exceed the limit, only their number is shown.
+// listed. A directory that is deleted as a whole has one line with the number of its entries. If other changes exceed
+// the limit, only their number is shown.
 func ShortDiff(before, after View, changes []Change, limit int) string {
 	var out strings.Builder
 	var others, inside []*Change
@@ -133,7 +134,8 @@ func diffOf(before, after View, c *Change) string {
 // maxListed is the maximum number of entries that a diff lists of a directory that is created, replaced or deleted.
 const maxListed = 1000
 
-// unlisted counts the changed entries that a diff does not list. The number "lost" counts those that were deleted or replaced.
+// unlisted counts the changed entries that a diff does not list. The number "lost" counts those that were deleted or
+// replaced.
 type unlisted struct{ more, lost int }
 
 // line returns the line of a diff about the entries of c that exceed the limit.
@@ -244,7 +246,8 @@ func (v View) read(path, kind string, limit int64) (string, bool) {
 	if v.Upper != "" && strings.HasPrefix(at, v.Upper+"/") {
 		dir = v.Upper
 	}
-	// A program can replace a directory of the base by a link at any time. os.Root does not follow links out of the root.
+	// A program can replace a directory of the base by a link at any time. os.Root does not follow links out of the
+	// root.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", false

@@ -30,7 +30,8 @@ type gitObjects struct {
 // gitTimeout limits the time of one git command.
 const gitTimeout = 30 * time.Second
 
-// gitPrefix begins the names of repositories that borrow objects. A repository without a process is removed after gitAge.
+// gitPrefix begins the names of repositories that borrow objects. A repository without a process is removed after
+// gitAge.
 const (
 	gitPrefix = "git-"
 	gitAge    = time.Hour

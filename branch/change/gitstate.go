@@ -52,7 +52,7 @@ type Repository struct {
 
 // repository adds the changes in a directory of git.
 func (w *walker) repository(dir string) error {
-	plain := w.in()
+	plain := w.part()
 	if err := plain.walk(dir); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ type heads struct {
 // heads determines whether the branch and the workspace have changed HEAD, its ref or the index since the branch began.
 func (g *Repository) heads(base, branch View) heads {
 	mine, theirs := g.file(branch, "HEAD"), g.file(base, "HEAD")
-	before, known := g.before("HEAD", theirs)
+	before, known := g.ancestor("HEAD", theirs)
 	h := heads{ref: headRef(mine), workspaceRef: headRef(theirs)}
 	h.branchMoved = mine != theirs && (!known || mine != before)
 	moved := !known && mine != theirs || known && theirs != before
@@ -170,9 +170,9 @@ func (g *Repository) indexes() (branch, base bool) {
 	return branch, touched && (before == "" || theirs != before) && (!there || mine == "" || mine != theirs)
 }
 
-// before returns the content that a file of the base had when the branch began. The argument "now" is its current
+// ancestor returns the content that a file of the base had when the branch began. The argument "now" is its current
 // content.
-func (g *Repository) before(name, now string) (text string, known bool) {
+func (g *Repository) ancestor(name, now string) (text string, known bool) {
 	path := g.Dir + "/" + name
 	if k := g.w.ancestorOf(path); k != nil {
 		text, err := k.text(g.w.l)
@@ -192,7 +192,7 @@ func (g *Repository) refBefore(name string) (value string, known bool) {
 	}
 	base := View{Base: g.w.base}
 	if text := g.file(base, name); text != "" {
-		text, known = g.before(name, text)
+		text, known = g.ancestor(name, text)
 		return strings.TrimSpace(text), known
 	}
 	if k := g.w.ancestorOf(g.Dir + "/" + name); k != nil { // the ref was packed or deleted since then
@@ -203,7 +203,7 @@ func (g *Repository) refBefore(name string) (value string, known bool) {
 	if packed == "" {
 		return "", true
 	}
-	packed, known = g.before("packed-refs", packed)
+	packed, known = g.ancestor("packed-refs", packed)
 	return parsePacked(packed)[name], known
 }
 
@@ -399,7 +399,7 @@ func (g *Repository) union(name string, plain *walker, add func(Change)) error {
 				}
 				continue
 			}
-			one := plain.in()
+			one := plain.part()
 			one.exact, one.ancestors = true, nil
 			if err := one.entry(path); err != nil {
 				return err

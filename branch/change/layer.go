@@ -39,8 +39,8 @@ type Change struct {
 	// Path is relative to the workspace.
 	Path string `json:"path"`
 	Op   Op     `json:"op"`
-	// Was and Is are the types of the path before and after: "file", "directory", "link" or "other". Empty means that the
-	// path does not exist.
+	// Was and Is are the types of the path before and after: "file", "directory", "link" or "other". Empty means that
+	// the path does not exist.
 	Was string `json:"was,omitempty"`
 	Is  string `json:"is,omitempty"`
 	// Mode and OldMode are the permissions of the path, if it exists.
@@ -56,7 +56,8 @@ type Change struct {
 	Entries int `json:"entries,omitempty"`
 	// WasHardLink means that the file of the base has other names. These names keep the old content.
 	WasHardLink bool `json:"was_hard_link,omitempty"`
-	// Conflict is the reason why the change cannot be applied without a decision. Empty means that no decision is needed.
+	// Conflict is the reason why the change cannot be applied without a decision. Empty means that no decision is
+	// needed.
 	Conflict string `json:"conflict,omitempty"`
 	// Merge means that the workspace also changed the file. An apply then combines both changes.
 	Merge bool `json:"merge,omitempty"`
@@ -69,11 +70,12 @@ type Change struct {
 
 	// Hides means that a directory of the layer hides the directory of the base.
 	Hides bool `json:"-"`
-	// Inode is the inode of the layer's content, or 0 if the layer does not contain the path. Before identifies the state
-	// of the path in the base.
+	// Inode is the inode of the layer's content, or 0 if the layer does not contain the path. Before identifies the
+	// state of the path in the base.
 	Inode  uint64 `json:"-"`
 	Before Stamp  `json:"-"`
-	// Content is a new content for the base that replaces both versions. Nil means that the base gets the layer's content.
+	// Content is a new content for the base that replaces both versions. Nil means that the base gets the layer's
+	// content.
 	Content *string `json:"-"`
 	// Dropped means that an apply removes the path from the layer and does not change the base.
 	Dropped bool `json:"-"`
@@ -110,8 +112,8 @@ type Layer struct {
 	Base, Upper string
 	// State is the directory of records about the layer. It is outside of Base and Upper.
 	State string
-	// Since is the time of the base's file system at which the layer began, in nanoseconds. Renewed contains later times
-	// for single paths and everything below them. See [Itself].
+	// Since is the time of the base's file system at which the layer began, in nanoseconds. Renewed contains later
+	// times for single paths and everything below them. See [Itself].
 	Since   int64
 	Renewed map[string]int64
 	// Copy is nil unless the layer was made from a copy of the base.

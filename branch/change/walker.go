@@ -41,8 +41,8 @@ func (w *walker) close() {
 	}
 }
 
-// in returns a walker for a part of the same layer.
-func (w *walker) in() *walker {
+// part returns a walker for a part of the same layer.
+func (w *walker) part() *walker {
 	return &walker{l: w.l, base: w.base, upper: w.upper, below: w.below, above: w.above, exact: w.exact, ancestors: w.ancestors}
 }
 
@@ -212,8 +212,8 @@ func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 	base := filepath.Join(w.base, c.Path)
 	switch c.Op {
 	case OpCreate:
-		// The base lacks the path. Either the branch created it, or the base deleted it. A file from the base has a mark, but
-		// the mark also moves with a rename. Therefore it is only a hint.
+		// The base lacks the path. Either the branch created it, or the base deleted it. A file from the base has a
+		// mark, but the mark also moves with a rename. Therefore it is only a hint.
 		if w.l.Copy != nil && w.l.Copy.Had(c.Path) || w.l.Copy == nil && fromBase(filepath.Join(w.upper, c.Path)) && (w.l.Blind || changedDirectory(filepath.Dir(base), w.l.since(c.Path))) {
 			c.Conflict = "the workspace may have deleted what the branch changes"
 		}

@@ -1,6 +1,6 @@
-// Package admin implements operations for operators. [Validate] validates configurations. [Show] and [Diagnose] describe
-// configurations. [InspectTrust] compares plugins with their pins. [OpenRecords] reads saved state. [Running] returns
-// running hosts in other processes for their control.
+// Package admin implements operations for operators. [Validate] validates configurations. [Show] and [Diagnose]
+// describe configurations. [InspectTrust] compares plugins with their pins. [OpenRecords] reads saved state. [Running]
+// returns running hosts in other processes for their control.
 //
 // All functions take the same options as a host. None of them needs a running host in the same process.
 package admin

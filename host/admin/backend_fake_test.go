@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/sandbox"
 )
 
-// TestFakeBackend checks all functions that list backends. It does not check the escape tests and the sandbox benchmark,
-// because these only use the result of Diagnose.
+// TestFakeBackend checks all functions that list backends. It does not check the escape tests and the sandbox
+// benchmark, because these only use the result of Diagnose.
 func TestFakeBackend(t *testing.T) {
 	read := func(backend string) (admin.Options, *config.Config) {
 		t.Helper()

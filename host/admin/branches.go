@@ -40,8 +40,8 @@ type BranchChange = change.Change
 // BranchOutcome describes an apply or a revert.
 type BranchOutcome = branch.Outcome
 
-// BranchConflictError is the error of an apply that changed nothing, because the branch and the workspace changed the same
-// paths.
+// BranchConflictError is the error of an apply that changed nothing, because the branch and the workspace changed the
+// same paths.
 type BranchConflictError = branch.ConflictError
 
 // BranchInfo describes a branch.
@@ -131,7 +131,7 @@ func (b *Branches) Changes(name string, paths ...string) ([]BranchChange, error)
 	return change.Select(changes, relative...), nil
 }
 
-// The method "relative" converts a path to one that is relative to the workspace. If the argument is a relative path, it
+// relative converts a path to one that is relative to the workspace. If the argument is a relative path, it
 // already is relative to the workspace.
 func (b *Branches) relative(path string) (string, error) {
 	if !filepath.IsAbs(path) {
@@ -165,8 +165,8 @@ func Describe(c BranchChange) string { return change.Describe(c) }
 type ApplyOptions struct {
 	// Paths limits the apply to these paths and everything below them.
 	Paths []string
-	// Ours lists paths with conflicts that get the content of the branch. Theirs lists paths with conflicts that keep the
-	// content of the workspace.
+	// Ours lists paths with conflicts that get the content of the branch. Theirs lists paths with conflicts that keep
+	// the content of the workspace.
 	Ours, Theirs []string
 	// StopJobs ends the jobs that run in the branch. Without StopJobs, a running job makes the apply fail.
 	StopJobs bool
@@ -216,8 +216,8 @@ func (b *Branches) Discard(ctx context.Context, name string) error {
 	return b.set().Discard(f)
 }
 
-// Accept declares that a branch is complete although the machine stopped while the branch was in use. Until then, such a
-// branch cannot be used.
+// Accept declares that a branch is complete although the machine stopped while the branch was in use. Until then, such
+// a branch cannot be used.
 func (b *Branches) Accept(name string) error {
 	f, err := b.find(name)
 	if err != nil {
@@ -255,8 +255,8 @@ func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*Branc
 // BranchRestored describes a restore of a branch.
 type BranchRestored = branch.Restored
 
-// RestoreChanges returns the checkpoint to which Restore would reset a branch, and the changes that Restore would make in the
-// branch. Number 0 means the last checkpoint.
+// RestoreChanges returns the checkpoint to which Restore would reset a branch, and the changes that Restore would make
+// in the branch. Number 0 means the last checkpoint.
 func (b *Branches) RestoreChanges(name string, number int) (*BranchCheckpoint, []BranchChange, error) {
 	f, err := b.find(name)
 	if err != nil {
@@ -277,8 +277,8 @@ func (b *Branches) RestoreChanges(name string, number int) (*BranchCheckpoint, [
 	return &all[i], changes, err
 }
 
-// Restore resets a branch to a checkpoint. Number 0 means the last checkpoint. If a host has mounted the branch, the jobs
-// of the branch keep running.
+// Restore resets a branch to a checkpoint. Number 0 means the last checkpoint. If a host has mounted the branch, the
+// jobs of the branch keep running.
 func (b *Branches) Restore(ctx context.Context, name string, number int) (*BranchRestored, error) {
 	var done *BranchRestored
 	if !b.inHost(ctx, name, control.OpRestore, control.CheckpointArgs{Number: number}, &done) || done == nil {
@@ -313,13 +313,13 @@ func (b *Branches) inHost(ctx context.Context, name, op string, args control.Che
 	return false
 }
 
-// The method "rules" returns the rules for checkpoints that a person requests. The limits for automatic checkpoints do not
+// rules returns the rules for checkpoints that a person requests. The limits for automatic checkpoints do not
 // apply to them.
 func (b *Branches) rules() branch.CheckpointRules {
 	return branch.CheckpointRules{SkipIgnored: !b.cfg.Workspace.Checkpoints.Ignored}
 }
 
-// The method "take" finds a branch and makes the running hosts unmount it. If keepJobs is true and jobs run in the branch,
+// take finds a branch and makes the running hosts unmount it. If keepJobs is true and jobs run in the branch,
 // it returns an error instead.
 func (b *Branches) take(ctx context.Context, name string, keepJobs bool) (*branch.Branch, error) {
 	f, err := b.find(name)

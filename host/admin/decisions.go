@@ -15,8 +15,8 @@ type ContentEffect = admission.Item
 // ContentDecision is a decision to trust the content of a project file.
 type ContentDecision = trust.Decision
 
-// ReviewContent evaluates the configuration in the options. It lists the programs that the configuration would start and
-// the actions that it would permit. It starts no programs. If the configuration file does not exist or is invalid,
+// ReviewContent evaluates the configuration in the options. It lists the programs that the configuration would start
+// and the actions that it would permit. It starts no programs. If the configuration file does not exist or is invalid,
 // ReviewContent returns an error.
 func ReviewContent(opts Options) (*ContentReview, error) {
 	source, err := engine.Options(opts).Source()

@@ -50,8 +50,8 @@ type Diagnosis struct {
 	Permissions PermissionDiagnosis `json:"permissions"`
 	// NoBranches is the reason why sessions cannot work in branches of this workspace. Empty means that they can.
 	NoBranches string `json:"no_branches,omitempty"`
-	// Branches describes how branches are made: "overlay"; "copy" for copies without what git ignores; or "shared copy" for
-	// complete copies that share their data with the workspace. It is empty without branches.
+	// Branches describes how branches are made: "overlay"; "copy" for copies without what git ignores; or "shared copy"
+	// for complete copies that share their data with the workspace. It is empty without branches.
 	Branches string `json:"branches,omitempty"`
 }
 
@@ -100,15 +100,15 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 // PluginDiagnosis describes how the kernel confines one plugin.
 type PluginDiagnosis struct {
 	Name string `json:"name"`
-	// From is the position of the plugin's block in the configuration. It is empty for a bundled plugin without a block.
-	// Relation is the relation of the plugin to a bundled plugin, such as "replaces the bundled plugin".
+	// From is the position of the plugin's block in the configuration. It is empty for a bundled plugin without a
+	// block. Relation is the relation of the plugin to a bundled plugin, such as "replaces the bundled plugin".
 	From     string `json:"from,omitempty"`
 	Relation string `json:"relation,omitempty"`
 	// Enforce is the configured confinement: "auto", "require" or "off".
 	Enforce string `json:"enforce"`
 	Backend string `json:"backend"`
-	// Refused is the reason why the plugin does not run confined as configured. Unloaded is the reason why the host could not
-	// load it. The plugin runs if both are empty.
+	// Refused is the reason why the plugin does not run confined as configured. Unloaded is the reason why the host
+	// could not load it. The plugin runs if both are empty.
 	Refused  string            `json:"refused,omitempty"`
 	Unloaded string            `json:"unloaded,omitempty"`
 	Profile  sandbox.Profile   `json:"profile"`
@@ -154,8 +154,8 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// problemsOf returns the known failures of a host, and the reasons why plugins are not loaded by plugin name. It starts no plugin,
-// so it knows nothing about plugins that never ran. If the host cannot start, no plugin is loaded.
+// problemsOf returns the known failures of a host, and the reasons why plugins are not loaded by plugin name. It starts
+// no plugin, so it knows nothing about plugins that never ran. If the host cannot start, no plugin is loaded.
 func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded map[string]string) {
 	opts.Live, opts.OnConfig, opts.Log = false, nil, nil
 	unloaded = make(map[string]string)
@@ -176,8 +176,8 @@ func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded m
 	return problems, unloaded
 }
 
-// probeBranches returns how branches are made, or the reason why sessions cannot work in branches. It mounts a branch to find
-// out.
+// probeBranches returns how branches are made, or the reason why sessions cannot work in branches. It mounts a branch
+// to find out.
 func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launcher) (how, reason string) {
 	workspace, err := roots.Workspace(opts.Workspace)
 	if err != nil {
@@ -235,8 +235,8 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	return d
 }
 
-// servesShell reports whether a plugin serves the shell. The argument "known" is nil if the plugin never ran. It can then serve the
-// shell.
+// servesShell reports whether a plugin serves the shell. The argument "known" is nil if the plugin never ran. It can
+// then serve the shell.
 func servesShell(p *config.Plugin, known *tool.Description) bool {
 	return p.Field == "" && (known == nil || slices.ContainsFunc(known.Tools, func(d tool.Definition) bool { return d.Claims() == tool.RoleShell }))
 }

@@ -30,14 +30,14 @@ type RemoteServer struct {
 	Header bool
 	// OAuth contains the settings of the configuration for the login.
 	OAuth config.OAuth
-	// Login is the login at the server. A nil Login means that nobody logged in. Err is the reason why a saved login cannot
-	// be read.
+	// Login is the login at the server. A nil Login means that nobody logged in. Err is the reason why a saved login
+	// cannot be read.
 	Login *Login
 	Err   error
 }
 
-// RemoteServers returns the fields of the configuration that connect to remote MCP servers, with their logins. It starts
-// no plugin. It returns an error if the configuration is not valid.
+// RemoteServers returns the fields of the configuration that connect to remote MCP servers, with their logins. It
+// starts no plugin. It returns an error if the configuration is not valid.
 func RemoteServers(opts Options) ([]RemoteServer, error) {
 	cfg, store, err := logins(opts)
 	if err != nil {
@@ -55,8 +55,8 @@ func RemoteServers(opts Options) ([]RemoteServer, error) {
 	return out, nil
 }
 
-// FindRemoteServer returns a field that connects to a remote MCP server. If the given field does not, the error lists the
-// fields that do.
+// FindRemoteServer returns a field that connects to a remote MCP server. If the given field does not, the error lists
+// the fields that do.
 func FindRemoteServer(opts Options, field string) (*RemoteServer, error) {
 	all, err := RemoteServers(opts)
 	if err != nil {
@@ -90,8 +90,8 @@ func SaveLogin(opts Options, l *Login) error {
 }
 
 // RemoveLogin deletes the login at the server of a field, and asks the authorization server to revoke its tokens. It
-// returns false if there was no login. The error "revoked" is the reason why the server did not revoke the tokens. Running
-// hosts stop using the login within seconds.
+// returns false if there was no login. The error "revoked" is the reason why the server did not revoke the tokens.
+// Running hosts stop using the login within seconds.
 func RemoveLogin(ctx context.Context, opts Options, r *RemoteServer) (removed bool, revoked, err error) {
 	_, store, err := logins(opts)
 	if err != nil {
@@ -128,9 +128,9 @@ type Pinged struct {
 	Next  string      `json:"next,omitempty"`
 }
 
-// PingServers starts a separate host with the mounted servers of the given fields, or of all fields. It pings all servers
-// at the same time and waits at most for the duration "wait". It returns an error if the configuration is not valid, or if
-// a field has no mounted server.
+// PingServers starts a separate host with the mounted servers of the given fields, or of all fields. It pings all
+// servers at the same time and waits at most for the duration "wait". It returns an error if the configuration is not
+// valid, or if a field has no mounted server.
 func PingServers(ctx context.Context, opts Options, fields []string, wait time.Duration) (out []Pinged, err error) {
 	opts.RetryFailed = true
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{Unstarted: true})

@@ -12,8 +12,8 @@ type PluginLine = pluginlog.Entry
 // PluginLog reads the lines that a plugin printed. The log is common to all hosts with the same state directory.
 type PluginLog struct{ reader *pluginlog.Reader }
 
-// OpenPluginLog opens the log of a plugin. The log exists even if the plugin is no longer configured. The caller must call
-// Close.
+// OpenPluginLog opens the log of a plugin. The log exists even if the plugin is no longer configured. The caller must
+// call Close.
 func OpenPluginLog(opts Options, plugin string) (*PluginLog, error) {
 	_, dir, err := stateDirectory(opts)
 	if err != nil {

@@ -35,8 +35,8 @@ func QuarantineEntry(opts Options, id string) (*Quarantined, error) {
 	return quarantineEntry(store, id)
 }
 
-// RestoreQuarantined writes the content of an entry back to its original path. The digest must be the digest of the entry
-// that a person reviewed. After that, hosts no longer move this content out of the repository.
+// RestoreQuarantined writes the content of an entry back to its original path. The digest must be the digest of the
+// entry that a person reviewed. After that, hosts no longer move this content out of the repository.
 func RestoreQuarantined(opts Options, id, digest string) (*Quarantined, error) {
 	store, err := openQuarantine(opts)
 	if err != nil {

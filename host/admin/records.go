@@ -15,8 +15,8 @@ import (
 // Records provides access to a state directory without a running host. It is safe for concurrent use.
 type Records struct{ state *state.DB }
 
-// OpenRecords opens the state directory that a host with these options would use. It does not access plugins. The caller
-// must call Close.
+// OpenRecords opens the state directory that a host with these options would use. It does not access plugins. The
+// caller must call Close.
 func OpenRecords(opts Options) (*Records, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)

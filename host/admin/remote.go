@@ -29,7 +29,8 @@ type RemoteStatus = engine.RemoteStatus
 // RemoteStats holds the statistics of a running host.
 type RemoteStats = engine.RemoteStats
 
-// Running returns the running hosts that use the state directory of these options. An invalid configuration is no error.
+// Running returns the running hosts that use the state directory of these options. An invalid configuration is no
+// error.
 func Running(opts Options) ([]Remote, error) {
 	cfg, err := engine.Options(opts).Configuration()
 	if err != nil { // continue, because the caller can ask the hosts about the error

@@ -57,8 +57,8 @@ func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error
 	return out, audited(opts, "(state backup)", map[string]any{"file": path, "files": out.Files})
 }
 
-// RestoreState replaces the content of the state directory with the content of an archive. It returns an error if a process
-// uses the directory.
+// RestoreState replaces the content of the state directory with the content of an archive. It returns an error if a
+// process uses the directory.
 func RestoreState(ctx context.Context, opts Options, path string) (*RestoredState, error) {
 	dir, err := anyStateDirectory(opts)
 	if err != nil {
@@ -102,8 +102,8 @@ type StateGarbage struct {
 	Kept []string `json:"kept"`
 }
 
-// defaultOutputAge is the default of the setting output_age of the bundled shell. Files that are younger than youngestOutput
-// are never removed, because a call can still write to them.
+// defaultOutputAge is the default of the setting output_age of the bundled shell. Files that are younger than
+// youngestOutput are never removed, because a call can still write to them.
 const (
 	defaultOutputAge = 7 * 24 * time.Hour
 	youngestOutput   = 10 * time.Minute

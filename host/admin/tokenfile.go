@@ -14,9 +14,9 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// TokenFile returns the token in a file with an absolute path. If the file does not exist, TokenFile makes it, with a new
-// token, and reports that. It refuses a file that other users can access or replace. Whether tools can reach the file depends
-// on the configuration; see [host.Options.Secrets]. No error contains the token.
+// TokenFile returns the token in a file with an absolute path. If the file does not exist, TokenFile makes it, with a
+// new token, and reports that. It refuses a file that other users can access or replace. Whether tools can reach the
+// file depends on the configuration; see [host.Options.Secrets]. No error contains the token.
 func TokenFile(path string) (token string, made bool, err error) {
 	if err = checkLinks(path); err == nil {
 		made, err = makeToken(path)
@@ -27,8 +27,8 @@ func TokenFile(path string) (token string, made bool, err error) {
 	return token, made, err
 }
 
-// checkLinks returns an error if a symbolic link in a path belongs to another user, who could change its target. Links of root
-// are allowed.
+// checkLinks returns an error if a symbolic link in a path belongs to another user, who could change its target. Links
+// of root are allowed.
 func checkLinks(path string) error {
 	for _, place := range watch.Places(path) {
 		st, err := os.Lstat(place)
@@ -67,9 +67,9 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// checkPrivate returns an error if a user other than "me" and root can access a file. A file of root can be readable for its
-// group, because this user can read the file only as a member of the group. Service managers pass secrets in this way. The mode
-// of a pipe does not matter.
+// checkPrivate returns an error if a user other than "me" and root can access a file. A file of root can be readable
+// for its group, because this user can read the file only as a member of the group. Service managers pass secrets in
+// this way. The mode of a pipe does not matter.
 func checkPrivate(path string, owner, me int, mode fs.FileMode) error {
 	others := fs.FileMode(0o077)
 	switch owner {
@@ -93,8 +93,8 @@ func ownerOf(st fs.FileInfo) int {
 	return os.Geteuid()
 }
 
-// makeToken makes a file with a new token, which only the user can read. It returns false if the file exists. Another start
-// never sees an incomplete file.
+// makeToken makes a file with a new token, which only the user can read. It returns false if the file exists. Another
+// start never sees an incomplete file.
 func makeToken(path string) (bool, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err

@@ -87,8 +87,8 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// TestSecretsWithinReach checks that no host starts, reloads its configuration, or serves a workspace if its tools could then read
-// or replace a secret file of the host.
+// TestSecretsWithinReach checks that no host starts, reloads its configuration, or serves a workspace if its tools
+// could then read or replace a secret file of the host.
 func TestSecretsWithinReach(t *testing.T) {
 	base := t.TempDir()
 	for _, dir := range []string{"work", "root", "read", "ci", "more/a", "sub/keys", "keys"} {

@@ -32,8 +32,8 @@ type PluginTrust struct {
 	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
 	// Changes describes the differences between the tool definitions and the pinned definitions.
 	Changes []string `json:"changes,omitempty"`
-	// Unapproved lists the differences between the tool definitions and the approved definitions. It is empty for a pinned
-	// plugin. UnapprovedSince is the time of the operator's first notification about these differences.
+	// Unapproved lists the differences between the tool definitions and the approved definitions. It is empty for a
+	// pinned plugin. UnapprovedSince is the time of the operator's first notification about these differences.
 	Unapproved      []host.ToolChange `json:"unapproved,omitempty"`
 	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
 	Grants
@@ -133,7 +133,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	return t
 }
 
-// The function "needs" returns the permissions that a plugin declares as needed. It returns nil if the plugin declares
+// needs returns the permissions that a plugin declares as needed. It returns nil if the plugin declares
 // no permissions.
 func needs(g *generation.Generation, plugin string) *tool.Needs {
 	p := g.Plugin(plugin)
@@ -154,8 +154,8 @@ func (t *Trust) names() []string {
 // actorKey is the key of the name of the principal in a context.
 type actorKey struct{}
 
-// For returns a context with the name of a principal. The audit log then names this principal for actions of [PinPlugins]
-// and [ApprovePlugins] with this context.
+// For returns a context with the name of a principal. The audit log then names this principal for actions of
+// [PinPlugins] and [ApprovePlugins] with this context.
 func For(ctx context.Context, principal string) context.Context {
 	return context.WithValue(ctx, actorKey{}, principal)
 }
@@ -241,7 +241,8 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 	return old, errors.Join(errs...)
 }
 
-// ApprovePlugins approves the current tool definitions of plugins. The result describes the plugins before the approval.
+// ApprovePlugins approves the current tool definitions of plugins. The result describes the plugins before the
+// approval.
 func ApprovePlugins(ctx context.Context, opts Options, names []string) (*Trust, error) {
 	i, err := inspect(ctx, opts)
 	if err != nil {

@@ -32,8 +32,8 @@ type Summary struct {
 	Unchecked string
 }
 
-// Validate checks the configuration in the options. It starts no plugins. The error contains every problem with file and
-// line. [Problems] splits the error.
+// Validate checks the configuration in the options. It starts no plugins. The error contains every problem with file
+// and line. [Problems] splits the error.
 func Validate(opts Options) (Summary, error) {
 	sum := Summary{Source: opts.Config}
 	if opts.Config == "" {
@@ -80,9 +80,9 @@ func checkPlaces(opts Options, workspace string, cfg *config.Config) error {
 	return (&roots.Places{State: dir, Target: target}).Check(cfg, workspace)
 }
 
-// checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration. It starts no
-// plugin. If a plugin cannot be loaded, or has no saved description from an earlier start, it cannot check the names of tools,
-// and returns the reason.
+// checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration. It starts
+// no plugin. If a plugin cannot be loaded, or has no saved description from an earlier start, it cannot check the names
+// of tools, and returns the reason.
 func checkNames(opts Options) (unchecked string, err error) {
 	opts.Live, opts.OnConfig = false, nil
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{IgnorePins: true, Unstarted: true})
@@ -105,8 +105,8 @@ func checkNames(opts Options) (unchecked string, err error) {
 	return unchecked, errors.Join(append(errs, e.Close())...)
 }
 
-// CheckSyntax returns an error if the text of a configuration is invalid. It also accepts an untrusted configuration. It
-// does not check programs.
+// CheckSyntax returns an error if the text of a configuration is invalid. It also accepts an untrusted configuration.
+// It does not check programs.
 func CheckSyntax(opts Options) error {
 	source, err := engine.Options(opts).Source()
 	if err == nil {
@@ -116,8 +116,8 @@ func CheckSyntax(opts Options) error {
 }
 
 // Launch starts every plugin of a configuration in its sandbox and returns the problems with file and line. If a plugin
-// reports a problem with one of its settings, the problem contains the line of the setting. Launch saves nothing. If the
-// configuration as a whole is invalid, it returns an error.
+// reports a problem with one of its settings, the problem contains the line of the setting. Launch saves nothing. If
+// the configuration as a whole is invalid, it returns an error.
 func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 	dir, err := os.MkdirTemp("", "toolhost-validate-*")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package agent changes the settings of coding agents so that they use toolhost as their MCP server. Most callers want
 // [Find], [Agent.Plan], [Store.Write] and [Plan.Launch]. [Store.Undo] undoes the changes.
 //
-// A plan changes only the required settings and keeps comments and unknown keys. If a settings file is a symbolic link, the
-// target of the link changes. A file that changed after the plan was made is refused.
+// A plan changes only the required settings and keeps comments and unknown keys. If a settings file is a symbolic link,
+// the target of the link changes. A file that changed after the plan was made is refused.
 package agent
 
 import (
@@ -30,7 +30,8 @@ type Agent struct {
 
 // Place selects the settings to write.
 type Place struct {
-	// Project selects the settings of the project in the directory Dir. Otherwise the settings of the user are selected.
+	// Project selects the settings of the project in the directory Dir. Otherwise the settings of the user are
+	// selected.
 	Project bool
 	// Dir is the directory in which the agent starts. Home is the home directory.
 	Dir, Home string
@@ -60,11 +61,11 @@ type settings struct {
 	path string
 	// servers is the path of the object that contains the servers. It is nil for a file without servers.
 	servers []string
-	// The function "entry" returns the settings entry of a server that runs the command. If "list" is true, the entry
+	// entry returns the settings entry of a server that runs the command. If "list" is true, the entry
 	// contains the command and its arguments as one list.
 	entry func(command []string) map[string]any
 	list  bool
-	// The field "remote" describes the form of entries for servers over HTTP.
+	// remote describes the form of entries for servers over HTTP.
 	remote remote
 	sets   []assignment
 	adds   []addition
@@ -120,7 +121,7 @@ var agents = map[string]Agent{
 	}},
 }
 
-// The function "claude" returns settings that deny the built-in tools of Claude Code. If they only allowed the server, the
+// claude returns settings that deny the built-in tools of Claude Code. If they only allowed the server, the
 // agent would keep its built-in tools beside those of the server.
 func claude(p *Place) []settings {
 	own := settings{

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFiles checks which files a plan changes for each agent, for a project and for a user, and that a written plan leaves
-// nothing to change.
+// TestFiles checks which files a plan changes for each agent, for a project and for a user, and that a written plan
+// leaves nothing to change.
 func TestFiles(t *testing.T) {
 	for name, want := range map[string][2]string{ // for a project, and for a user
 		"claude":   {".mcp.json .claude/settings.json", ".claude.json .claude/settings.json"},
@@ -41,7 +41,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestMovedSettings checks the variables with which a user moves the settings of an agent. They do not move those of a project.
+// TestMovedSettings checks the variables with which a user moves the settings of an agent. They do not move those of a
+// project.
 func TestMovedSettings(t *testing.T) {
 	for name, tc := range map[string]struct{ variable, want string }{
 		"claude":   {"CLAUDE_CONFIG_DIR", "moved/.claude.json moved/settings.json"},

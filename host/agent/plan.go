@@ -48,8 +48,8 @@ type Change struct {
 
 // operation describes one edit of a file. It contains the data that is needed to undo the edit.
 type operation struct {
-	// Path is the path of the key. Item is the item that was added to the list at this key. An empty Item means that the
-	// key itself was set.
+	// Path is the path of the key. Item is the item that was added to the list at this key. An empty Item means that
+	// the key itself was set.
 	Path []string `json:"path"`
 	Item string   `json:"item,omitempty"`
 	// Value is the new value of the key. If Had is true, Before is the earlier value.
@@ -144,7 +144,7 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("%s is a chain of too many symbolic links; correct the link", path)
 }
 
-// The function "inside" reports whether a file is in a directory after all symbolic links are followed. The file need
+// inside reports whether a file is in a directory after all symbolic links are followed. The file need
 // not exist.
 func inside(dir, path string) bool {
 	root, err := filepath.EvalSymlinks(dir)

@@ -28,8 +28,8 @@ type record struct {
 type recorded struct {
 	Path string `json:"path"`
 	// Before is the content before the first setup. It is nil if another program edited the file between two setups.
-	// Existed reports whether the file existed before the first setup. After is the SHA-256 of the content that the last
-	// setup wrote.
+	// Existed reports whether the file existed before the first setup. After is the SHA-256 of the content that the
+	// last setup wrote.
 	Before  []byte      `json:"before"`
 	Whole   bool        `json:"whole"`
 	Existed bool        `json:"existed"`
@@ -112,8 +112,8 @@ func (r *record) remember(c *Change) {
 	}
 }
 
-// unchanged returns an error if the file changed after the plan was created, or if the file is read-only. A read-only file
-// can be protected or generated. Without this check, the write would replace it, because it renames a new file.
+// unchanged returns an error if the file changed after the plan was created, or if the file is read-only. A read-only
+// file can be protected or generated. Without this check, the write would replace it, because it renames a new file.
 func (c *Change) unchanged() error {
 	if c.Existed && c.mode&0o200 == 0 {
 		return fmt.Errorf("%s is read-only; make it writable with chmod u+w, or change it where it is generated", c.Path)

@@ -116,9 +116,9 @@ func TestRepeatedSetUp(t *testing.T) {
 	}
 }
 
-// TestServersOfProjects checks the treatment of an existing server in the settings of a project. A setup must correct the
-// program path of the server. It must refuse an entry with additional settings, because environment variables could make
-// the server run other programs.
+// TestServersOfProjects checks the treatment of an existing server in the settings of a project. A setup must correct
+// the program path of the server. It must refuse an entry with additional settings, because environment variables could
+// make the server run other programs.
 func TestServersOfProjects(t *testing.T) {
 	a, p, _ := testPlace(t)
 	path := filepath.Join(p.Dir, ".gemini", "settings.json")

@@ -19,7 +19,8 @@ type Server struct {
 	// URL is the address of a server on another machine. Command is then empty.
 	URL     string
 	Headers map[string]string
-	// StartTimeout and Timeout limit the start of the server and each call. Zero means that the settings do not limit them.
+	// StartTimeout and Timeout limit the start of the server and each call. Zero means that the settings do not limit
+	// them.
 	StartTimeout, Timeout time.Duration
 	// Skip is the reason why toolhost cannot mount the server. It is empty if toolhost can mount the server.
 	Skip string
@@ -73,8 +74,8 @@ func ReadServers(path string) ([]Server, error) {
 	return out, nil
 }
 
-// carried lists the settings of a server about which the user gets no message: those that readServer reads, and those that
-// mean nothing to toolhost.
+// carried lists the settings of a server about which the user gets no message: those that readServer reads, and those
+// that mean nothing to toolhost.
 var carried = []string{"command", "args", "env", "environment", "env_vars", "url", "httpUrl", "serverUrl", "headers", "http_headers", "env_http_headers", "cwd", "bearer_token_env_var", "disabled", "enabled", "type", "transport", "envFile", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "name", "description"}
 
 // Sentences for settings without a direct counterpart. Each names what replaces the setting in a configuration.
@@ -93,7 +94,7 @@ var instead = map[string]string{
 	"timeout": adviceTime,
 }
 
-// The function "lost" returns a sentence for each setting of a server that has no counterpart.
+// lost returns a sentence for each setting of a server that has no counterpart.
 func lost(d agentfile.Document, path string, at []string, entry map[string]any) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(entry)) {
 		if slices.Contains(carried, key) {
@@ -140,7 +141,7 @@ func readServer(name string, entry map[string]any) Server {
 	return s
 }
 
-// The method "codex" reads settings that only Codex has.
+// codex reads settings that only Codex has.
 func (s *Server) codex(entry map[string]any) {
 	seconds := func(key string, unit time.Duration) time.Duration {
 		n, _ := entry[key].(float64)
@@ -161,7 +162,7 @@ func (s *Server) codex(entry map[string]any) {
 	}
 }
 
-// The function "with" returns a map with a value, unless the map has the key already.
+// with returns a map with a value, unless the map has the key already.
 func with(m map[string]string, key, value string) map[string]string {
 	if m == nil {
 		m = make(map[string]string)

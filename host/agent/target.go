@@ -112,7 +112,7 @@ func (r *remote) entry(t *Target) map[string]any {
 	return out
 }
 
-// The method "current" reports whether an existing entry already connects to the target in the right way. It compares
+// current reports whether an existing entry already connects to the target in the right way. It compares
 // neither the token itself nor keys that a setup does not write.
 func (r *remote) current(entry map[string]any, t *Target) bool {
 	for key, want := range r.entry(t) {
@@ -162,8 +162,8 @@ func (p *Plan) SetToken(token string) {
 	}
 }
 
-// RecordToken sets the id of the new token, which [Store.Write] stores in the record. An empty id means that no token was
-// created for the agent.
+// RecordToken sets the id of the new token, which [Store.Write] stores in the record. An empty id means that no token
+// was created for the agent.
 func (p *Plan) RecordToken(id string) { p.token = &id }
 
 // server adds the server, or corrects its entry. It returns an error if a different server has the same name.
@@ -193,7 +193,7 @@ func (p *Plan) server(c *Change, d agentfile.Document, s settings) error {
 	return c.set(d, operation{Path: path, Value: want, Before: was, Had: true})
 }
 
-// The function "ordinary" reports whether an entry has only settings that a setup writes. With further settings, the author
+// ordinary reports whether an entry has only settings that a setup writes. With further settings, the author
 // of a repository could make the agent run any program.
 func ordinary(entry map[string]any, command []string, s settings) bool {
 	known := []string{"command", "args", "type", "url", "trust", "default_tools_approval_mode", s.remote.headersKey(), s.remote.variableKey}
@@ -209,8 +209,8 @@ func ordinary(entry map[string]any, command []string, s settings) bool {
 	return slices.Equal(args, []string{"mcp"}) || len(args) == 3 && args[0] == "mcp" && args[1] == "--endpoint" && !strings.HasPrefix(args[2], "-")
 }
 
-// command returns the command that starts the server over stdio. If a command exists, its arguments are kept, except those
-// that a setup sets.
+// command returns the command that starts the server over stdio. If a command exists, its arguments are kept, except
+// those that a setup sets.
 func (t *Target) command(args []string) []string {
 	if len(args) == 0 {
 		args = []string{"mcp"}
@@ -229,7 +229,7 @@ func (t *Target) command(args []string) []string {
 	return append(out, "--endpoint", t.Endpoint)
 }
 
-// The method "correct" changes the program and the endpoint of an existing entry of a server over stdio.
+// correct changes the program and the endpoint of an existing entry of a server over stdio.
 func (p *Plan) correct(c *Change, d agentfile.Document, s settings, path []string, entry map[string]any) error {
 	was := commandOf(entry)
 	now := p.Target.command(was[1:])
@@ -264,7 +264,7 @@ func (c *Change) set(d agentfile.Document, op operation) error {
 	return nil
 }
 
-// The function "replace" sets a value. If the value is an object that already exists, the function also deletes the keys
+// replace sets a value. If the value is an object that already exists, the function also deletes the keys
 // that the new object does not have.
 func replace(d agentfile.Document, value any, path ...string) error {
 	if object, ok := value.(map[string]any); ok {
@@ -282,7 +282,7 @@ func replace(d agentfile.Document, value any, path ...string) error {
 	return d.Set(value, path...)
 }
 
-// The function "text" returns the first string among the values of the given keys.
+// text returns the first string among the values of the given keys.
 func text(entry map[string]any, keys ...string) string {
 	for _, key := range keys {
 		if v, ok := entry[key].(string); ok {
@@ -299,13 +299,14 @@ type Launch struct {
 	Dir     string
 
 	URL string
-	// Authorization is the header that authenticates the agent. Variable is the environment variable from which the agent
-	// takes the token. If the argument "environ" of [Plan.Launch] does not set this variable, Authorization is empty.
+	// Authorization is the header that authenticates the agent. Variable is the environment variable from which the
+	// agent takes the token. If the argument "environ" of [Plan.Launch] does not set this variable, Authorization is
+	// empty.
 	Authorization, Variable string
 }
 
-// Launch reads the settings from the files again. For a server over stdio, it returns the command, the environment and the
-// directory with which the agent starts it. For a server over HTTP, it returns the address and the header.
+// Launch reads the settings from the files again. For a server over stdio, it returns the command, the environment and
+// the directory with which the agent starts it. For a server over HTTP, it returns the address and the header.
 func (p *Plan) Launch(environ []string) (*Launch, error) {
 	i := slices.IndexFunc(p.Agent.files(p.Place), func(s settings) bool { return s.servers != nil })
 	if i < 0 {

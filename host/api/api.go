@@ -60,8 +60,8 @@ const MaxBody = 16 << 20
 
 // Options configures the HTTP interface.
 type Options struct {
-	// Clients authenticates each request. Nil means that all clients have the rights of the local user. This is only safe
-	// if no other user can connect to the handler.
+	// Clients authenticates each request. Nil means that all clients have the rights of the local user. This is only
+	// safe if no other user can connect to the handler.
 	Clients *host.Directory
 	// Token is the token of the only client.
 	//
@@ -73,24 +73,24 @@ type Options struct {
 	MCP http.Handler
 	// Endpoints handles requests to /mcp/{endpoint}. Nil disables these paths.
 	Endpoints http.Handler
-	// Hosts lists the host names, without a port, that clients are allowed to use for the server. Nil means the names of
-	// this machine. Requests with other names are rejected, because a web page can make its own host name resolve to this
-	// server.
+	// Hosts lists the host names, without a port, that clients are allowed to use for the server. Nil means the names
+	// of this machine. Requests with other names are rejected, because a web page can make its own host name resolve to
+	// this server.
 	Hosts []string
 	// Asks is the queue of the asks that wait for an answer. Nil means a new queue for the calls over /v1 alone.
 	Asks *Asks
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
-	// BodyTimeout limits the time in which a client sends the body of a request. It does not apply to a batch, whose lines
-	// can come at any time. Zero means 2 minutes.
+	// BodyTimeout limits the time in which a client sends the body of a request. It does not apply to a batch, whose
+	// lines can come at any time. Zero means 2 minutes.
 	BodyTimeout time.Duration
 	// Doctor returns what the machine enforces, for /v1/doctor. Nil disables the path.
 	Doctor func() (any, error)
 	// Trust pins and approves plugins, for /v1/plugins. Nil disables the paths.
 	Trust Trust
 	// Console returns the handler of the web console. The handler gets the requests for [ConsolePaths], and must
-	// authenticate its clients itself. The argument "api" is the interface without authentication. Requests to it must have
-	// a principal in their context; see [WithPrincipal]. A nil Console means that there is no web console.
+	// authenticate its clients itself. The argument "api" is the interface without authentication. Requests to it must
+	// have a principal in their context; see [WithPrincipal]. A nil Console means that there is no web console.
 	Console func(api http.Handler) http.Handler
 	// Log receives a warning for each rejected client. Nil discards them.
 	Log *slog.Logger
@@ -155,8 +155,8 @@ func Handler(h *host.Host, opts Options) http.Handler {
 	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
 }
 
-// outer returns the handler for all paths: the paths that need no token, the web console, and the paths for authenticated
-// clients.
+// outer returns the handler for all paths: the paths that need no token, the web console, and the paths for
+// authenticated clients.
 func (s *server) outer(calls http.Handler) *http.ServeMux {
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", s.healthz)
@@ -183,12 +183,12 @@ type server struct {
 	host *host.Host
 	opts Options
 	asks *Asks
-	// The field "others" contains the asks of other hosts.
+	// others contains the asks of other hosts.
 	others otherAsks
 }
 
-// named rejects requests with an unknown name in the Host header. A web page can send such a request if its own host name
-// resolves to this server.
+// named rejects requests with an unknown name in the Host header. A web page can send such a request if its own host
+// name resolves to this server.
 func (s *server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host
@@ -322,8 +322,8 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticating reads the body of a batch, which can take long. It authenticates the client again with each part of the
-// body that arrives. If the token expires or the rights are withdrawn meanwhile, the client cannot run more calls.
+// authenticating reads the body of a batch, which can take long. It authenticates the client again with each part of
+// the body that arrives. If the token expires or the rights are withdrawn meanwhile, the client cannot run more calls.
 type authenticating struct {
 	io.Reader
 	clients  *host.Directory
@@ -386,7 +386,7 @@ func (s *server) tools(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, out.String())
 }
 
-// The method "health" checks a tool. If the client is not allowed to use the tool, it answers as for an unknown tool.
+// health checks a tool. If the client is not allowed to use the tool, it answers as for an unknown tool.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	namespace, short, field := strings.Cut(name, ":")

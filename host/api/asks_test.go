@@ -8,7 +8,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestAsksOfOthers checks that a principal with the maximum number of asks does not prevent the asks of another principal.
+// TestAsksOfOthers checks that a principal with the maximum number of asks does not prevent the asks of another
+// principal.
 func TestAsksOfOthers(t *testing.T) {
 	q := NewAsks(1 << 40)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// bodyTimeout is the default of [Options.BodyTimeout]. With this default, a client needs about one Mbit/s to send a body of
-// the maximum size.
+// bodyTimeout is the default of [Options.BodyTimeout]. With this default, a client needs about one Mbit/s to send a
+// body of the maximum size.
 const bodyTimeout = 2 * time.Minute
 
 // hurried limits the time in which a client sends the body of a request. The limit also applies if the handler does not
@@ -27,8 +27,8 @@ func hurried(next http.Handler, timeout time.Duration) http.Handler {
 	})
 }
 
-// deadlined is a body with a deadline. At the end of the body, it clears the deadline. Otherwise the deadline would cancel
-// the call that follows.
+// deadlined is a body with a deadline. At the end of the body, it clears the deadline. Otherwise the deadline would
+// cancel the call that follows.
 type deadlined struct {
 	io.ReadCloser
 	clear func()

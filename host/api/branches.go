@@ -13,8 +13,8 @@ import (
 // branchDiff is the maximum size of a diff, in bytes. Deleted and replaced paths are always listed.
 const branchDiff = 256 << 10
 
-// branchRequest returns a request for the branch that the HTTP path names. The parameter "workspace" selects the workspace.
-// Without it, the default workspace of all calls applies.
+// branchRequest returns a request for the branch that the HTTP path names. The parameter "workspace" selects the
+// workspace. Without it, the default workspace of all calls applies.
 func (s *server) branchRequest(r *http.Request) host.Request {
 	req := s.opts.Request
 	req.Principal, req.Branch = Principal(r.Context()), r.PathValue("name")
@@ -43,8 +43,8 @@ type branchBody struct {
 	StopJobs bool `json:"stop_jobs"`
 }
 
-// readBranchBody reads the body of an apply. A missing body is valid. If the body is invalid, readBranchBody answers the
-// request with an error.
+// readBranchBody reads the body of an apply. A missing body is valid. If the body is invalid, readBranchBody answers
+// the request with an error.
 func readBranchBody(w http.ResponseWriter, r *http.Request) (body branchBody, ok bool) {
 	if r.ContentLength != 0 {
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))

@@ -37,7 +37,8 @@ func (s *server) fleet(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"status": st, "rollout": trial})
 }
 
-// steerFleet carries out an action on the fleet. The fields of the body are the arguments of the command "toolhost fleet".
+// steerFleet carries out an action on the fleet. The fields of the body are the arguments of the command "toolhost
+// fleet".
 func (s *server) steerFleet(w http.ResponseWriter, r *http.Request) {
 	action := r.PathValue("action")
 	if !slices.Contains(fleetActions, action) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// healthAnswer is the JSON answer of /healthz and /readyz. Clients need no token for these paths, so the answer contains no
-// names and no messages. GET /v1/status returns them.
+// healthAnswer is the JSON answer of /healthz and /readyz. Clients need no token for these paths, so the answer
+// contains no names and no messages. GET /v1/status returns them.
 type healthAnswer struct {
 	Status   string   `json:"status"`
 	Problems []string `json:"problems"`

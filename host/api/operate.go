@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The function "who" returns the principal of a request. Unlike [Principal], it also returns a principal for the local
+// who returns the principal of a request. Unlike [Principal], it also returns a principal for the local
 // user.
 func who(r *http.Request) *host.Principal {
 	if p := Principal(r.Context()); p != nil {
@@ -23,7 +23,7 @@ func who(r *http.Request) *host.Principal {
 	return host.LocalUser()
 }
 
-// The function "number" returns a parameter of the query, which must be a number from 1 to most. If the parameter is
+// number returns a parameter of the query, which must be a number from 1 to most. If the parameter is
 // missing, it returns the default def.
 func number(r *http.Request, name string, def, most int) (int, error) {
 	text := r.URL.Query().Get(name)
@@ -144,7 +144,7 @@ func logQuery(r *http.Request) (q host.LogQuery, err error) {
 	return q, err
 }
 
-// The method "log" answers with entries of the audit log, oldest first. The format is a JSON array, JSON Lines or CSV.
+// log answers with entries of the audit log, oldest first. The format is a JSON array, JSON Lines or CSV.
 func (s *server) log(w http.ResponseWriter, r *http.Request) {
 	q, err := logQuery(r)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Supervised returns a client that queues permission asks as long as people can answer them through another host. Otherwise
-// the client answers that there is nobody to ask. The caller must pass the queue to [host.Host.OfferAsks]. The argument
-// "name" is the name of the caller that people see.
+// Supervised returns a client that queues permission asks as long as people can answer them through another host.
+// Otherwise the client answers that there is nobody to ask. The caller must pass the queue to [host.Host.OfferAsks].
+// The argument "name" is the name of the caller that people see.
 func (q *Asks) Supervised(h *host.Host, name string) host.Client {
 	return &supervisedAsker{asker{q: q, principal: name}, h}
 }
@@ -69,7 +69,8 @@ func (q *Asks) Answer(body json.RawMessage) error {
 	return nil
 }
 
-// otherAsks caches the open asks of other hosts for a short time, because each open page of the console reads them often.
+// otherAsks caches the open asks of other hosts for a short time, because each open page of the console reads them
+// often.
 type otherAsks struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -78,7 +79,7 @@ type otherAsks struct {
 
 const otherAsksLife = 500 * time.Millisecond
 
-// The method "get" returns the open asks of other hosts. Their ids begin with the id of the process and a dot.
+// get returns the open asks of other hosts. Their ids begin with the id of the process and a dot.
 func (o *otherAsks) get(ctx context.Context, h *host.Host) []*asked {
 	o.mu.Lock()
 	defer o.mu.Unlock()

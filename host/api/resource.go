@@ -15,8 +15,8 @@ type metadata struct {
 	Name                 string   `json:"resource_name"`
 }
 
-// resource answers requests for the metadata of this server. It needs no token, because clients read the metadata to learn
-// where they get one. Scripts of any web page are allowed to read it.
+// resource answers requests for the metadata of this server. It needs no token, because clients read the metadata to
+// learn where they get one. Scripts of any web page are allowed to read it.
 func (s *server) resource(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Access-Control-Allow-Methods", "GET, OPTIONS")

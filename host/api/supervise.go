@@ -23,7 +23,7 @@ func (s *server) rollout(w http.ResponseWriter, r *http.Request) {
 	outcome(w, map[string]any{"plugin": plugin, "action": action}, s.host.Rollout(plugin, action, who(r)), http.StatusConflict, tool.Conflict)
 }
 
-// The method "pin" pins or approves a plugin, and applies the change at once.
+// pin pins or approves a plugin, and applies the change at once.
 func (s *server) pin(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		AcceptChanges bool `json:"accept_changes"`
@@ -60,8 +60,8 @@ func (s *server) branches(w http.ResponseWriter, r *http.Request) {
 }
 
 // supervised returns a handler that calls one of two handlers. If the path contains the id of a branch, it calls byID;
-// otherwise it calls byName. An id contains "@". With the right to call, a principal can use its own branches by name. By
-// id, a principal can also use the branches of the principals that it supervises. A change by id needs the right to
+// otherwise it calls byName. An id contains "@". With the right to call, a principal can use its own branches by name.
+// By id, a principal can also use the branches of the principals that it supervises. A change by id needs the right to
 // administer.
 func supervised(byName, byID http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

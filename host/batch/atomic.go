@@ -21,8 +21,8 @@ const (
 	Applied = "applied"
 	// Discarded means that a request failed, and that nothing was changed.
 	Discarded = "discarded"
-	// Kept means that all requests succeeded, but that their changes could not be made in the workspace. The changes remain
-	// in the branch.
+	// Kept means that all requests succeeded, but that their changes could not be made in the workspace. The changes
+	// remain in the branch.
 	Kept = "kept"
 )
 
@@ -43,9 +43,9 @@ type Atomic struct {
 }
 
 // RunAtomic runs a stream of requests like Run, one after the other, in a new branch and a copy of the session. If all
-// requests succeed, their changes are made in the workspace in one step. If a request fails, the workspace does not change,
-// and later requests do not run. RunAtomic returns an error if the requests cannot be read, the results cannot be written,
-// or ctx is canceled. In these cases, the changes are discarded.
+// requests succeed, their changes are made in the workspace in one step. If a request fails, the workspace does not
+// change, and later requests do not run. RunAtomic returns an error if the requests cannot be read, the results cannot
+// be written, or ctx is canceled. In these cases, the changes are discarded.
 func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Atomic, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds

@@ -48,8 +48,8 @@ type Batch struct {
 	// Ordered requires results in the order of the requests. By default, each result is written as soon as its call
 	// ends.
 	Ordered bool
-	// UntilFailure makes the requests run one after the other, until one fails. Later requests do not run. All requests use
-	// the session and the branch of the field Request.
+	// UntilFailure makes the requests run one after the other, until one fails. Later requests do not run. All requests
+	// use the session and the branch of the field Request.
 	UntilFailure bool
 	// MaxLine is the maximum length of a request line, in bytes. Zero means 64 MiB.
 	MaxLine int
@@ -83,14 +83,15 @@ const defaultMaxLine = 64 << 20
 // maxInFlight is the maximum number of requests that are read but not yet answered.
 const maxInFlight = 1024
 
-// Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
-// {"id","name","arguments"}, with an optional "workspace", "session", "branch", "preview", "traceparent" and "call_id"
-// ([host.Request.Once]). The line {"cancel":ID} cancels the unanswered requests with this id. A call starts as soon as its line is read, and at most 1024 calls are in flight. Calls of one
-// session run alone and in order, unless their tools can safely run at the same time as other tools. The tools job and
-// ask_user wait only for commands that start a job. The result of an invalid line is an error.
+// Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"}
+// or {"id","name","arguments"}, with an optional "workspace", "session", "branch", "preview", "traceparent" and
+// "call_id" ([host.Request.Once]). The line {"cancel":ID} cancels the unanswered requests with this id. A call starts
+// as soon as its line is read, and at most 1024 calls are in flight. Calls of one session run alone and in order,
+// unless their tools can safely run at the same time as other tools. The tools job and ask_user wait only for commands
+// that start a job. The result of an invalid line is an error.
 //
-// Run returns when all requests are answered, a write to out fails, or ctx is canceled. A write error cancels the running
-// calls.
+// Run returns when all requests are answered, a write to out fails, or ctx is canceled. A write error cancels the
+// running calls.
 func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if p.MaxLine <= 0 {
 		p.MaxLine = defaultMaxLine
@@ -158,7 +159,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 	return ctx.Err()
 }
 
-// The method "answer" begins request number n, and returns a function that runs it. In a batch that stops at the first
+// answer begins request number n, and returns a function that runs it. In a batch that stops at the first
 // failure, the method itself runs the request.
 func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) func() []byte {
 	if !b.UntilFailure {
@@ -168,7 +169,7 @@ func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) fu
 	return func() []byte { return text }
 }
 
-// The method "next" runs request number n of a batch that stops at the first failure.
+// next runs request number n of a batch that stops at the first failure.
 func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []byte {
 	var r request
 	refuse := func(kind tool.Kind, format string, a ...any) []byte {
@@ -262,8 +263,8 @@ func (b *batch) requestOf(r *request) host.Request {
 	return req
 }
 
-// opened records that request number n is not answered. The request runs with the returned context. The caller must call
-// done when it is answered.
+// opened records that request number n is not answered. The request runs with the returned context. The caller must
+// call done when it is answered.
 func (b *batch) opened(ctx context.Context, n int, id json.RawMessage) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	b.mu.Lock()
@@ -306,7 +307,8 @@ func idOf(id json.RawMessage) string {
 // keys lists the keys of a request.
 var keys = []string{"arguments", "branch", "call_id", "cancel", "command", "id", "name", "preview", "session", "traceparent", "workspace"}
 
-// unknownKey returns the first key of a JSON object that is not in the list of keys, or "". It ignores the case of letters.
+// unknownKey returns the first key of a JSON object that is not in the list of keys, or "". It ignores the case of
+// letters.
 func unknownKey(line []byte) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil {

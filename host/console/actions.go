@@ -22,8 +22,8 @@ func (c *Console) cancelCall(r *http.Request, s *session) (string, error) {
 	return back(r, "/"), c.send(r.Context(), s.principal, http.MethodPost, "/v1/calls/"+url.PathEscape(r.PathValue("id"))+"/cancel", nil, nil)
 }
 
-// answerAsk answers an ask. For a permission ask, the parameter "answer" is once, session, always or deny. For a question,
-// the parameter is answer or deny.
+// answerAsk answers an ask. For a permission ask, the parameter "answer" is once, session, always or deny. For a
+// question, the parameter is answer or deny.
 func (c *Console) answerAsk(r *http.Request, s *session) (string, error) {
 	body := map[string]any{"outcome": tool.Accepted, "digest": r.PostFormValue("digest"), "message": r.PostFormValue("reason")}
 	switch button := r.PostFormValue("answer"); button {
@@ -57,7 +57,7 @@ func (c *Console) reloadConfig(r *http.Request, s *session) (string, error) {
 	return "/config", c.reload(r.Context(), s, map[string]any{"approve_privileges": r.PostFormValue("approve") == "1"})
 }
 
-// The method "reload" reloads the configuration and plugins. If the host refuses a part, the error lists everything that
+// reload reloads the configuration and plugins. If the host refuses a part, the error lists everything that
 // was refused.
 func (c *Console) reload(ctx context.Context, s *session, body map[string]any) error {
 	var out host.Reload

@@ -15,8 +15,8 @@ import (
 type argument struct{ Name, Value string }
 
 // argumentList returns the arguments in a JSON object, in their order, without those that have their default value. The
-// defaults are JSON values by the names of the parameters. It returns false if the text is not a JSON object, for example
-// because it was cut.
+// defaults are JSON values by the names of the parameters. It returns false if the text is not a JSON object, for
+// example because it was cut.
 func argumentList(raw string, defaults map[string]json.RawMessage) (out []argument, ok bool) {
 	dec := json.NewDecoder(strings.NewReader(raw))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {

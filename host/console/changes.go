@@ -26,8 +26,8 @@ type change struct {
 		Path      string `json:"path"`
 		Operation string `json:"operation"`
 	} `json:"files"`
-	// Redo is the number of redo steps that restore this undone change, including the undone changes before it. It is zero
-	// for a change that is not undone.
+	// Redo is the number of redo steps that restore this undone change, including the undone changes before it. It is
+	// zero for a change that is not undone.
 	Redo int `json:"-"`
 }
 
@@ -142,7 +142,7 @@ func inverted(diff string) string {
 	return strings.Join(out, "\n")
 }
 
-// The function "other" replaces the prefix of a file name in a diff, which is "a/" or "b/". It does not change "/dev/null".
+// other replaces the prefix of a file name in a diff, which is "a/" or "b/". It does not change "/dev/null".
 func other(name, prefix string) string {
 	if name == "/dev/null" {
 		return name
@@ -177,7 +177,7 @@ func files(diff string) []string {
 	return out
 }
 
-// The method "undo" runs the tool with the role undo or redo in a session. It undoes or redoes one change, a number of changes, or
+// undo runs the tool with the role undo or redo in a session. It undoes or redoes one change, a number of changes, or
 // all changes back to a given one.
 func (c *Console) undo(r *http.Request, s *session) (string, error) {
 	id, role, arguments := r.PostFormValue("id"), tool.RoleUndo, map[string]any{}

@@ -61,8 +61,8 @@ func poison(v reflect.Value) {
 	}
 }
 
-// TestHostileTexts checks that no text on the pages of rollouts and of the fleet reaches the browser as markup, as a control
-// character or as a mark of text direction.
+// TestHostileTexts checks that no text on the pages of rollouts and of the fleet reaches the browser as markup, as a
+// control character or as a mark of text direction.
 func TestHostileTexts(t *testing.T) {
 	rollouts, fleet := new(rolloutsData), new(fleetData)
 	poison(reflect.ValueOf(rollouts).Elem())

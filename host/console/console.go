@@ -183,12 +183,12 @@ func (c *Console) raw(ctx context.Context, p *host.Principal, method, path strin
 	return res, nil
 }
 
-// The method "get" reads a JSON value from the interface.
+// get reads a JSON value from the interface.
 func (c *Console) get(ctx context.Context, p *host.Principal, path string, v any) error {
 	return c.send(ctx, p, http.MethodGet, path, nil, v)
 }
 
-// The method "send" sends a request to the interface and reads its JSON answer.
+// send sends a request to the interface and reads its JSON answer.
 func (c *Console) send(ctx context.Context, p *host.Principal, method, path string, body, v any) error {
 	res, err := c.raw(ctx, p, method, path, body)
 	if err != nil || v == nil {

@@ -40,7 +40,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, s *session) {
 	last, silent := "", time.Now()
 	for {
 		if time.Since(silent) > 10*time.Second { // check the login again, because it can have ended
-			if c.of(r) == nil {
+			if c.sessionOf(r) == nil {
 				return
 			}
 			silent = time.Now()

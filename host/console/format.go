@@ -12,9 +12,10 @@ import (
 	"unicode"
 )
 
-// escapes matches the escape sequences of terminals (ECMA-48): control strings such as titles and links, control sequences
-// such as colours, and short ones. Each kind has a form that begins with ESC and a form that begins with a single control
-// character. A control string without its terminator does not match, because the match would hide the rest of the text.
+// escapes matches the escape sequences of terminals (ECMA-48): control strings such as titles and links, control
+// sequences such as colours, and short ones. Each kind has a form that begins with ESC and a form that begins with a
+// single control character. A control string without its terminator does not match, because the match would hide the
+// rest of the text.
 var escapes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:\x1b[PX\]^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})` +
 		`|(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\\x60-~]`)
@@ -23,8 +24,8 @@ var escapes = sync.OnceValue(func() *regexp.Regexp {
 // maxShown is the maximum size of a text in a page, in bytes.
 const maxShown = 4 << 10
 
-// plain returns a text for people: without escape sequences, with other control characters and marks of text direction in
-// visible form, and cut to a size that a browser can show. Templates escape markup.
+// plain returns a text for people: without escape sequences, with other control characters and marks of text direction
+// in visible form, and cut to a size that a browser can show. Templates escape markup.
 func plain(v any) string { return plainUpTo(v, maxShown) }
 
 // maxDiff is the maximum size of a diff in a page, in bytes.
@@ -131,7 +132,7 @@ var functions = template.FuncMap{
 	"bytes": func(v any) string { return bytesText(toFloat(v)) },
 	"path":  url.PathEscape,
 	"join":  strings.Join,
-	// The function "own" reports whether a session belongs to the local user. The key of such a session contains no
+	// own reports whether a session belongs to the local user. The key of such a session contains no
 	// principal.
 	"own":  func(session string) bool { return !strings.HasPrefix(session, "principal:") },
 	"json": func(v any) string { b, _ := json.Marshal(v); return string(b) },

@@ -71,8 +71,8 @@ func (c *Console) beginOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: stateCookie, Value: state, Path: callback, MaxAge: int(visitLife.Seconds()), HttpOnly: true, Secure: c.opts.Secure, SameSite: http.SameSiteLaxMode}) //nolint:gosec // Secure is set off loopback
-	// Send a page with a link to the provider instead of a redirect. The content security policy restricts the redirect of
-	// a form.
+	// Send a page with a link to the provider instead of a redirect. The content security policy restricts the redirect
+	// of a form.
 	c.render(w, http.StatusOK, "continue", &view{Title: "Log in", To: address})
 }
 

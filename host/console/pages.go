@@ -162,7 +162,7 @@ func loadNow(ctx context.Context, c *Console, s *session, v *view) error {
 	return nil
 }
 
-// The method "alarms" returns the alarms of the host. If the person does not have the right to read the log, it returns
+// alarms returns the alarms of the host. If the person does not have the right to read the log, it returns
 // none.
 func (c *Console) alarms(ctx context.Context, s *session) []host.Alarm {
 	c.figure.mu.Lock()

@@ -15,8 +15,8 @@ import (
 // session is a login in a browser.
 type session struct {
 	id, csrf string
-	// authorization is the header with the token of the login. It is empty after a login with a one-time link. Each request
-	// checks the token again, so the session ends when the token becomes invalid.
+	// authorization is the header with the token of the login. It is empty after a login with a one-time link. Each
+	// request checks the token again, so the session ends when the token becomes invalid.
 	authorization string
 	principal     *host.Principal
 	used          time.Time
@@ -70,8 +70,8 @@ func (c *Console) newSession(p *host.Principal, authorization string) *session {
 	return s
 }
 
-// The method "of" returns the login that belongs to a request, or nil.
-func (c *Console) of(r *http.Request) *session {
+// sessionOf returns the login that belongs to a request, or nil.
+func (c *Console) sessionOf(r *http.Request) *session {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
 		return nil
@@ -111,7 +111,7 @@ type handler func(w http.ResponseWriter, r *http.Request, s *session)
 
 func (c *Console) loggedIn(next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s := c.of(r)
+		s := c.sessionOf(r)
 		switch {
 		case s != nil:
 			next(w, r, s)
@@ -138,7 +138,7 @@ func (c *Console) guarded(next handler) handler {
 	}
 }
 
-// The method "change" returns a handler that runs an action.
+// change returns a handler that runs an action.
 func (c *Console) change(do action) handler {
 	return c.guarded(func(w http.ResponseWriter, r *http.Request, s *session) {
 		next, err := do(r, s)

@@ -81,7 +81,7 @@ func (c *Console) pinPlugin(r *http.Request, s *session) (string, error) {
 	return "/tools", refusals(&out)
 }
 
-// The method "run" calls a tool in a session of the person who is logged in.
+// run calls a tool in a session of the person who is logged in.
 func (c *Console) run(ctx context.Context, s *session, id, workspace, name string, arguments map[string]any) (*tool.Result, error) {
 	request := map[string]any{"name": name, "arguments": arguments, "workspace": workspace}
 	if !strings.HasPrefix(id, "workspace:") {
@@ -130,7 +130,7 @@ func (c *Console) jobs(ctx context.Context, s *session, id, workspace string) ([
 	return data.Jobs, json.Unmarshal(res.Data, &data)
 }
 
-// The method "background" sends the running commands of a session to the background. Their calls return, and the commands
+// background sends the running commands of a session to the background. Their calls return, and the commands
 // continue as jobs.
 func (c *Console) background(r *http.Request, s *session) (string, error) {
 	id, workspace := r.PostFormValue("session"), r.PostFormValue("workspace")

@@ -31,8 +31,8 @@ type Sources struct {
 	// Dir is the absolute path of the directory.
 	Dir      string
 	Manifest *scaffold.Manifest
-	// SettingsFile has what belongs into the plugin's block during development, such as its config block. [Open] sets it to
-	// dev.hcl beside the manifest. The file need not exist.
+	// SettingsFile has what belongs into the plugin's block during development, such as its config block. [Open] sets
+	// it to dev.hcl beside the manifest. The file need not exist.
 	SettingsFile string
 	// Env contains additional environment variables for the build in the form KEY=VALUE.
 	Env []string
@@ -56,7 +56,8 @@ func Open(dir string, out io.Writer) (*Sources, error) {
 // Binary returns the path of the plugin's program.
 func (s *Sources) Binary() string { return filepath.Join(s.Dir, s.Manifest.Binary) }
 
-// Build runs the build command. The command prints its own errors, and the returned error contains only the exit status.
+// Build runs the build command. The command prints its own errors, and the returned error contains only the exit
+// status.
 func (s *Sources) Build(ctx context.Context) error {
 	if len(s.Manifest.Build) > 0 {
 		c := exec.CommandContext(ctx, s.Manifest.Build[0], s.Manifest.Build[1:]...) //nolint:gosec // what the author's own manifest says
@@ -153,8 +154,8 @@ func (s *Sources) Settings() (string, error) {
 type Options struct {
 	// Debug means that the plugin is not confined and that its start and its calls have a timeout of 24 hours.
 	Debug bool
-	// Wait means that the plugin waits for a debugger before it serves. The environment variable [toolrpc.WaitEnv] must be
-	// set.
+	// Wait means that the plugin waits for a debugger before it serves. The environment variable [toolrpc.WaitEnv] must
+	// be set.
 	Wait bool
 	// Needs are the plugin's own declared needs, which the configuration grants. It can be nil.
 	Needs *tool.Needs
@@ -183,8 +184,8 @@ func (s *Sources) Config(opts Options) string {
 	return s.beforeSettings(opts) + opts.Settings + "\n}\n"
 }
 
-// Locate replaces positions in a configuration by positions in the settings file, also in the quoted lines of messages. The
-// configuration has the text of [Sources.Config] with the same options.
+// Locate replaces positions in a configuration by positions in the settings file, also in the quoted lines of messages.
+// The configuration has the text of [Sources.Config] with the same options.
 func (s *Sources) Locate(text, config string, opts Options) string {
 	before := strings.Count(s.beforeSettings(opts), "\n")
 	position := regexp.MustCompile(`(?m)(` + regexp.QuoteMeta(config) + `:|^ +)(\d+)(:| \|)`)

@@ -8,7 +8,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Docs returns the documentation of a plugin in Markdown: its tools, the block that an operator writes, and what it needs.
+// Docs returns the documentation of a plugin in Markdown: its tools, the block that an operator writes, and what it
+// needs.
 func Docs(d *tool.Description) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\nVersion %s, a plugin for toolhost.", d.Name, d.Version)

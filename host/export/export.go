@@ -66,7 +66,7 @@ func Functions(tools []host.Tool) ([]Function, error) {
 	return out, errors.Join(errs...)
 }
 
-// The function "described" returns the description of a tool, followed by its limits.
+// described returns the description of a tool, followed by its limits.
 func described(t host.Tool) string {
 	if t.Limits == "" {
 		return t.Description
@@ -87,7 +87,8 @@ func Limits(tools iter.Seq[host.Tool]) string {
 // IsShell reports whether a tool runs the commands that name no tool. The function that [Single] returns replaces it.
 func IsShell(t *host.Tool) bool { return t.Namespace == "" && t.Role == tool.RoleShell }
 
-// SingleName is the name of the function that [Single] returns. Models know a function of this name from other programs.
+// SingleName is the name of the function that [Single] returns. Models know a function of this name from other
+// programs.
 const SingleName = "bash"
 
 // Single returns one function that replaces all tools. Its argument is a command string.
@@ -125,8 +126,8 @@ func example(tools []host.Tool) string {
 	return "NAME VALUE --name VALUE"
 }
 
-// Preferences returns a sentence that names the tools that are better than programs of the shell. It returns "" if there is no such
-// tool.
+// Preferences returns a sentence that names the tools that are better than programs of the shell. It returns "" if
+// there is no such tool.
 func Preferences(tools []host.Tool) string {
 	var names, programs []string
 	for _, p := range []struct {
@@ -158,7 +159,7 @@ func list(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// The function "after" returns a sentence with a space in front of it. It returns "" for an empty sentence.
+// after returns a sentence with a space in front of it. It returns "" for an empty sentence.
 func after(sentence string) string {
 	if sentence == "" {
 		return ""
@@ -181,7 +182,7 @@ func Write(w io.Writer, format Format, functions []Function) error {
 	}
 	tools := []any{} // not nil, because JSON encodes nil as null
 	for _, f := range functions {
-		tools = append(tools, f.in(format))
+		tools = append(tools, f.formatted(format))
 	}
 	if format == Gemini {
 		tools = []any{map[string]any{"functionDeclarations": tools}}
@@ -224,7 +225,7 @@ type (
 	}
 )
 
-func (f *Function) in(format Format) any {
+func (f *Function) formatted(format Format) any {
 	switch format {
 	case OpenAI, OpenAIResponses:
 		schema, ok := strict(f.Schema)

@@ -36,7 +36,7 @@ func Prompt(format Format, functions []Function) (string, error) {
 			out.WriteByte('\n')
 			enc := json.NewEncoder(&out)
 			enc.SetEscapeHTML(false)
-			if err := enc.Encode(f.in(Anthropic)); err != nil {
+			if err := enc.Encode(f.formatted(Anthropic)); err != nil {
 				return "", fmt.Errorf("the tool %s: %w", f.Tool, err)
 			}
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 // plain returns a schema without the keywords that only the host uses. If short is true, it makes the schema shorter,
-// because each request to a model contains the schemas of all tools. It then also omits limits of numbers, defaults that
-// are false or zero, parameters that few calls need, and the mark that an object is closed. The host checks these, and a
-// model need not know them.
+// because each request to a model contains the schemas of all tools. It then also omits limits of numbers, defaults
+// that are false or zero, parameters that few calls need, and the mark that an object is closed. The host checks these,
+// and a model need not know them.
 func plain(raw json.RawMessage, short bool) (json.RawMessage, error) {
 	s, err := parse(raw)
 	if err != nil {
@@ -139,7 +139,7 @@ func walk(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// The function "children" returns the direct subschemas that the function strict must convert too.
+// children returns the direct subschemas that the function strict must convert too.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := slices.Concat(s.AnyOf, s.OneOf, s.AllOf)
 	for _, sub := range s.Properties {

@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// The type "sender" sends one metric.
+// sender sends one metric.
 type sender func(d *prometheus.Desc, v float64, labels ...string)
 
 // senders returns functions that send counters and gauges.
@@ -44,7 +44,7 @@ func senders(out chan<- prometheus.Metric) (count, gauge sender) {
 	return send(prometheus.CounterValue), send(prometheus.GaugeValue)
 }
 
-// The function "one" returns 1 for true and 0 for false.
+// one returns 1 for true and 0 for false.
 func one(b bool) float64 {
 	if b {
 		return 1
@@ -85,8 +85,8 @@ func collectSignals(out chan<- prometheus.Metric, s host.Signals) {
 	collectAlarms(gauge, s.Alarms)
 }
 
-// collectAlarms sends a metric for each alarm. It sends each pair of kind and subject only once, because a plugin can have
-// several problems of one kind.
+// collectAlarms sends a metric for each alarm. It sends each pair of kind and subject only once, because a plugin can
+// have several problems of one kind.
 func collectAlarms(gauge sender, all []host.Alarm) {
 	isRefused := false
 	seen := make(map[[2]string]bool)

@@ -121,7 +121,7 @@ func (f *Fleet) checkConfig(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		same = next.has(f.node(), digest)
+		same = next.includes(f.node(), digest)
 	}
 	if own := f.lease.Own(); !same && (own.State != lease.StateMismatched || own.Config != digest) {
 		f.log.Warn("this node has another configuration than the fleet, and takes no sessions. To use the configuration of the fleet on this node: toolhost fleet config pull. To use the configuration of this node for the fleet: toolhost fleet config adopt", "digest", digest, "fleet", now.Digest)

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/health"
 )
 
-// TestConnectAgain checks a call to a node that has started again, while gRPC would still wait for its next attempt. Without
-// connectAgain, this call fails with the error of the last attempt.
+// TestConnectAgain checks a call to a node that has started again, while gRPC would still wait for its next attempt.
+// Without connectAgain, this call fails with the error of the last attempt.
 func TestConnectAgain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

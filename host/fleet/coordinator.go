@@ -55,9 +55,9 @@ func (f *Fleet) writeKnown(k known) error {
 	return durable.Replace(filepath.Join(f.dir, fleetFile), b)
 }
 
-// coordinators returns the addresses of the coordinators. If they were changed while the fleet ran, they are the result of
-// the last change. Otherwise, the addresses in the configuration are used, or else the addresses that the node got when it
-// joined, or else a single coordinator on this machine.
+// coordinators returns the addresses of the coordinators. If they were changed while the fleet ran, they are the result
+// of the last change. Otherwise, the addresses in the configuration are used, or else the addresses that the node got
+// when it joined, or else a single coordinator on this machine.
 func (f *Fleet) coordinators() ([]string, error) {
 	k, err := f.readKnown()
 	if err != nil {
@@ -180,8 +180,8 @@ func (f *Fleet) coordinatorAddress() string {
 	return f.coordinator.Role().Address
 }
 
-// shareCouncil follows the fleet's record of the coordinators. If the record of this node is newer, it replaces the fleet's
-// record. This happens if a change was given up while the coordinators did not answer.
+// shareCouncil follows the fleet's record of the coordinators. If the record of this node is newer, it replaces the
+// fleet's record. This happens if a change was given up while the coordinators did not answer.
 func (f *Fleet) shareCouncil(ctx context.Context) error {
 	r, revision, err := council.Read(ctx, f.bus.Config)
 	if err != nil || len(f.settings.NATS) > 0 {
@@ -228,7 +228,8 @@ func (f *Fleet) coordinatorCount() int {
 	return max(len(all), 1)
 }
 
-// nodeOfServer returns the node whose coordinator has the given server name. It returns the name itself if no node is known.
+// nodeOfServer returns the node whose coordinator has the given server name. It returns the name itself if no node is
+// known.
 func (f *Fleet) nodeOfServer(ctx context.Context, server string) string {
 	r, _, err := council.Read(ctx, f.bus.Config)
 	if err != nil || r == nil {
@@ -443,8 +444,8 @@ func fitNodes(peers map[string]*lease.Peer, next int) error {
 	return nil
 }
 
-// allCurrent waits until some of all coordinators are current; three of five are always enough. It returns an error if the
-// wait is longer than an election takes.
+// allCurrent waits until some of all coordinators are current; three of five are always enough. It returns an error if
+// the wait is longer than an election takes.
 func (f *Fleet) allCurrent(ctx context.Context, want, all int) error {
 	for end := time.Now().Add(bus.ElectionTime); ; {
 		st := new(Status)
@@ -459,9 +460,9 @@ func (f *Fleet) allCurrent(ctx context.Context, want, all int) error {
 	}
 }
 
-// giveUpAlone abandons a change from one coordinator to several, if the new coordinators do not answer and the single one
-// is on this node. In the phase Convert, this node has the only copy of all records. giveUpAlone returns nil if another
-// way to abandon the change must be used.
+// giveUpAlone abandons a change from one coordinator to several, if the new coordinators do not answer and the single
+// one is on this node. In the phase Convert, this node has the only copy of all records. giveUpAlone returns nil if
+// another way to abandon the change must be used.
 func (f *Fleet) giveUpAlone(ctx context.Context) (*council.Record, error) {
 	k, err := f.readKnown()
 	if err != nil || k.Council == nil || k.Council.Phase != council.Convert || len(k.Council.Members) != 1 || k.Council.Members[0].Node != f.node() {

@@ -99,8 +99,8 @@ func (f *Fleet) move(ctx context.Context, key, to string, wait time.Duration) er
 
 // moveEnding moves a session to another node between two of its calls. It waits until the running calls and jobs of the
 // session have ended. It ends the jobs that still run after the wait, and returns a description of each. If a call
-// still runs after the wait, moveEnding returns an error. The other node gets the session only when all processes of the
-// session have ended, so that they change no files beside its new calls.
+// still runs after the wait, moveEnding returns an error. The other node gets the session only when all processes of
+// the session have ended, so that they change no files beside its new calls.
 func (f *Fleet) moveEnding(ctx context.Context, key, to string, wait time.Duration) (ended []string, err error) {
 	e := f.sessions.Find(key)
 	switch {
@@ -165,8 +165,8 @@ func (f *Fleet) release(o *owned) {
 	o.drop()
 }
 
-// removeSession ends a session of this node, between two of its calls, and removes all records of it. It returns the last
-// revision of the session's entry in the directory.
+// removeSession ends a session of this node, between two of its calls, and removes all records of it. It returns the
+// last revision of the session's entry in the directory.
 func (f *Fleet) removeSession(ctx context.Context, key string, wait time.Duration) (revision uint64, err error) {
 	e := f.sessions.Find(key)
 	switch {
@@ -232,8 +232,8 @@ func (f *Fleet) forgetSession(ctx context.Context, key string, e *directory.Entr
 // settleTime is the maximum time until this node sees the new state of a node.
 const settleTime = 10 * time.Second
 
-// settle waits until this node knows the effect of an operation on a node, so that the next command sees the effect. out is
-// the answer of another node. If the operation failed, settle does nothing.
+// settle waits until this node knows the effect of an operation on a node, so that the next command sees the effect.
+// out is the answer of another node. If the operation failed, settle does nothing.
 func (f *Fleet) settle(ctx context.Context, operation string, a Arguments, out json.RawMessage, failed error) error {
 	if failed != nil {
 		return nil
@@ -382,9 +382,9 @@ func (f *Fleet) jobs(ctx context.Context, o *owned) (out []string) {
 	return out
 }
 
-// place chooses the node for a session that no living node has. It picks two random nodes that have the files, and returns the
-// one with more free capacity. The argument e is the entry of the session, or nil for a new session. If no node takes the
-// session, the error contains the reason for each node.
+// place chooses the node for a session that no living node has. It picks two random nodes that have the files, and
+// returns the one with more free capacity. The argument e is the entry of the session, or nil for a new session. If no
+// node takes the session, the error contains the reason for each node.
 func (f *Fleet) place(r *request, e *directory.Entry) (string, error) {
 	var able []*lease.Peer
 	var why []string
@@ -433,9 +433,10 @@ func rank(node, key string) uint64 {
 	return binary.BigEndian.Uint64(h[:])
 }
 
-// checkFiles returns an error if a node does not have the files of a session of a shared workspace. The name of the workspace
-// is not enough, because another node can have other files under the same name. The argument shared is the identity of the
-// files on the node. An entry without an identity was written by an earlier version, so any shared files are accepted.
+// checkFiles returns an error if a node does not have the files of a session of a shared workspace. The name of the
+// workspace is not enough, because another node can have other files under the same name. The argument shared is the
+// identity of the files on the node. An entry without an identity was written by an earlier version, so any shared
+// files are accepted.
 func checkFiles(e *directory.Entry, node, shared string) error {
 	const remedy = "Use the same shared on all nodes that see these files, and another name for the workspace on the other nodes"
 	switch {
@@ -454,8 +455,8 @@ func named(identity string) string {
 	return fmt.Sprintf(" %q", identity)
 }
 
-// lacks returns the reason why a node cannot have a session of a workspace, or "" if the node has its files. The argument e is
-// the entry of the session, or nil for a new session.
+// lacks returns the reason why a node cannot have a session of a workspace, or "" if the node has its files. The
+// argument e is the entry of the session, or nil for a new session.
 func lacks(p *lease.Peer, workspace string, e *directory.Entry) string {
 	w, has := p.Workspaces[workspace]
 	switch {
@@ -469,8 +470,8 @@ func lacks(p *lease.Peer, workspace string, e *directory.Entry) string {
 	return fmt.Sprintf("its workspace %s has the files %q, and the session is in the files%s", workspace, w.Shared, named(e.Identity))
 }
 
-// filesOf returns the entry of a session of this node with the identity of its files. Entries by earlier versions lack the
-// identity, but the session is in the files of this node.
+// filesOf returns the entry of a session of this node with the identity of its files. Entries by earlier versions lack
+// the identity, but the session is in the files of this node.
 func (f *Fleet) filesOf(e *directory.Entry) *directory.Entry {
 	w := f.settings.Workspace(e.Workspace)
 	if !e.Shared || e.Identity != "" || w == nil || !w.Here(f.settings.Labels) {

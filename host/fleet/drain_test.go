@@ -78,8 +78,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestOtherFiles checks that a session goes only to nodes that have its files, and not to nodes that have a workspace of the
-// same name: when it moves, when its node is dead, and when a gateway that does not compare the files sends a call.
+// TestOtherFiles checks that a session goes only to nodes that have its files, and not to nodes that have a workspace
+// of the same name: when it moves, when its node is dead, and when a gateway that does not compare the files sends a
+// call.
 func TestOtherFiles(t *testing.T) {
 	records := newTestRecords(t)
 	one, end := records.node(t, "one", "east")
@@ -122,7 +123,8 @@ func TestOtherFiles(t *testing.T) {
 			t.Errorf("%s: %+v", f.node(), refused)
 		}
 	}
-	// The files of an entry by an earlier version are not known, so a node with shared files takes the session as before.
+	// The files of an entry by an earlier version are not known, so a node with shared files takes the session as
+	// before.
 	if node, _, err := two.locate(&request{f: two, key: "old", wire: wire{Workspace: "repo", Session: "old"}}, ""); err != nil || node != "two" {
 		t.Errorf("a session of an earlier version is placed on %q: %v", node, err)
 	}

@@ -1,7 +1,7 @@
 // Package fleet joins hosts so that they serve one set of sessions. [Start] makes a host a node of a fleet.
 //
-// A call for a session can arrive at any node, the gateway, and runs at the node that owns the session. Nodes and sessions
-// have records in NATS JetStream, which coordinators keep. Calls go from node to node over gRPC.
+// A call for a session can arrive at any node, the gateway, and runs at the node that owns the session. Nodes and
+// sessions have records in NATS JetStream, which coordinators keep. Calls go from node to node over gRPC.
 //
 // These rules hold:
 //   - A session has one owner at a time. Its epoch counts the owners.
@@ -100,8 +100,8 @@ type Fleet struct {
 	closed bool
 }
 
-// Start makes a host a node. It waits until the coordinators answer, or ctx ends. The caller must call [Fleet.Close] before it
-// closes the host.
+// Start makes a host a node. It waits until the coordinators answer, or ctx ends. The caller must call [Fleet.Close]
+// before it closes the host.
 func Start(ctx context.Context, h *host.Host, opts Options) (*Fleet, error) {
 	settings := settingsOf(h, opts)
 	journal.Unguarded, directory.Unguarded = without("journal"), without("directory")

@@ -51,9 +51,9 @@ func (f *Fleet) conn(node string) (*grpc.ClientConn, error) {
 	return c, err
 }
 
-// connectAgain connects at once to a node that could not be reached last time. Without it, a call shortly after the node has
-// started again would fail with the error of the last attempt, because gRPC waits between two attempts. Without a connection
-// after two seconds, the call returns the error.
+// connectAgain connects at once to a node that could not be reached last time. Without it, a call shortly after the
+// node has started again would fail with the error of the last attempt, because gRPC waits between two attempts.
+// Without a connection after two seconds, the call returns the error.
 func connectAgain(ctx context.Context, conn *grpc.ClientConn) {
 	if conn.GetState() != connectivity.TransientFailure {
 		return

@@ -149,8 +149,8 @@ func (l *ledger) done(ctx context.Context, res *tool.Result, change *host.Sessio
 const maxState = journal.MaxRecord / 2
 
 // stateOf returns a change in JSON, together with the parts that only a later version of toolhost knows. If the JSON is
-// too long for a record, the states of files are left out, because an edit then only requires that the file is read again. If
-// necessary, the data of plugins is left out, too, the largest first. The result lost names these plugins.
+// too long for a record, the states of files are left out, because an edit then only requires that the file is read
+// again. If necessary, the data of plugins is left out, too, the largest first. The result lost names these plugins.
 func stateOf(c *host.SessionChange, unknown surplus.Fields) (state json.RawMessage, lost []string) {
 	if c == nil {
 		c = new(host.SessionChange)
@@ -191,8 +191,8 @@ func (l *ledger) place(res *tool.Result) {
 	res.Metadata["node"], res.Metadata["epoch"] = l.f.node(), l.o.entry.Epoch
 }
 
-// note adds a note to the first result after a takeover. The note reports that the session has moved, and which parts of its
-// state are lost.
+// note adds a note to the first result after a takeover. The note reports that the session has moved, and which parts
+// of its state are lost.
 func (l *ledger) note(res *tool.Result) {
 	l.o.mu.Lock()
 	from, lost := l.o.movedFrom, l.o.lost

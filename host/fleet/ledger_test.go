@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/fleet/internal/journal"
 )
 
-// TestLargeState checks that state that is too large for the journal is not lost silently: the first result after a move names
-// it, once. State that fits is kept, and an older value of lost state is not used.
+// TestLargeState checks that state that is too large for the journal is not lost silently: the first result after a
+// move names it, once. State that fits is kept, and an older value of lost state is not used.
 func TestLargeState(t *testing.T) {
 	large, small := make([]byte, maxState), []byte("x")
 	record := func(kind journal.Kind, plugins map[string][]byte) journal.Record {

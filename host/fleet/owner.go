@@ -197,7 +197,7 @@ func (f *Fleet) open(ctx context.Context, o *owned, in *incoming, w *host.FleetW
 	if refused != nil {
 		return refused
 	}
-	has := f.has(o, entry)
+	has := f.localState(o, entry)
 	if o.shared && (entry.Owner != f.node() || entry.Incarnation != o.incarnation || entry.Opened == entry.Epoch) {
 		next := *entry
 		next.Owner, next.Incarnation, next.Epoch, next.Config = f.node(), o.incarnation, entry.Epoch+1, f.lease.Own().Config
@@ -226,7 +226,8 @@ func (f *Fleet) open(ctx context.Context, o *owned, in *incoming, w *host.FleetW
 	return nil
 }
 
-// claim returns the entry of a session that this node has or may take. The argument shared is the identity of this node's files.
+// claim returns the entry of a session that this node has or may take. The argument shared is the identity of this
+// node's files.
 func (f *Fleet) claim(ctx context.Context, o *owned, in *incoming, shared string) (*directory.Entry, *refusal) {
 	entry := f.sessions.Find(in.key)
 	if entry == nil {
@@ -285,8 +286,8 @@ const (
 	newest             // at least what the journal contains
 )
 
-// has returns how much of the state of a session is on this node.
-func (f *Fleet) has(o *owned, e *directory.Entry) had {
+// localState returns how much of the state of a session is on this node.
+func (f *Fleet) localState(o *owned, e *directory.Entry) had {
 	switch {
 	case e.Owner != f.node():
 		return nothing
@@ -404,8 +405,8 @@ func unknownState(records []journal.Record) surplus.Fields {
 	return out
 }
 
-// restored returns the state of a session after all changes in the given records. The result lost names the parts of the state
-// that were too large for the records. For such a part, an older value would mislead, so it is left out.
+// restored returns the state of a session after all changes in the given records. The result lost names the parts of
+// the state that were too large for the records. For such a part, an older value would mislead, so it is left out.
 func restored(records []journal.Record) (out *host.SessionChange, lost []string, err error) {
 	out = &host.SessionChange{Whole: true, Plugins: make(map[string][]byte)}
 	files := make(map[string]tool.FileState)

@@ -30,8 +30,8 @@ type slice struct {
 	turn  chan struct{} // contains a value while a call uses the fields below
 	left  int
 	until time.Time
-	// failed is the error of the last request to the coordinators. Calls that waited for this request do not make one of their own,
-	// so that they do not wait one after another.
+	// failed is the error of the last request to the coordinators. Calls that waited for this request do not make one
+	// of their own, so that they do not wait one after another.
 	failed error
 	tried  time.Time
 }
@@ -57,8 +57,8 @@ func (f *Fleet) admit(ctx context.Context, p *host.Principal) error {
 	return f.admitWithin(ctx, p.Name, limit)
 }
 
-// of returns the slice of a principal.
-func (q *quotas) of(name string) *slice {
+// sliceOf returns the slice of a principal.
+func (q *quotas) sliceOf(name string) *slice {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.by == nil {
@@ -74,7 +74,7 @@ func (q *quotas) of(name string) *slice {
 
 // admitWithin counts a call of a principal that may make perMinute calls.
 func (f *Fleet) admitWithin(ctx context.Context, name string, perMinute int) error {
-	s, began := f.quotas.of(name), time.Now()
+	s, began := f.quotas.sliceOf(name), time.Now()
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():

@@ -10,15 +10,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestQuotaWaits checks calls that wait while another call of their principal asks the coordinators for a part of the quota: a
-// call whose caller goes away ends at once, and if the coordinators do not answer, the calls do not ask one after another.
+// TestQuotaWaits checks calls that wait while another call of their principal asks the coordinators for a part of the
+// quota: a call whose caller goes away ends at once, and if the coordinators do not answer, the calls do not ask one
+// after another.
 func TestQuotaWaits(t *testing.T) {
 	records := newTestRecords(t)
 	f, _ := records.node(t, "one", "east")
 	if err := f.admitWithin(t.Context(), "alice", 16); err != nil {
 		t.Fatal(err)
 	}
-	s := f.quotas.of("alice")
+	s := f.quotas.sliceOf("alice")
 	s.turn <- struct{}{} // another call asks the coordinators
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

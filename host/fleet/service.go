@@ -52,7 +52,8 @@ func (f *Fleet) isReady() bool {
 	}
 }
 
-// peerNode returns the name and the certificate of the node that calls. It returns an error for a client without a certificate.
+// peerNode returns the name and the certificate of the node that calls. It returns an error for a client without a
+// certificate.
 func peerNode(ctx context.Context) (node string, certificate []byte, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -365,8 +365,8 @@ type Repaired struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// repair lets a session go on after its journal was damaged. It replaces the journal by a snapshot of everything that can still
-// be read. It refuses a session that is in use, and a journal that is whole.
+// repair lets a session go on after its journal was damaged. It replaces the journal by a snapshot of everything that
+// can still be read. It refuses a session that is in use, and a journal that is whole.
 func (f *Fleet) repair(ctx context.Context, key string) (*Repaired, error) {
 	release, err := f.hold(key, errors.New("the session is being repaired"))
 	if err != nil {
@@ -400,8 +400,8 @@ func (f *Fleet) repair(ctx context.Context, key string) (*Repaired, error) {
 	return f.salvage(ctx, key, e, damage)
 }
 
-// salvage replaces a damaged journal. The entry is changed first, by compare-and-swap: if another node takes the session
-// meanwhile, the repair fails, and a later owner has a later epoch than the snapshot.
+// salvage replaces a damaged journal. The entry is changed first, by compare-and-swap: if another node takes the
+// session meanwhile, the repair fails, and a later owner has a later epoch than the snapshot.
 func (f *Fleet) salvage(ctx context.Context, key string, e *directory.Entry, damage error) (*Repaired, error) {
 	log, records, unreadable, err := journal.Salvage(ctx, f.bus, f.node(), key, e.Epoch)
 	if err != nil {
@@ -445,8 +445,8 @@ func (f *Fleet) salvage(ctx context.Context, key string, e *directory.Entry, dam
 	return out, nil
 }
 
-// hold keeps this node from opening a session until the caller calls release. Calls that arrive meanwhile wait, and are then
-// refused with the given reason, so that their gateways try again. hold returns an error if the session is in use.
+// hold keeps this node from opening a session until the caller calls release. Calls that arrive meanwhile wait, and are
+// then refused with the given reason, so that their gateways try again. hold returns an error if the session is in use.
 func (f *Fleet) hold(key string, why error) (release func(), err error) {
 	o := &owned{key: key, ready: make(chan struct{}), failed: &refusal{reason: moved, err: why}}
 	f.mu.Lock()

@@ -40,8 +40,8 @@ func damagedSession(t *testing.T, f *Fleet, key string) (*directory.Entry, *jour
 	return e, l
 }
 
-// TestRepair checks that each kind of damage is repaired: the session keeps what can be read, the next owner can open the
-// journal, and the old owner cannot append.
+// TestRepair checks that each kind of damage is repaired: the session keeps what can be read, the next owner can open
+// the journal, and the old owner cannot append.
 func TestRepair(t *testing.T) {
 	f, _ := newTestRecords(t).node(t, "one", "east")
 	publish := func(key, record string) {

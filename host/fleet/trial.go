@@ -49,8 +49,8 @@ type Promoted struct {
 	Missed []string `json:"missed"`
 }
 
-// has reports whether a node takes part in the trial and digest is the digest of the configuration on trial.
-func (t *trial) has(node, digest string) bool {
+// includes reports whether a node takes part in the trial and digest is the digest of the configuration on trial.
+func (t *trial) includes(node, digest string) bool {
 	return t != nil && slices.Contains(t.Nodes, node) && (t.Digest == "" || t.Digest == digest)
 }
 

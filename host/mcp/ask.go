@@ -44,8 +44,8 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 // unheard is the time that a permission ask waits for an answer elsewhere if the client cannot be told that it waits.
 const unheard = time.Minute
 
-// waits notifies the client that its call waits for a person, and where the person can answer. It reports whether the client
-// receives notifications of the call.
+// waits notifies the client that its call waits for a person, and where the person can answer. It reports whether the
+// client receives notifications of the call.
 func (f *front) waits(ask tool.Ask) bool {
 	const where = "Somebody who may answer for this client can do it in the console of toolhost serve, or over HTTP: GET /v1/asks, then POST /v1/asks/ID."
 	text := "The call waits for the answer to a permission request: " + oneLine(ask.Permission.Title) + " " + where
@@ -241,7 +241,8 @@ func permission(content map[string]any) tool.Answer {
 	return tool.Answer{Outcome: tool.Declined, Values: []string{scope}, Message: "the user declined"}
 }
 
-// invalidAnswer is a part of the error of the MCP library for an answer with wrong fields. The library has no type for it.
+// invalidAnswer is a part of the error of the MCP library for an answer with wrong fields. The library has no type for
+// it.
 const invalidAnswer = "does not match requested schema"
 
 // answer converts the client's answer to an answer of the host.

@@ -63,8 +63,8 @@ func protocolError(res *tool.Result, f function) error {
 	return nil
 }
 
-// serve carries out a request of a client: it begins a call, or continues a parked one. The function "build" returns the
-// request for the host.
+// serve carries out a request of a client: it begins a call, or continues a parked one. The function "build" returns
+// the request for the host.
 func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Request, *tool.Error)) (out outcome, bad *tool.Error, err error) {
 	silent := s.silent()
 	ctx, done := s.posts.follow(ctx, in.header(postHeader), !silent)
@@ -89,7 +89,7 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 		call.Continuation = earlier.continuation
 	}
 	// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
-	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal), beside: s.beside(call.Principal)}
+	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal), beside: s.secondClient(call.Principal)}
 	pending := s.host.Begin(call, front)
 	leave()
 	return s.parked.wait(ctx, s.parked.begin(ctx, in, earlier, func(r *run) *tool.Result {
@@ -123,8 +123,8 @@ func (s *Server) approver(p *host.Principal) host.Client {
 	return s.opts.Approver(p)
 }
 
-// beside returns the client that answers permission asks in addition to the calling client, or nil.
-func (s *Server) beside(p *host.Principal) host.Client {
+// secondClient returns the client that answers permission asks in addition to the calling client, or nil.
+func (s *Server) secondClient(p *host.Principal) host.Client {
 	if p != nil && !p.Interactive {
 		return nil
 	}
@@ -225,8 +225,8 @@ func (f *front) amount(metadata map[string]any) {
 	}
 }
 
-// Output implements [host.Client]. It sends the last line of a chunk of output as a progress notification. The result of
-// the call contains the full output.
+// Output implements [host.Client]. It sends the last line of a chunk of output as a progress notification. The result
+// of the call contains the full output.
 func (f *front) Output(_ tool.Stream, chunk []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(chunk[max(0, len(chunk)-4096):]), "\uFFFD"), "\r\n")
 	line := text[strings.LastIndexAny(text, "\r\n")+1:]

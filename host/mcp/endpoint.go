@@ -42,7 +42,7 @@ type offer struct {
 	core  []string    // full names; only for the mode "lazy"
 }
 
-// The method "offer" returns what the server offers now. Without an endpoint, the options determine it.
+// offer returns what the server offers now. Without an endpoint, the options determine it.
 func (s *Server) offer() offer {
 	all := s.host.Tools()
 	if s.opts.Endpoint == "" {
@@ -93,8 +93,8 @@ func sizeOf(functions []export.Function) (bytes int) {
 	return bytes
 }
 
-// replaced reports whether the function of a lazy endpoint that runs command lines replaces a tool, because the tool is the shell
-// or has the name of the function.
+// replaced reports whether the function of a lazy endpoint that runs command lines replaces a tool, because the tool is
+// the shell or has the name of the function.
 func replaced(t *host.Tool) bool { return export.IsShell(t) || t.FunctionName == export.SingleName }
 
 // listed returns the tools that a lazy endpoint lists under their own names.
@@ -117,8 +117,8 @@ func findFunction() export.Function {
 	}
 }
 
-// commandFunction returns the function that runs a command line of a lazy endpoint. Its description lists the namespaces
-// of the tools for which the function "allowed" returns true. The most used namespaces are first.
+// commandFunction returns the function that runs a command line of a lazy endpoint. Its description lists the
+// namespaces of the tools for which the function "allowed" returns true. The most used namespaces are first.
 func commandFunction(tools []host.Tool, uses map[string]int, allowed func(host.Tool) bool) export.Function {
 	out := export.Single(nil)
 	var agents []string
@@ -193,8 +193,8 @@ func (o *offer) lazyFunctions(uses map[string]int) ([]function, []*mcp.Tool, err
 	return functions, tools, err
 }
 
-// caller returns the principal of a request with the restrictions of the endpoint or of the options. It returns nil for the
-// local user without restrictions.
+// caller returns the principal of a request with the restrictions of the endpoint or of the options. It returns nil for
+// the local user without restrictions.
 func (s *Server) caller(extra *mcp.RequestExtra) *host.Principal {
 	p := principalOf(extra)
 	switch {
@@ -265,7 +265,7 @@ func NewEndpoints(h *host.Host, opts Options) *Endpoints {
 // requirements see [Server.Handler].
 func (e *Endpoints) Handler(principal func(*http.Request) *host.Principal) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at, err := e.of(r.PathValue("endpoint"), principal(r))
+		at, err := e.serverOf(r.PathValue("endpoint"), principal(r))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
@@ -274,8 +274,8 @@ func (e *Endpoints) Handler(principal func(*http.Request) *host.Principal) http.
 	})
 }
 
-// The method "of" returns the server of an endpoint, which begins with the first request.
-func (e *Endpoints) of(name string, p *host.Principal) (*endpointServer, error) {
+// serverOf returns the server of an endpoint, which begins with the first request.
+func (e *Endpoints) serverOf(name string, p *host.Principal) (*endpointServer, error) {
 	if _, err := e.host.Endpoint(name, p); err != nil {
 		return nil, err
 	}

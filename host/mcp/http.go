@@ -53,8 +53,8 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// refused answers a request whose body is no valid message with status 400 and an error of JSON-RPC. The SDK would answer
-// with plain text, and would change some ids.
+// refused answers a request whose body is no valid message with status 400 and an error of JSON-RPC. The SDK would
+// answer with plain text, and would change some ids.
 func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil { // the SDK gets the same error when it reads on
@@ -103,9 +103,9 @@ type post struct {
 	out *eventStream
 }
 
-// posts contains the HTTP requests that are being answered. The SDK does not end a call of a session when the connection
-// of its request is lost, because a client could read the response on another connection. This server keeps no responses,
-// so nobody could get it.
+// posts contains the HTTP requests that are being answered. The SDK does not end a call of a session when the
+// connection of its request is lost, because a client could read the response on another connection. This server keeps
+// no responses, so nobody could get it.
 type posts struct {
 	mu   sync.Mutex
 	last uint64

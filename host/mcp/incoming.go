@@ -98,8 +98,8 @@ func (in *incoming) client() *tool.ClientInfo {
 	return out
 }
 
-// logLevel returns the lowest level of the log messages that the client wants. In revisions with sessions, the SDK knows
-// the level, and drops further messages.
+// logLevel returns the lowest level of the log messages that the client wants. In revisions with sessions, the SDK
+// knows the level, and drops further messages.
 func (in *incoming) logLevel() string {
 	if in.version < stateless {
 		return "debug"
@@ -141,8 +141,8 @@ func (s *Server) base(in *incoming) host.Request {
 	return call
 }
 
-// keyBranch is the key of the name of a branch in the metadata of a call, or of the request "initialize" for all calls of
-// a connection.
+// keyBranch is the key of the name of a branch in the metadata of a call, or of the request "initialize" for all calls
+// of a connection.
 const keyBranch = metaPrefix + "branch"
 
 // keyCallID is the key of the client's own id of a call in the metadata of the call; see [host.Request.Once].
@@ -170,8 +170,8 @@ func (in *incoming) branch() string {
 // drainTime is how long a session waits for answers of the SDK after the end of its input.
 const drainTime = time.Second
 
-// drain waits until the requests that the SDK handles are answered, such as initialize and ping. Without it, a client that
-// sends its requests and closes its output at once would miss answers. It does not wait for calls of tools.
+// drain waits until the requests that the SDK handles are answered, such as initialize and ping. Without it, a client
+// that sends its requests and closes its output at once would miss answers. It does not wait for calls of tools.
 func (l *stream) drain() {
 	ctx, stop := context.WithTimeout(l.ctx, drainTime)
 	defer stop()

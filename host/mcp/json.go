@@ -23,8 +23,8 @@ type response struct {
 	Result  any             `json:"result"` // a *mcp.CallToolResult or its JSON
 }
 
-// onlyText returns the text of a result that contains only one text, and perhaps structured data in JSON. It returns nil for
-// other results.
+// onlyText returns the text of a result that contains only one text, and perhaps structured data in JSON. It returns
+// nil for other results.
 func onlyText(res *mcp.CallToolResult) *string {
 	if len(res.Content) != 1 || res.InputRequests != nil {
 		return nil

@@ -14,8 +14,8 @@ const commentEvery = 15 * time.Second
 // comment is a comment in an event stream. Clients ignore it.
 const comment = ": alive\n\n"
 
-// eventStream is the HTTP response to a running call. While the SDK writes no event, eventStream adds a comment from time to
-// time. A comment never splits an event, because the SDK writes each event with one Write.
+// eventStream is the HTTP response to a running call. While the SDK writes no event, eventStream adds a comment from
+// time to time. A comment never splits an event, because the SDK writes each event with one Write.
 type eventStream struct {
 	http.ResponseWriter
 	every time.Duration

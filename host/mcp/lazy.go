@@ -17,8 +17,8 @@ import (
 // maxFound is the maximum number of found tools in the list of a session. A further tool replaces the oldest one.
 const maxFound = 20
 
-// lazy holds the state of a lazy endpoint: the tools that each session found. Only sessions of revisions before 2026-07-28
-// have such tools, because the lists of later revisions must not depend on earlier calls.
+// lazy holds the state of a lazy endpoint: the tools that each session found. Only sessions of revisions before
+// 2026-07-28 have such tools, because the lists of later revisions must not depend on earlier calls.
 type lazy struct {
 	// uses returns the number of calls of each tool when the server started. The order of namespaces depends on it, and
 	// it must stay the same for the prompt caches of clients.
@@ -35,8 +35,8 @@ type lazySession struct {
 	seen   int      // number of changes of the list for all sessions that the session was notified of
 }
 
-// The method "of" returns the state of a session until the session ends. The caller must hold the lock.
-func (l *lazy) of(session *mcp.ServerSession) *lazySession {
+// stateOf returns the state of a session until the session ends. The caller must hold the lock.
+func (l *lazy) stateOf(session *mcp.ServerSession) *lazySession {
 	out := l.sessions[session]
 	if out == nil {
 		out = &lazySession{seen: l.changes}
@@ -58,7 +58,7 @@ func (l *lazy) of(session *mcp.ServerSession) *lazySession {
 func (l *lazy) enter(session *mcp.ServerSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(session)
+	l.stateOf(session)
 }
 
 // changed must be called after each change of the list for all sessions.
@@ -72,7 +72,7 @@ func (l *lazy) changed() {
 func (l *lazy) add(session *mcp.ServerSession, names []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of(session)
+	s := l.stateOf(session)
 	before := slices.Clone(s.found)
 	for _, name := range names {
 		s.found = append(slices.DeleteFunc(s.found, func(old string) bool { return old == name }), name)
@@ -100,7 +100,7 @@ func (l *lazy) found(session *mcp.ServerSession) []string {
 func (l *lazy) notify(session *mcp.ServerSession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of(session)
+	s := l.stateOf(session)
 	needed := s.nudged || s.seen != l.changes
 	s.nudged, s.seen = false, l.changes
 	return needed
@@ -219,8 +219,8 @@ func (s *Server) lists(name string) bool {
 	return name == s.host.RoleName(tool.RoleShell) || slices.ContainsFunc(s.offered, func(f function) bool { return f.Tool == name })
 }
 
-// nudge makes the SDK send notifications about a changed list. The middleware "onlyNeeded" drops those of sessions whose
-// list did not change.
+// nudge makes the SDK send notifications about a changed list. The middleware "onlyNeeded" drops those of sessions
+// whose list did not change.
 func (s *Server) nudge() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,7 +61,8 @@ func serve(t *testing.T, s *mcp.Server) (in io.Writer, out *bufio.Reader) {
 	return ours, bufio.NewReader(read)
 }
 
-// TestRandomLines sends random lines in each revision of the protocol. Each request is answered once, and nothing else is.
+// TestRandomLines sends random lines in each revision of the protocol. Each request is answered once, and nothing else
+// is.
 func TestRandomLines(t *testing.T) {
 	t.Parallel()
 	n := 1000
@@ -197,8 +198,8 @@ func TestCancellationEndsTheCall(t *testing.T) {
 	}
 }
 
-// TestIDOfSubscription checks that notifications have the id of their subscription as the client wrote it, and that this id
-// cancels the subscription.
+// TestIDOfSubscription checks that notifications have the id of their subscription as the client wrote it, and that
+// this id cancels the subscription.
 func TestIDOfSubscription(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -217,7 +218,8 @@ func TestIDOfSubscription(t *testing.T) {
 	}
 }
 
-// TestInvalidBodies checks that a body over HTTP that is no valid message is answered with 400 and an error of JSON-RPC.
+// TestInvalidBodies checks that a body over HTTP that is no valid message is answered with 400 and an error of
+// JSON-RPC.
 func TestInvalidBodies(t *testing.T) {
 	t.Parallel()
 	s, err := mcp.New(newHost(t), mcp.Options{})

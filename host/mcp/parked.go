@@ -228,7 +228,7 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	switch {
 	case l.closed:
 		return "", errShutdown
-	case l.of(r.owner) >= maxParked:
+	case l.countOf(r.owner) >= maxParked:
 		return "", errors.New("too many calls are waiting for an answer")
 	}
 	state = rand.Text() + rand.Text()
@@ -240,8 +240,8 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	return state, nil
 }
 
-// of returns the number of parked calls of a principal. The caller must hold the lock.
-func (l *parkedCalls) of(owner string) (n int) {
+// countOf returns the number of parked calls of a principal. The caller must hold the lock.
+func (l *parkedCalls) countOf(owner string) (n int) {
 	for _, w := range l.byState {
 		if w.owner == owner {
 			n++
@@ -259,8 +259,8 @@ func (l *parkedCalls) take(state string) *waiting {
 	return w
 }
 
-// takeFor removes and returns the parked call that a request continues. It returns nil if there is no such call. The call of
-// another request remains parked.
+// takeFor removes and returns the parked call that a request continues. It returns nil if there is no such call. The
+// call of another request remains parked.
 func (l *parkedCalls) takeFor(in *incoming, state string) *waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,8 +273,8 @@ func (l *parkedCalls) takeFor(in *incoming, state string) *waiting {
 }
 
 // resume continues a parked call with the client's answers, and waits for its end or its next question. If an answer is
-// missing, it returns the question again. If the call is parked in another process, resume returns what the caller needs
-// to begin it here. It returns an error if the state is unknown or belongs to another call.
+// missing, it returns the question again. If the call is parked in another process, resume returns what the caller
+// needs to begin it here. It returns an error if the state is unknown or belongs to another call.
 func (l *parkedCalls) resume(ctx context.Context, in *incoming) (outcome, *continued, error) {
 	ticket, earlier, err := l.states.unwrap(in)
 	if err != nil || earlier != nil {
@@ -332,13 +332,13 @@ type states struct {
 const (
 	// wrapped is the prefix of a wrapped state. The name of a parked call has only letters and digits.
 	wrapped = "t1."
-	// maxContinuation is the maximum size of a wrapped continuation, in bytes. Only this process can continue a call with
-	// a larger one.
+	// maxContinuation is the maximum size of a wrapped continuation, in bytes. Only this process can continue a call
+	// with a larger one.
 	maxContinuation = 256 << 10
 )
 
-// stateValue is the content of a wrapped state. The client, the request and the place are not in it: they are the purpose
-// for which it is sealed.
+// stateValue is the content of a wrapped state. The client, the request and the place are not in it: they are the
+// purpose for which it is sealed.
 type stateValue struct {
 	Process      string `json:"process"`
 	Ticket       string `json:"ticket"` // the name of the parked call in this process

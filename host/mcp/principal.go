@@ -16,9 +16,9 @@ import (
 // extraPrincipal is the key of the principal in the token information of a request.
 const extraPrincipal = "toolhost.dev/principal"
 
-// Authenticated returns a handler that passes the principal of each request to [Server.Handler]. The function "principal"
-// returns nil for the local user. A connection belongs to the principal that opened it: requests of other principals in
-// the same connection are rejected.
+// Authenticated returns a handler that passes the principal of each request to [Server.Handler]. The function
+// "principal" returns nil for the local user. A connection belongs to the principal that opened it: requests of other
+// principals in the same connection are rejected.
 func Authenticated(next http.Handler, principal func(*http.Request) *host.Principal) http.Handler {
 	verify := func(_ context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
 		p := principal(r)
@@ -102,8 +102,8 @@ func (s *Server) onlyAllowed(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// denied returns the names of the offered functions whose tools a principal must not call. The method "personal" checks the
-// found tools of a session.
+// denied returns the names of the offered functions whose tools a principal must not call. The method "personal" checks
+// the found tools of a session.
 func (s *Server) denied(p *host.Principal) map[string]bool {
 	allowed := map[string]bool{"": true, searchTool: true} // the commands of the single tool are checked when they run
 	for _, t := range s.host.Tools() {

@@ -141,8 +141,8 @@ func (r *relay) features() map[tool.ItemKind]bool {
 	return out
 }
 
-// has reports whether the plugin of an item offers a feature.
-func (r *relay) has(plugin string, kind tool.ItemKind) bool {
+// offers reports whether the plugin of an item offers a feature.
+func (r *relay) offers(plugin string, kind tool.ItemKind) bool {
 	return slices.ContainsFunc(r.items(), func(i *host.Item) bool { return i.Plugin == plugin && i.Kind == kind })
 }
 
@@ -172,8 +172,8 @@ func (r *relay) allowed(p *host.Principal, kind tool.ItemKind, offered string) b
 	return p.ToolAllowed(i.Namespace, i.Item.FullName())
 }
 
-// onlyOffered rejects methods of capabilities that no mounted server offers, and does not announce them. Without it, the
-// SDK would answer them with empty lists.
+// onlyOffered rejects methods of capabilities that no mounted server offers, and does not announce them. Without it,
+// the SDK would answer them with empty lists.
 func (s *Server) onlyOffered(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		has := s.relay.features()
@@ -255,8 +255,8 @@ func (s *Server) exchange(ctx context.Context, in *incoming, i *host.Item, metho
 	return out, err
 }
 
-// rpcError converts the error of an exchange to an error of the protocol. The error of a mounted server keeps its code and
-// its data.
+// rpcError converts the error of an exchange to an error of the protocol. The error of a mounted server keeps its code
+// and its data.
 func rpcError(e *tool.Error) error {
 	out := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.Message, Data: e.Data}
 	switch {
@@ -343,7 +343,7 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.C
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown prompt or resource template"}
 	}
 	none := &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}
-	if !s.relay.has(i.Plugin, tool.ItemCompletion) {
+	if !s.relay.offers(i.Plugin, tool.ItemCompletion) {
 		return none, nil
 	}
 	if ref.Type == "ref/prompt" {

@@ -24,7 +24,8 @@ const metaPrefix = "toolhost.dev/"
 const maxInline = 64 << 10
 
 // toResult converts a result of a function for an MCP client. The text contains all information for the model. toResult
-// omits the structured data of the host's own tools, because clients would show the data to the model in place of the text.
+// omits the structured data of the host's own tools, because clients would show the data to the model in place of the
+// text.
 func toResult(res *tool.Result, f function) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: !res.Success(), Meta: mcp.Meta{}}
 	meta := map[string]any{

@@ -56,8 +56,8 @@ func TestStructured(t *testing.T) {
 	}
 }
 
-// TestMetaOfServers checks that the metadata of a mounted server's result arrives, and that it cannot replace that of toolhost or of
-// the protocol.
+// TestMetaOfServers checks that the metadata of a mounted server's result arrives, and that it cannot replace that of
+// toolhost or of the protocol.
 func TestMetaOfServers(t *testing.T) {
 	theirs := map[string]any{"example.com/a": 1.0, metaPrefix + "error": "none", "io.modelcontextprotocol/x": true}
 	res := &tool.Result{Metadata: map[string]any{tool.MetadataMCP: theirs, "lines": 2}}

@@ -34,9 +34,9 @@ type clientRoots struct {
 	workspace string // empty means the workspace of the host
 }
 
-// of returns the workspace of a client. The first call of the client requests its roots. A client without roots has a
-// nil result.
-func (w *workspaces) of(session *mcp.ServerSession) *clientRoots {
+// clientOf returns the workspace of a client. The first call of the client requests its roots. A client without roots
+// has a nil result.
+func (w *workspaces) clientOf(session *mcp.ServerSession) *clientRoots {
 	if !w.use || session == nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (w *workspaces) of(session *mcp.ServerSession) *clientRoots {
 
 // changed requests a client's roots again. The client keeps its workspace until it answers.
 func (w *workspaces) changed(session *mcp.ServerSession) {
-	if c := w.of(session); c != nil {
+	if c := w.clientOf(session); c != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.by[session] = w.ask(session, c.workspaceNow())
@@ -100,7 +100,7 @@ func (c *clientRoots) workspaceNow() string {
 // enter waits until the workspace of a client is known. It returns "" for the workspace of the host. The caller must
 // queue the call and then call leave. The next call of the client waits for leave, so that calls keep their order.
 func (w *workspaces) enter(ctx context.Context, session *mcp.ServerSession) (workspace string, leave func()) {
-	c := w.of(session)
+	c := w.clientOf(session)
 	if c == nil {
 		return "", func() {}
 	}
@@ -120,7 +120,7 @@ func (w *workspaces) enter(ctx context.Context, session *mcp.ServerSession) (wor
 // peek returns the workspace of a client without waiting. ok is false if the workspace is unknown or other calls wait
 // for it.
 func (w *workspaces) peek(session *mcp.ServerSession) (workspace string, ok bool) {
-	c := w.of(session)
+	c := w.clientOf(session)
 	if c == nil {
 		return "", true
 	}

@@ -38,32 +38,34 @@ type Options struct {
 	Single bool
 	// Tools are the full names of the tools to offer. Nil means all enabled tools.
 	Tools []string
-	// Endpoint is the name of an endpoint in the configuration, which determines the tools. It excludes Single and Tools.
+	// Endpoint is the name of an endpoint in the configuration, which determines the tools. It excludes Single and
+	// Tools.
 	Endpoint string
-	// Session is the session for all clients. If Session is empty, each connection has its own session. A client without
-	// a connection gets a handle in its first result, and continues its session by sending the handle back. The clients of
-	// a principal that send no handle share one session until the server is closed.
+	// Session is the session for all clients. If Session is empty, each connection has its own session. A client
+	// without a connection gets a handle in its first result, and continues its session by sending the handle back. The
+	// clients of a principal that send no handle share one session until the server is closed.
 	Session string
 	// Branch is the branch of calls whose client chooses none. Empty means the workspace itself.
 	Branch string
-	// Approver returns the client that answers permission requests for a principal's calls, in place of the principal's own
-	// client. Nil means that every client answers the requests for its calls. Approver is not called for the local user and for
-	// interactive principals.
+	// Approver returns the client that answers permission requests for a principal's calls, in place of the principal's
+	// own client. Nil means that every client answers the requests for its calls. Approver is not called for the local
+	// user and for interactive principals.
 	Approver func(*host.Principal) host.Client
 	// Beside answers permission asks in addition to the calling client, for the local user and for interactive
 	// principals. The first answer counts. Nil means that only the client answers them.
 	Beside host.Client
-	// Login logs in at the remote server of a field, with scopes that its login lacks. It calls show with the page on which
-	// the user logs in, and returns when the login is saved or has failed. If a call needs a login and its client can open
-	// pages (elicitation by URL), the server shows the page, waits, and calls again. A login belongs to the operator, so set
-	// Login only for clients of the operator. Nil means that the error of the call names the command to log in.
+	// Login logs in at the remote server of a field, with scopes that its login lacks. It calls show with the page on
+	// which the user logs in, and returns when the login is saved or has failed. If a call needs a login and its client
+	// can open pages (elicitation by URL), the server shows the page, waits, and calls again. A login belongs to the
+	// operator, so set Login only for clients of the operator. Nil means that the error of the call names the command
+	// to log in.
 	Login func(ctx context.Context, field string, scopes []string, show func(page string)) error
 	// Roots makes calls run in the first root that a client with a connection names. If one of the client's roots
 	// contains the host's workspace, calls run in the host's workspace. Set Roots only for clients on the same machine
 	// that are allowed to choose the workspace.
 	Roots bool
-	// Sessions keeps the sessions of clients over HTTP for other hosts, which then continue them. Nil means that a session ends
-	// with its host.
+	// Sessions keeps the sessions of clients over HTTP for other hosts, which then continue them. Nil means that a
+	// session ends with its host.
 	Sessions SessionStore
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
@@ -210,8 +212,8 @@ func (s *Server) refresh() error {
 	return errors.Join(err, s.relay.refresh())
 }
 
-// safely calls a function of the SDK that panics for a definition that is not valid. A mounted server sends definitions,
-// so one of them must not stop the host.
+// safely calls a function of the SDK that panics for a definition that is not valid. A mounted server sends
+// definitions, so one of them must not stop the host.
 func safely(add func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -222,7 +224,8 @@ func safely(add func()) (err error) {
 	return nil
 }
 
-// survives turns a panic into the error of the request. A defect that one client finds must not end the calls of others.
+// survives turns a panic into the error of the request. A defect that one client finds must not end the calls of
+// others.
 func survives(log *slog.Logger) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {

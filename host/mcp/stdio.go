@@ -65,8 +65,8 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 }
 
 // stream is the connection of a client for the SDK. It passes only valid messages to the SDK, because the SDK ends a
-// session after any other line, and answers the others. For clients with sessions, stream handles tool calls without the
-// SDK, because the SDK takes several times as long as a short call.
+// session after any other line, and answers the others. For clients with sessions, stream handles tool calls without
+// the SDK, because the SDK takes several times as long as a short call.
 type stream struct {
 	server *Server
 	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
@@ -176,7 +176,8 @@ func (l *stream) negotiated(res *jsonrpc.Response) {
 	l.revision = result.ProtocolVersion
 }
 
-// receive handles the lines of the client until the input ends. It ends all calls then, because the client disconnected.
+// receive handles the lines of the client until the input ends. It ends all calls then, because the client
+// disconnected.
 func (l *stream) receive() {
 	for {
 		line, err := l.line()
@@ -313,8 +314,8 @@ func (l *stream) begin(id jsonrpc.ID, request *open) bool {
 	return true
 }
 
-// end removes a request, so that its id can be used again, and returns it. It returns nil if the id is unknown or belongs to
-// another request than only. A nil only means any request.
+// end removes a request, so that its id can be used again, and returns it. It returns nil if the id is unknown or
+// belongs to another request than only. A nil only means any request.
 func (l *stream) end(id jsonrpc.ID, only *open) *open {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -485,7 +486,7 @@ func (l *stream) refuse(m *message.Message, batch *message.Batch) {
 	l.writeError(id, &jsonrpc.Error{Code: int64(m.Code), Message: m.Problem}, batch)
 }
 
-// The method "function" returns the offered function with the given name.
+// function returns the offered function with the given name.
 func (s *Server) function(name string) (function, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	if i == nil {
 		return mcp.ResourceNotFoundError(uri)
 	}
-	if !s.relay.has(i.Plugin, tool.ItemSubscription) {
+	if !s.relay.offers(i.Plugin, tool.ItemSubscription) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server of this resource does not support subscriptions"}
 	}
 	in := subscribing(ctx, req, "resources/subscribe", uri)

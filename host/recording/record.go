@@ -1,5 +1,5 @@
-// Package recording records the calls of sessions on tapes, replays tapes, and answers calls from tapes. Most callers want
-// [Record] and [Replay]. Package tape of the SDK reads the tapes.
+// Package recording records the calls of sessions on tapes, replays tapes, and answers calls from tapes. Most callers
+// want [Record] and [Replay]. Package tape of the SDK reads the tapes.
 package recording
 
 import (

@@ -24,11 +24,11 @@ import (
 
 // ReplayOptions configures [Replay].
 type ReplayOptions struct {
-	// Binary is the program that serves a plugin. Only the calls of this plugin are compared. If Binary is empty, all calls
-	// are compared, with the plugins of the configuration.
+	// Binary is the program that serves a plugin. Only the calls of this plugin are compared. If Binary is empty, all
+	// calls are compared, with the plugins of the configuration.
 	Binary string
-	// Plugin is the name of the plugin in the configuration. If it is empty, Replay uses the plugin on the tape that has
-	// the tools of the binary.
+	// Plugin is the name of the plugin in the configuration. If it is empty, Replay uses the plugin on the tape that
+	// has the tools of the binary.
 	Plugin string
 	// Keep keeps the copy of the workspace. [Replayed.Workspace] is then its path.
 	Keep bool
@@ -50,8 +50,8 @@ type ReplayedCall struct {
 // Replayed is the outcome of a replay.
 type Replayed struct {
 	Tape string `json:"tape"`
-	// Calls lists the calls that were compared. Skipped is the number of other calls on the tape: calls of other plugins,
-	// and calls that commands made.
+	// Calls lists the calls that were compared. Skipped is the number of other calls on the tape: calls of other
+	// plugins, and calls that commands made.
 	Calls   []ReplayedCall `json:"calls"`
 	Skipped int            `json:"skipped"`
 	// Counts maps verdicts to numbers of calls.
@@ -63,8 +63,8 @@ type Replayed struct {
 // Same reports whether no call differs.
 func (r *Replayed) Same() bool { return r.Counts[tape.Different] == 0 }
 
-// Replay runs the calls of a tape again, on a copy of the workspace that the tape contains, and compares the results. It
-// uses the configuration in the options, and a separate state directory. It accepts all permission asks, because the
+// Replay runs the calls of a tape again, on a copy of the workspace that the tape contains, and compares the results.
+// It uses the configuration in the options, and a separate state directory. It accepts all permission asks, because the
 // recorded calls were permitted. If a replay is impossible, the error lists the reasons.
 func Replay(ctx context.Context, opts Options, path string, r ReplayOptions) (out *Replayed, err error) {
 	recorded, err := tape.Open(path)
@@ -187,7 +187,7 @@ func (r *replay) all(ctx context.Context, opts Options) (err error) {
 	return r.compareAll(results)
 }
 
-// The method "record" records the calls of a session on a new tape. The comparison needs the results as plugins return
+// record records the calls of a session on a new tape. The comparison needs the results as plugins return
 // them, which only a tape contains.
 func (r *replay) record(session string) (*recorder.Tape, error) {
 	key, err := r.engine.SessionKey(engine.Request{Session: session})
@@ -204,7 +204,7 @@ func (r *replay) pathOf(session string) string { return filepath.Join(r.dir, ses
 // idOf returns the ID of a replayed call.
 func idOf(i int) string { return fmt.Sprintf("replay-%d", i+1) }
 
-// The method "calls" runs the calls in the order in which they began on the tape. It returns the results that the host
+// calls runs the calls in the order in which they began on the tape. It returns the results that the host
 // returned.
 func (r *replay) calls(ctx context.Context) (map[string]*tool.Result, error) {
 	results := make(map[string]*tool.Result)

@@ -76,7 +76,7 @@ func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
 	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
 }
 
-// The method "words" binds all words and heredocs of a command.
+// words binds all words and heredocs of a command.
 func (b *binder) words(args []word) {
 	onlyPositionals := false
 	for i := 0; i < len(args); i++ {
@@ -332,7 +332,7 @@ func (b *binder) names() []string {
 // name.
 func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 
-// The method "say" replaces the parameter names in a message by the names that the alias defines.
+// say replaces the parameter names in a message by the names that the alias defines.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
 		if name := b.sig.NameOf(to); to != "" && name != to {

@@ -53,8 +53,8 @@ type Command struct {
 	Namespace string `json:"namespace"`
 	// Alias is the alias in the command, or empty if the command contains the tool's own name.
 	Alias string `json:"alias,omitempty"`
-	// Args contains the positional arguments of a tool, without quotes. For a native or refused command, it contains all
-	// words after the name.
+	// Args contains the positional arguments of a tool, without quotes. For a native or refused command, it contains
+	// all words after the name.
 	Args []string `json:"args"`
 	// Kwargs contains the bound arguments in the types that the schema requires.
 	Kwargs      map[string]json.RawMessage `json:"kwargs"`
@@ -88,8 +88,8 @@ type Tools interface {
 	// parameter names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
 	// Habit handles the name of a function that models know from another agent program. The result "target" is the
-	// corresponding agent tool, or "" if the name is unknown. The result "params" contains additional parameter names. The
-	// result "convert" converts the arguments. A nil convert means that the arguments need no conversion.
+	// corresponding agent tool, or "" if the name is unknown. The result "params" contains additional parameter names.
+	// The result "convert" converts the arguments. A nil convert means that the arguments need no conversion.
 	Habit(name string) (target string, params map[string]string, convert Converter)
 	// FullName returns the full name of the tool whose definition has the given function name, or "" for other names.
 	FullName(function string) string
@@ -111,12 +111,12 @@ const MaxCommand = 32 << 20
 
 // Options contains the options of [Parse]. The zero value is ready to use.
 type Options struct {
-	// Exists reports whether a path exists. Relative paths are relative to the directory of the command. The router uses
-	// Exists only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
+	// Exists reports whether a path exists. Relative paths are relative to the directory of the command. The router
+	// uses Exists only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
 	Exists func(path string) bool
-	// The field "alone" reports whether the command is the only one in its script and has no input.
+	// alone reports whether the command is the only one in its script and has no input.
 	alone bool
-	// The field "script" reports whether the command is a script for bash. A tool then runs only where bash refuses the
+	// script reports whether the command is a script for bash. A tool then runs only where bash refuses the
 	// arguments.
 	script bool
 	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".

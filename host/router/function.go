@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias, "field:NS
-// TOOL", "NS:TOOL", or the shell tool. If the arguments do not fit the agent tool, the model may mean a tool of the same
-// name in another agent program. Function then tries to convert the arguments of that other tool.
+// Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias,
+// "field:NS TOOL", "NS:TOOL", or the shell tool. If the arguments do not fit the agent tool, the model may mean a tool
+// of the same name in another agent program. Function then tries to convert the arguments of that other tool.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	if _, ok := tools.Agent(helpName); !ok && name == helpName {
@@ -63,9 +63,9 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	return c
 }
 
-// Line routes the script of a function call of the shell tool if it is a command line that names a tool or asks for help. A
-// model that has the tools as functions also writes such lines, and bash would refuse them or call its own help. All other
-// commands are returned unchanged.
+// Line routes the script of a function call of the shell tool if it is a command line that names a tool or asks for
+// help. A model that has the tools as functions also writes such lines, and bash would refuse them or call its own
+// help. All other commands are returned unchanged.
 func (c *Command) Line(tools Tools) *Command {
 	if c.Layer != Agent || c.Name != tools.RoleName(tool.RoleShell) || c.Error != nil {
 		return c
@@ -112,7 +112,7 @@ func (c *Command) functionHelp(arguments json.RawMessage, tools Tools) *Command 
 	name = strings.TrimSpace(name)
 	t := functionTarget(name, tools)
 	for _, text := range []string{name, t.command()} {
-		if about := c.about(word{text: text}, tools); about != nil {
+		if about := c.helpCommand(word{text: text}, tools); about != nil {
 			return about
 		}
 	}
@@ -243,8 +243,8 @@ func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Too
 	return c
 }
 
-// bindConverted handles a command in the form of another program. It binds the words to parameters with arbitrary names,
-// and then converts these to arguments of a tool.
+// bindConverted handles a command in the form of another program. It binds the words to parameters with arbitrary
+// names, and then converts these to arguments of a tool.
 func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) *Command {
 	b := newBinder(c.Raw, tool.Signature{Schema: anything()}, s.heredocs)
 	b.words(args)

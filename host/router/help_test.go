@@ -28,8 +28,8 @@ func TestHelpFunction(t *testing.T) {
 	}
 }
 
-// TestLine checks which scripts of a function call of bash are command lines for the router. They are lines that bash would
-// refuse, and requests for help. bash runs all others.
+// TestLine checks which scripts of a function call of bash are command lines for the router. They are lines that bash
+// would refuse, and requests for help. bash runs all others.
 func TestLine(t *testing.T) {
 	call := func(arguments map[string]any) *router.Command {
 		b, err := json.Marshal(arguments)

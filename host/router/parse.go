@@ -138,8 +138,8 @@ func parseError(command string, err error) *tool.Error {
 	return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed at %s: %s. %s Nothing was run.", place(command, int(pe.Pos.Offset())), pe.Text, advice)
 }
 
-// simpleCommand returns the only command of a script. If the script is not a single simple command, the second result is
-// the reason.
+// simpleCommand returns the only command of a script. If the script is not a single simple command, the second result
+// is the reason.
 func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	if len(file.Stmts) > 1 {
 		return nil, "the script has more than one command"
@@ -178,8 +178,8 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	return s, ""
 }
 
-// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects. They
-// have no effect on a tool.
+// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects.
+// They have no effect on a tool.
 func silencing(r *syntax.Redirect) bool {
 	target, fd := r.Word.Lit(), ""
 	if r.N != nil {
@@ -227,15 +227,15 @@ func (c *Command) refuse(err *tool.Error) *Command {
 // expansions, arrays, negations, heredocs, and the names of functions and variables.
 var divergent = lazyregexp.New("[[!`]|\\(\\(|\\$\\{|\\(\\s*\\)|=\\(|<<|\\b(let|for|select|function|coproc|export|declare|typeset|local|readonly)\\b")
 
-// These variables match errors of the parser at the end of a text: cut if more must follow, and whole if bash needs no more,
-// as after a[b] and let.
+// These variables match errors of the parser at the end of a text: cut if more must follow, and whole if bash needs no
+// more, as after a[b] and let.
 var (
 	cut   = lazyregexp.New("^reached EOF|must be followed|must end with|here-document")
 	whole = lazyregexp.New("(\\]\\+?|let)` must be followed")
 )
 
-// certain reports whether a text that the parser refuses must not run. Either bash refuses the text, too, or the text is
-// cut off. Bash would end an open heredoc at the end of the text.
+// certain reports whether a text that the parser refuses must not run. Either bash refuses the text, too, or the text
+// is cut off. Bash would end an open heredoc at the end of the text.
 func certain(command string, err error) bool {
 	var pe syntax.ParseError
 	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) && cut.MatchString(pe.Text) && !whole.MatchString(pe.Text) {
@@ -244,8 +244,8 @@ func certain(command string, err error) bool {
 	return !divergent.MatchString(command)
 }
 
-// unread routes a text to the shell that only bash can read. In braces, bash reads the whole text before it runs a part of
-// it, so that nothing runs if the syntax is wrong.
+// unread routes a text to the shell that only bash can read. In braces, bash reads the whole text before it runs a part
+// of it, so that nothing runs if the syntax is wrong.
 func (c *Command) unread(err error) *Command {
 	c.native(RuleNative, fmt.Sprintf("only bash can read the command (%v)", err))
 	c.Kwargs["command"] = quoteJSON("{ " + c.Raw + "\n}")

@@ -23,8 +23,8 @@ type envelope struct {
 // again.
 const maxEnvelopes = 4
 
-// open parses an object. The value of the keys "function" and "tool" can be a name or an object. If the text is not a JSON
-// object, open returns nil.
+// open parses an object. The value of the keys "function" and "tool" can be a name or an object. If the text is not a
+// JSON object, open returns nil.
 func open(raw json.RawMessage, depth int) *envelope {
 	var fields map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(raw, &fields) != nil {

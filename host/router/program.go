@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// verdict is what a program does with the arguments of a command, as the definition of the tool with its name describes it.
+// verdict is what a program does with the arguments of a command, as the definition of the tool with its name describes
+// it.
 type verdict int
 
 const (
@@ -16,8 +17,8 @@ const (
 	refuses                // the program refuses the arguments
 )
 
-// judge compares the arguments of a command with the program that has the name of the tool. It also returns the arguments for the
-// tool. They are those of the command if they cannot be translated.
+// judge compares the arguments of a command with the program that has the name of the tool. It also returns the
+// arguments for the tool. They are those of the command if they cannot be translated.
 func judge(args []word, sig tool.Signature, opts Options) ([]word, verdict) {
 	program := sig.Program
 	g := &programReader{sig: sig, program: program, exists: opts.Exists, set: make(map[string]string), out: make([]word, 0, len(args)+1)}

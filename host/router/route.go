@@ -61,14 +61,14 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		return c.search(rest)
 	}
 	if first.text == "tool:help" && len(rest) == 1 {
-		if about := c.about(rest[0], tools); about != nil {
+		if about := c.helpCommand(rest[0], tools); about != nil {
 			return about
 		}
 	}
 	t, known := resolve(first.text, rest, tools)
 	if !known {
 		if first.text == "help" && len(rest) == 1 && !rest[0].quoted {
-			if about := c.about(rest[0], tools); about != nil {
+			if about := c.helpCommand(rest[0], tools); about != nil {
 				return about
 			}
 			if name := rest[0].text; isName(name) && !slices.Contains(shellTopics, name) {
@@ -104,8 +104,8 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.toAgent(&t, s, rest, tools)
 }
 
-// toAgent binds the words of a command to the parameters of an agent tool. If the words do not fit, the model may mean a
-// tool of the same name in another agent program. toAgent then tries to convert the parameters of that other tool.
+// toAgent binds the words of a command to the parameters of an agent tool. If the words do not fit, the model may mean
+// a tool of the same name in another agent program. toAgent then tries to convert the parameters of that other tool.
 func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Command {
 	if t.sig == nil {
 		sig, ok := tools.Agent(t.name)
@@ -142,9 +142,9 @@ disown echo enable eval exec exit export false fc fg for function getopts hash h
 pushd pwd read readarray readonly return select set shift shopt source suspend test time times trap true type typeset ulimit umask
 unalias unset until variables wait while`)
 
-// The method "about" routes the command "help NAME". If NAME is not a tool, it returns nil. The command then runs in the
+// helpCommand routes the command "help NAME". If NAME is not a tool, it returns nil. The command then runs in the
 // shell, which shows its own help.
-func (c *Command) about(name word, tools Tools) *Command {
+func (c *Command) helpCommand(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
 	if !known || t.name == "help" { // "help help" shows the shell's help
 		return nil
@@ -193,8 +193,8 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 }
 
 // fieldTool returns the signature of the tool in the command's namespace. If no name matches exactly, it compares again
-// without case, dashes and underscores. If exactly one tool matches this way, fieldTool replaces the name in the command
-// with the name of this tool.
+// without case, dashes and underscores. If exactly one tool matches this way, fieldTool replaces the name in the
+// command with the name of this tool.
 func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 	sig, ok := tools.Field(c.Namespace, c.Name)
 	if ok {
@@ -241,7 +241,7 @@ func (c *Command) clash(sig tool.Signature, s *simple, rest []word, opts Options
 	return c.native(RuleClash, "some arguments do not fit the tool")
 }
 
-// The method "see" returns a sentence that names the source of help about the tool. For a command, this is the flag --help.
+// see returns a sentence that names the source of help about the tool. For a command, this is the flag --help.
 // A function call has no such flag.
 func (c *Command) see() string {
 	name := c.Name

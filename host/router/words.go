@@ -88,7 +88,7 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// The function "inside" returns the source text between quotes. It does not use the text in the syntax tree, which lacks
+// inside returns the source text between quotes. It does not use the text in the syntax tree, which lacks
 // carriage returns.
 func inside(src string, n syntax.Node, open int) string {
 	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
@@ -174,7 +174,8 @@ func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	return strings.TrimRight(heredocBody(src, r), "\n"), true
 }
 
-// heredocBody returns the text of a heredoc. If the delimiter is unquoted, heredocBody removes backslashes as bash does.
+// heredocBody returns the text of a heredoc. If the delimiter is unquoted, heredocBody removes backslashes as bash
+// does.
 func heredocBody(src string, r *syntax.Redirect) string {
 	if r.Hdoc == nil {
 		return "" // the heredoc is empty

@@ -30,12 +30,12 @@ type Options struct {
 	Name string
 	// Lang is "go", "python" or "typescript".
 	Lang string
-	// Dir is the directory to create. An existing directory must be empty. If Dir is empty, New creates a directory with
-	// the plugin's name in the current directory.
+	// Dir is the directory to create. An existing directory must be empty. If Dir is empty, New creates a directory
+	// with the plugin's name in the current directory.
 	Dir string
 	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If SDK is empty, New searches near the
-	// executable. For TypeScript, SDK is an archive of the package @toolhost/sdk, which New copies. If New finds no SDK,
-	// the build gets the SDK from the registry of the language.
+	// executable. For TypeScript, SDK is an archive of the package @toolhost/sdk, which New copies. If New finds no
+	// SDK, the build gets the SDK from the registry of the language.
 	SDK string
 }
 
@@ -43,8 +43,8 @@ type Options struct {
 type Made struct {
 	Dir   string // absolute path
 	Files []string
-	// Fetched is the name of the SDK that the build gets from the registry of the language. It is empty if the SDK is on
-	// this machine.
+	// Fetched is the name of the SDK that the build gets from the registry of the language. It is empty if the SDK is
+	// on this machine.
 	Fetched string
 }
 
@@ -171,9 +171,9 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 	return made, nil
 }
 
-// npmPackage returns the version of the package @toolhost/sdk for a package.json. The argument "given" is the path of an
-// archive that npm pack made, or empty. npmPackage adds the archive to the contents, so that the sources can be built on
-// other machines.
+// npmPackage returns the version of the package @toolhost/sdk for a package.json. The argument "given" is the path of
+// an archive that npm pack made, or empty. npmPackage adds the archive to the contents, so that the sources can be
+// built on other machines.
 func npmPackage(given string, contents map[string][]byte) (string, error) {
 	if given == "" {
 		return "^" + build.Version, nil
@@ -190,8 +190,8 @@ func npmPackage(given string, contents map[string][]byte) (string, error) {
 	return "file:" + name, nil
 }
 
-// findSDK returns the absolute directory of the SDK's module. It returns "" if no directory is given and the sources are not
-// near the executable.
+// findSDK returns the absolute directory of the SDK's module. It returns "" if no directory is given and the sources
+// are not near the executable.
 func findSDK(given string) (string, error) {
 	candidates := []string{given}
 	if given == "" {
@@ -216,9 +216,9 @@ func findSDK(given string) (string, error) {
 
 const sdkModule = "toolhost.dev/sdk"
 
-// goModule adds the file go.mod of a module that requires the SDK. The argument "sdk" is the directory of the SDK's sources
-// on this machine, or empty. If it is not empty, the file go.work refers to it and to its module statedb, and go.mod and
-// go.sum contain the requirements of the SDK. The first build then needs no network.
+// goModule adds the file go.mod of a module that requires the SDK. The argument "sdk" is the directory of the SDK's
+// sources on this machine, or empty. If it is not empty, the file go.work refers to it and to its module statedb, and
+// go.mod and go.sum contain the requirements of the SDK. The first build then needs no network.
 func goModule(name, sdk string, contents map[string][]byte) error {
 	f := new(modfile.File)
 	path := "example.com/" + name

@@ -19,7 +19,7 @@ func main() {
 	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
 }
 
-// This function returns the grants that the plugin needs. The grants depend on whether functions run programs or use
+// needs returns the grants that the plugin needs. The grants depend on whether functions run programs or use
 // endpoints.
 func needs(programs, endpoints bool) *sdk.Needs {
 	n := new(sdk.Needs)

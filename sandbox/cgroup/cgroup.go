@@ -1,5 +1,5 @@
-// Package cgroup limits the resources that all processes of a plugin use together. It requires cgroups of version 2, and
-// a cgroup that was delegated to the host.
+// Package cgroup limits the resources that all processes of a plugin use together. It requires cgroups of version 2,
+// and a cgroup that was delegated to the host.
 package cgroup
 
 import (
@@ -37,8 +37,8 @@ var controllers = []string{"cpu", "memory", "pids"}
 // advice is the part of error messages that explains how to get a delegated cgroup.
 const advice = "start toolhost in one of its own: systemd-run --user --scope -p Delegate=yes toolhost …"
 
-// own is the name of the child cgroup to which the host moves. A cgroup with limited children must not contain processes
-// itself.
+// own is the name of the child cgroup to which the host moves. A cgroup with limited children must not contain
+// processes itself.
 const own = "toolhost-host"
 
 // Tree is the cgroup of this process, in which groups can be created. It is safe for concurrent use.

@@ -64,8 +64,8 @@ func (p *Pids) Make(n uint64) (*PidsGroup, error) {
 func (p *Pids) sweep() {
 	old, _ := filepath.Glob(filepath.Join(p.dir, prefix+"*"))
 	for _, dir := range old {
-		// The group of a host in another container looks unused, because the host's id is unknown here. Keep new groups,
-		// because a plugin of that host can be about to join.
+		// The group of a host in another container looks unused, because the host's id is unknown here. Keep new
+		// groups, because a plugin of that host can be about to join.
 		if st, err := os.Stat(dir); err != nil || time.Since(st.ModTime()) < time.Minute {
 			continue
 		}
@@ -76,9 +76,9 @@ func (p *Pids) sweep() {
 	}
 }
 
-// Tasks returns the file to which a thread writes 0 to join the group. For a single thread that moves itself, the kernel
-// needs 0.1 ms. For a process (cgroup.procs), it needs about 10 ms, because it waits until all processors notice that a
-// move begins.
+// Tasks returns the file to which a thread writes 0 to join the group. For a single thread that moves itself, the
+// kernel needs 0.1 ms. For a process (cgroup.procs), it needs about 10 ms, because it waits until all processors notice
+// that a move begins.
 func (g *PidsGroup) Tasks() string { return filepath.Join(g.dir, "tasks") }
 
 // Remove kills the remaining processes of the group and removes the group.

@@ -34,6 +34,7 @@ const (
 // Branch is the overlay of a branch. It covers a directory in the root file system of the plugin.
 type Branch struct {
 	Path string `json:"path"`
-	// FD is a descriptor of a detached mount. It must be at least Policy.StatusFD, so that the plugin does not inherit it.
+	// FD is a descriptor of a detached mount. It must be at least Policy.StatusFD, so that the plugin does not inherit
+	// it.
 	FD int `json:"fd"`
 }

@@ -17,7 +17,8 @@ import (
 // exitStatus is the exit status of a launcher that failed to start the plugin.
 const exitStatus = 126
 
-// timerSlack is the maximum delay with which the kernel can wake a sleeping plugin, in nanoseconds (docs/adr/0007-sandbox.md).
+// timerSlack is the maximum delay with which the kernel can wake a sleeping plugin, in nanoseconds
+// (docs/adr/0007-sandbox.md).
 const timerSlack = 500_000
 
 func init() {

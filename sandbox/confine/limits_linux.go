@@ -65,7 +65,7 @@ func (l *Limits) processes(namespace bool) uint64 {
 	return l.Processes + all
 }
 
-// The constant "kept" is the set of capabilities that root keeps. These capabilities permit access to other users'
+// kept is the set of capabilities that root keeps. These capabilities permit access to other users'
 // files. The other layers restrict this access.
 const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 

@@ -1,6 +1,6 @@
 // Package confine confines a process to a policy before the process becomes a plugin. The launcher,
-// cmd/toolhost-sandbox, or a program that calls sandbox.Init, consists of this package. The host starts the launcher. The launcher restricts itself
-// permanently and then executes the plugin under the same process id.
+// cmd/toolhost-sandbox, or a program that calls sandbox.Init, consists of this package. The host starts the launcher.
+// The launcher restricts itself permanently and then executes the plugin under the same process id.
 //
 // The following layers apply to the plugin and to all processes that it starts:
 //
@@ -26,8 +26,8 @@ type Policy struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Run   []string `json:"run,omitempty"`
-	// Direct lists more paths that the plugin can read. A path through a symbolic link is skipped, because tools of another
-	// host can replace a checked directory by a link.
+	// Direct lists more paths that the plugin can read. A path through a symbolic link is skipped, because tools of
+	// another host can replace a checked directory by a link.
 	Direct []string `json:"direct,omitempty"`
 	// Fixed lists paths within Write that the plugin cannot move or replace. Protected lists paths that the plugin also
 	// cannot write, including everything below them. Both fields require Namespaces.
@@ -44,9 +44,11 @@ type Policy struct {
 	// Namespaces. SharedReadOnly forbids writing to it.
 	Shared         string `json:"shared,omitempty"`
 	SharedReadOnly bool   `json:"shared_read_only,omitempty"`
-	// Branches lists overlays. They are mounted over their paths before any other path is opened. They require Namespaces.
+	// Branches lists overlays. They are mounted over their paths before any other path is opened. They require
+	// Namespaces.
 	Branches []Branch `json:"branches,omitempty"`
-	// Mounts contains the host's open files for Branches, in the same order. They are closed when the launcher is started.
+	// Mounts contains the host's open files for Branches, in the same order. They are closed when the launcher is
+	// started.
 	Mounts []*os.File `json:"-"`
 	// Devices lists device files that the plugin can read, write and control.
 	Devices []string `json:"devices,omitempty"`
@@ -54,12 +56,12 @@ type Policy struct {
 	StartProcesses bool `json:"start_processes,omitempty"`
 	// FixedMetadata forbids changes of file modes, owners, times and attributes, which Landlock does not restrict.
 	FixedMetadata bool `json:"fixed_metadata,omitempty"`
-	// Network permits network access. If neither Network nor OwnNetwork is true, the plugin can use only Unix sockets. A
-	// plugin that starts no processes can then only listen on Unix sockets.
+	// Network permits network access. If neither Network nor OwnNetwork is true, the plugin can use only Unix sockets.
+	// A plugin that starts no processes can then only listen on Unix sockets.
 	Network bool `json:"network,omitempty"`
-	// ProxyPort is a port on the plugin's localhost where the host runs a proxy. The launcher sends the listening socket
-	// to StatusFD, which must be a Unix socket. Zero means no proxy. ProxyPort requires Namespaces, and Network must be
-	// false.
+	// ProxyPort is a port on the plugin's localhost where the host runs a proxy. The launcher sends the listening
+	// socket to StatusFD, which must be a Unix socket. Zero means no proxy. ProxyPort requires Namespaces, and Network
+	// must be false.
 	ProxyPort uint16 `json:"proxy_port,omitempty"`
 	// Gate stops every execution of a program until the host judges the program. The launcher sends the listener of the
 	// filter to StatusFD, which must be a Unix socket.
@@ -76,8 +78,8 @@ type Policy struct {
 	Join []string `json:"join,omitempty"`
 	// ABI is the version of Landlock to enforce, from [LandlockABI]. Zero disables Landlock.
 	ABI int `json:"abi"`
-	// StatusFD is the descriptor to which the launcher writes the reason of a failure. The descriptor is closed when the
-	// plugin is executed.
+	// StatusFD is the descriptor to which the launcher writes the reason of a failure. The descriptor is closed when
+	// the plugin is executed.
 	StatusFD int `json:"status_fd"`
 }
 
@@ -85,8 +87,8 @@ type Policy struct {
 type Lists struct {
 	// Masks lists the masks, which are applied last. They require Namespaces.
 	Masks []Mask
-	// Execute lists the files and directories that can be executed, without symbolic links. If Execute is nil, all files
-	// in Run, Write and Scratch can be executed.
+	// Execute lists the files and directories that can be executed, without symbolic links. If Execute is nil, all
+	// files in Run, Write and Scratch can be executed.
 	Execute []string
 }
 

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// base is the directory in which the new root is assembled. It can hide an existing directory, because all files for the
-// new root are already open.
+// base is the directory in which the new root is assembled. It can hide an existing directory, because all files for
+// the new root are already open.
 const base = "/tmp"
 
 // place is one entry of the new root.
@@ -168,7 +168,7 @@ func gather(p *Policy) ([]place, error) {
 	return out, nil
 }
 
-// The method "open" returns a detached copy of the mount of an entry.
+// open returns a detached copy of the mount of an entry.
 func (pl *place) open() (int, error) {
 	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 	if !pl.direct {
@@ -232,7 +232,7 @@ func (pl place) follow() []place {
 	return append(out, pl)
 }
 
-// The function "covered" reports whether one of the entries already contains the path of pl with the required rights.
+// covered reports whether one of the entries already contains the path of pl with the required rights.
 func covered(there []place, pl place) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == pl.path && (t.write || !pl.write) {
@@ -245,7 +245,7 @@ func covered(there []place, pl place) bool {
 	return false
 }
 
-// The function "within" reports whether the innermost entry that contains path is writable.
+// within reports whether the innermost entry that contains path is writable.
 func within(there []place, path string) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == path || strings.HasPrefix(path, t.path+"/") {

@@ -14,13 +14,13 @@ import (
 // SharedAt is the directory at which a plugin sees Policy.Shared.
 const SharedAt = "/tmp"
 
-// The type "shared" creates the mount points below [SharedAt] in the shared directory. Other processes can change this
+// shared creates the mount points below [SharedAt] in the shared directory. Other processes can change this
 // directory at any time, so all names are resolved step by step and without symbolic links. A nil value means that the
 // plugin has a directory in memory instead.
 type shared struct {
 	root int
-	// fixed maps each directory above a mount point to a separate mount of this directory. Without these mounts, a process
-	// could rename the directory, and the path of the mount point would lead to other files.
+	// fixed maps each directory above a mount point to a separate mount of this directory. Without these mounts, a
+	// process could rename the directory, and the path of the mount point would lead to other files.
 	fixed   map[string]int
 	mounted map[string]bool // other entries of the root that are mounted below SharedAt
 }

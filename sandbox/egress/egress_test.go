@@ -154,8 +154,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeTheRequestEnds checks that a client gets the head of an answer while it sends its request, and then the
-// rest.
+// TestAnswerBeforeTheRequestEnds checks that a client gets the head of an answer while it sends its request, and then
+// the rest.
 func TestAnswerBeforeTheRequestEnds(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)

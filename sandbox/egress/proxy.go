@@ -83,8 +83,8 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 			case r.Method == http.MethodConnect:
 				p.tunnel(ctx, w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
-				// A server can answer before it has read the whole request. Otherwise, net/http would then close the body of
-				// the request, and the answer would end early.
+				// A server can answer before it has read the whole request. Otherwise, net/http would then close the
+				// body of the request, and the answer would end early.
 				_ = http.NewResponseController(w).EnableFullDuplex()
 				forward.ServeHTTP(w, r)
 			default:
@@ -104,7 +104,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	}
 }
 
-// The method "fail" answers a request after a failed connection.
+// fail answers a request after a failed connection.
 func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	var d *DenialError
 	if !errors.As(err, &d) {
@@ -118,7 +118,7 @@ func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	http.Error(w, text, http.StatusForbidden)
 }
 
-// The method "tunnel" connects a client to the host in the request.
+// tunnel connects a client to the host in the request.
 func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	there, err := p.dial(r.Context(), r.Host)
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	<-done
 }
 
-// The function "first" returns a reader for the buffered bytes and then the rest of the connection.
+// first returns a reader for the buffered bytes and then the rest of the connection.
 func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	n := ahead.Buffered()
 	if n == 0 {
@@ -158,7 +158,7 @@ func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	return io.MultiReader(io.LimitReader(ahead, int64(n)), rest)
 }
 
-// The function "pass" copies data until the source ends. Then it closes the destination for writing.
+// pass copies data until the source ends. Then it closes the destination for writing.
 func pass(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
@@ -168,7 +168,7 @@ func pass(to net.Conn, from io.Reader) {
 	_ = to.Close()
 }
 
-// The method "dial" connects to a host and port. If the proxy must not connect, the error is a [*DenialError].
+// dial connects to a host and port. If the proxy must not connect, the error is a [*DenialError].
 func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	addresses, err := p.judge(ctx, target)
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// The method "judge" returns the addresses of a target that the proxy is allowed to use.
+// judge returns the addresses of a target that the proxy is allowed to use.
 func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
@@ -244,7 +244,7 @@ func (p *Proxy) resolve(ctx context.Context, name string) ([]netip.Addr, error) 
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// The function "own" reports whether an address belongs to this machine. A sandbox must not reach the services of this
+// own reports whether an address belongs to this machine. A sandbox must not reach the services of this
 // machine. If the addresses of the machine are unknown, the function returns true.
 func own(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()

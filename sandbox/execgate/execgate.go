@@ -1,5 +1,6 @@
-// Package execgate judges the programs that confined plugins execute. As in package sandbox, a plugin is the program that is
-// confined, and the host the program that started it. A call is a piece of a plugin's work to which executions belong.
+// Package execgate judges the programs that confined plugins execute. As in package sandbox, a plugin is the program
+// that is confined, and the host the program that started it. A call is a piece of a plugin's work to which executions
+// belong.
 //
 // The launcher of a plugin installs a filter that stops every execve. It passes the listener of the filter to the host.
 // [Gate.Serve] reads the execution that a stopped process requests and attributes the execution to a call. Then it lets
@@ -292,7 +293,7 @@ func (g *Gate) forget(key string) {
 	}
 }
 
-// The method "single" returns the only call that runs in a plugin process. It returns nil if no call or several calls
+// single returns the only call that runs in a plugin process. It returns nil if no call or several calls
 // run.
 func (g *Gate) single(key string) *Call {
 	g.mu.Lock()

@@ -16,8 +16,8 @@ import (
 const maxInterpreters = 4
 
 // look returns the first line of a script without "#!", and the fingerprint of the file. If the file is not a script,
-// the line is "". The argument "fd" is the file, and "size" is the file size in bytes. If another process has a lease on
-// the file, look does not wait but returns EAGAIN. The program can be executed again later.
+// the line is "". The argument "fd" is the file, and "size" is the file size in bytes. If another process has a lease
+// on the file, look does not wait but returns EAGAIN. The program can be executed again later.
 func look(fd int, size int64) (line, content string, errno unix.Errno) {
 	f, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil { // return an error, because the file can be a script

@@ -83,7 +83,8 @@ type process struct {
 	ended   chan error     // receives the error of the last reader, or nil
 }
 
-// maxSlow is the maximum number of concurrent slow judgements of a plugin. Beyond this number, other programs must wait.
+// maxSlow is the maximum number of concurrent slow judgements of a plugin. Beyond this number, other programs must
+// wait.
 const maxSlow = 16
 
 // maxAsked is the maximum number of executions of a plugin that wait for an answer. Further executions are denied.
@@ -186,7 +187,7 @@ func (p *process) handle(m *memory, n *notification) {
 	}
 }
 
-// The method "recovered" refuses an execution if its judgement panicked. The caller must defer it.
+// recovered refuses an execution if its judgement panicked. The caller must defer it.
 func (p *process) recovered(x *examined) {
 	r := recover()
 	if r == nil {
@@ -356,7 +357,7 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 	}
 	e.Path, e.Device, e.Inode = pathOf(fd), st.Dev, st.Ino
 	if p.Listed {
-		e.Ancestors = p.lineage.of(&at)
+		e.Ancestors = p.lineage.executedBy(&at)
 	}
 	if e.Asked == "" {
 		e.Asked = e.Path

@@ -143,9 +143,9 @@ type position struct {
 	call *Call
 }
 
-// The method "starts" reports whether the plugin itself starts a program in the process. The process must be a fork of
-// the plugin that has not yet executed a program. It is not sufficient to compare the parent and the binary: the plugin can
-// adopt an orphaned process, which can also run the plugin's binary.
+// starts reports whether the plugin itself starts a program in the process. The process must be a fork of the plugin
+// that has not yet executed a program. It is not sufficient to compare the parent and the binary: the plugin can adopt
+// an orphaned process, which can also run the plugin's binary.
 func (f *family) starts(p *position) bool {
 	if p.self.parent != f.plugin && p.pid != f.plugin {
 		return false
@@ -185,7 +185,7 @@ func (f *family) find(thread int) (p position, ok bool) {
 	return p, true
 }
 
-// The method "learn" stores the call of the topmost ancestor of a process.
+// learn stores the call of the topmost ancestor of a process.
 func (f *family) learn(p *position, c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -238,7 +238,7 @@ type lineage struct {
 	ran map[ancestor][]*Execution // last programs of each process, the newest first
 }
 
-// The method "executed" stores a program that a process is allowed to execute.
+// executed stores a program that a process is allowed to execute.
 func (l *lineage) executed(e *Execution) {
 	self, _, ok := lifeOf(e.PID)
 	if !ok {
@@ -271,8 +271,8 @@ func (l *lineage) executed(e *Execution) {
 	l.ran[key] = append([]*Execution{&kept}, before[:min(len(before), maxPrevious)]...)
 }
 
-// The method "of" returns the programs that a process and its parents executed.
-func (l *lineage) of(p *position) (out []*Execution) {
+// executedBy returns the programs that a process and its parents executed.
+func (l *lineage) executedBy(p *position) (out []*Execution) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range p.line {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slowPeriod is the interval between two checks of a reader. A judgement is slow if it lasts from one check to the next.
+// slowPeriod is the interval between two checks of a reader. A judgement is slow if it lasts from one check to the
+// next.
 const slowPeriod = 10 * time.Millisecond
 
 // reader reads notifications and handles them in the same goroutine, because this is faster than a switch to another

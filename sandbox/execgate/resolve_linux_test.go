@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFileOfAnotherProcess checks that paths through the links of /proc are resolved for the process that uses them, and
-// not for the host.
+// TestFileOfAnotherProcess checks that paths through the links of /proc are resolved for the process that uses them,
+// and not for the host.
 func TestFileOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	for name, target := range map[string]string{"inner": "file", "cwd": "/proc/self/cwd", "up": "..", "loop": "loop"} {

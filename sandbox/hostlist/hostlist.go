@@ -15,7 +15,7 @@ import (
 // List is a list of hosts that a sandbox can reach. The zero value permits no host.
 type List struct{ entries []entry }
 
-// The type "entry" is one entry of the list. It permits a name, all names that end in a name, or a range of addresses.
+// entry is one entry of the list. It permits a name, all names that end in a name, or a range of addresses.
 // It can restrict the ports.
 type entry struct {
 	name   string // empty if the entry permits all names or only addresses

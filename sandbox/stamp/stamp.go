@@ -1,5 +1,5 @@
-// Package stamp identifies states of files and directories, so that a search can skip unchanged files. Most callers want
-// [Of] and [Stamp.Same].
+// Package stamp identifies states of files and directories, so that a search can skip unchanged files. Most callers
+// want [Of] and [Stamp.Same].
 package stamp
 
 import (
@@ -24,8 +24,8 @@ func Of(st *unix.Stat_t, taken time.Time) Stamp {
 	return Stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint32(st.Mode), int64(st.Ctim.Sec), int64(st.Ctim.Nsec), taken} //nolint:unconvert // types differ between systems
 }
 
-// Same reports whether the file did not change between s and a later stamp. If s was taken right after a change, another
-// change can have the same time. Therefore Same returns false for such a stamp.
+// Same reports whether the file did not change between s and a later stamp. If s was taken right after a change,
+// another change can have the same time. Therefore Same returns false for such a stamp.
 func (s *Stamp) Same(later *Stamp) bool {
 	return s.Ino == later.Ino && s.Dev == later.Dev && s.Sec == later.Sec && s.Nsec == later.Nsec && s.Size == later.Size && s.Mode == later.Mode &&
 		s.Taken.Sub(time.Unix(s.Sec, s.Nsec)) > Settled

@@ -31,8 +31,8 @@ type Inside struct {
 	process *os.File
 }
 
-// Enter opens the root file system of a running plugin. The plugin must be a child of this process that was not reaped. If
-// the plugin has ended, the error is [ErrEnded].
+// Enter opens the root file system of a running plugin. The plugin must be a child of this process that was not reaped.
+// If the plugin has ended, the error is [ErrEnded].
 func Enter(pid int) (*Inside, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

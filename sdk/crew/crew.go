@@ -9,8 +9,8 @@ import "sync"
 // most is the maximum number of idle goroutines in a crew.
 const most = 32
 
-// Crew is a set of goroutines. The zero value is an empty crew, which is ready to use. Several goroutines can use a crew
-// at the same time.
+// Crew is a set of goroutines. The zero value is an empty crew, which is ready to use. Several goroutines can use a
+// crew at the same time.
 type Crew struct {
 	mu        sync.Mutex
 	idle      []chan func() // the most recently used goroutine is last
@@ -56,8 +56,8 @@ func (c *Crew) rest(next chan func()) bool {
 	return true
 }
 
-// Dismiss ends the idle goroutines at once. Each busy goroutine ends after its function. Go can still be called, but then
-// starts a new goroutine for each function.
+// Dismiss ends the idle goroutines at once. Each busy goroutine ends after its function. Go can still be called, but
+// then starts a new goroutine for each function.
 func (c *Crew) Dismiss() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

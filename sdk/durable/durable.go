@@ -12,9 +12,9 @@ import (
 // crash can leave such a file.
 const TempPrefix = "new-"
 
-// Replace replaces the content of a file, or creates the file with permission for the user only. Readers see the old or the
-// new content. The new content and its name are on disk when Replace returns. Concurrent calls for one file are safe; one
-// of them wins.
+// Replace replaces the content of a file, or creates the file with permission for the user only. Readers see the old or
+// the new content. The new content and its name are on disk when Replace returns. Concurrent calls for one file are
+// safe; one of them wins.
 func Replace(path string, content []byte) error {
 	return ReplaceMode(path, content, 0o600)
 }
@@ -27,8 +27,8 @@ func ReplaceMode(path string, content []byte, mode fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// ReplaceUnsynced is like [Replace], but returns before the new name is on disk. After a crash, the file can have its old
-// content.
+// ReplaceUnsynced is like [Replace], but returns before the new name is on disk. After a crash, the file can have its
+// old content.
 func ReplaceUnsynced(path string, content []byte) error {
 	return replace(path, content, 0o600)
 }

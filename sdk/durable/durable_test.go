@@ -63,8 +63,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestReplaceOfLink checks that a link at the path is replaced, so that nobody who can create a link chooses which file is
-// changed. The file has the given permissions.
+// TestReplaceOfLink checks that a link at the path is replaced, so that nobody who can create a link chooses which file
+// is changed. The file has the given permissions.
 func TestReplaceOfLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
@@ -83,8 +83,8 @@ func TestReplaceOfLink(t *testing.T) {
 	}
 }
 
-// TestReplaceIsAtomic checks that a reader that opened the file before sees the whole old content: the new content goes to another
-// file, which takes the name when it is complete.
+// TestReplaceIsAtomic checks that a reader that opened the file before sees the whole old content: the new content goes
+// to another file, which takes the name when it is complete.
 func TestReplaceIsAtomic(t *testing.T) {
 	for name, replace := range map[string]func(string, []byte) error{"Replace": durable.Replace, "ReplaceUnsynced": durable.ReplaceUnsynced, "Update": durable.Update} {
 		path := filepath.Join(t.TempDir(), "file")

@@ -22,8 +22,8 @@ func Apply(f *os.File, how int) error {
 }
 
 // Open opens a file or a directory, which it creates like [os.OpenFile], and locks it like [Apply]. Another process can
-// remove or replace the file before it is locked. Open then opens the path again, so the path leads to the locked file. Open
-// follows no symbolic link at the end of the path, and does not wait for the writer of a named pipe.
+// remove or replace the file before it is locked. Open then opens the path again, so the path leads to the locked file.
+// Open follows no symbolic link at the end of the path, and does not wait for the writer of a named pipe.
 func Open(path string, flag, how int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)

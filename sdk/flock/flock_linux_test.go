@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenReplacedFile checks that a lock belongs to the file at the path, although the file was removed or replaced while
-// Open waited for its lock.
+// TestOpenReplacedFile checks that a lock belongs to the file at the path, although the file was removed or replaced
+// while Open waited for its lock.
 func TestOpenReplacedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for _, replace := range []bool{true, false} {
@@ -67,8 +67,8 @@ func descriptors(t *testing.T, path string) (n int) {
 	return n
 }
 
-// TestOpenRefuses checks files that must not be locked: a missing file, the target of a link, and a pipe, which must not
-// block the caller.
+// TestOpenRefuses checks files that must not be locked: a missing file, the target of a link, and a pipe, which must
+// not block the caller.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	link, pipe := filepath.Join(dir, "link"), filepath.Join(dir, "pipe")

@@ -82,8 +82,8 @@ func (r *Reader) Read() ([]byte, error) {
 	}
 }
 
-// skip reads the rest of an overlong line. The parameter "line" is the beginning of the line, and err is the error of the
-// last read.
+// skip reads the rest of an overlong line. The parameter "line" is the beginning of the line, and err is the error of
+// the last read.
 func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])
 	last := func(b []byte) []byte { return b[max(0, len(b)-maxTail-len("\r\n")):] }

@@ -1,6 +1,7 @@
-// Package rawjson reads JSON texts without decoding them. It is for programs that pass JSON on and need only a few of its
-// values. [Valid] checks a text several times as fast as the standard library, because it looks at eight bytes of a string at
-// once. [AppendString] encodes a text in the same way. The other functions expect a text that Valid has accepted.
+// Package rawjson reads JSON texts without decoding them. It is for programs that pass JSON on and need only a few of
+// its values. [Valid] checks a text several times as fast as the standard library, because it looks at eight bytes of a
+// string at once. [AppendString] encodes a text in the same way. The other functions expect a text that Valid has
+// accepted.
 package rawjson
 
 import (
@@ -224,8 +225,8 @@ func escape(text []byte, i int) int {
 	return -1
 }
 
-// AppendString appends a string as JSON, as the encoder of the standard library does. It takes a third of the time, because it
-// looks at eight bytes at once.
+// AppendString appends a string as JSON, as the encoder of the standard library does. It takes a third of the time,
+// because it looks at eight bytes at once.
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

@@ -1,6 +1,6 @@
-// Package spill shortens what is too long for a result. A [Buffer] keeps the beginning and the end of a text in memory and
-// writes a long text to a file of a [Store]. The directory of the store is usually the directory "output" in the state
-// directory of a plugin, whose files all tools can read.
+// Package spill shortens what is too long for a result. A [Buffer] keeps the beginning and the end of a text in memory
+// and writes a long text to a file of a [Store]. The directory of the store is usually the directory "output" in the
+// state directory of a plugin, whose files all tools can read.
 package spill
 
 import (
@@ -86,7 +86,7 @@ func (b *Buffer) WriteString(s string) (int, error) {
 	return int(n), err
 }
 
-// This method returns the bytes in memory: the beginning and the end of the stream.
+// kept returns the bytes in memory: the beginning and the end of the stream.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
 	tail = append(tail, b.tail[b.next:]...)

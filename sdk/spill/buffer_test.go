@@ -276,8 +276,8 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	}
 }
 
-// TestStoreIsFull writes more than the limit of the store within a minute. The total size of the files must never exceed
-// the limit, the result must name the limit, and older files must be removed.
+// TestStoreIsFull writes more than the limit of the store within a minute. The total size of the files must never
+// exceed the limit, the result must name the limit, and older files must be removed.
 func TestStoreIsFull(t *testing.T) {
 	dir := t.TempDir()
 	s := NewStore(dir)

@@ -18,8 +18,8 @@ const (
 	// DefaultBytes is the maximum size of all files if [Store.MaxBytes] is zero.
 	DefaultBytes = 1 << 30
 	maxFiles     = 100
-	// protected is the minimum age of a file that can be removed because of its age or because there are too many files. A
-	// call may still be writing a younger file, or a caller may have just received the path of the file.
+	// protected is the minimum age of a file that can be removed because of its age or because there are too many
+	// files. A call may still be writing a younger file, or a caller may have just received the path of the file.
 	protected = 10 * time.Minute
 	// protectedFull is the minimum age of a file that can be removed because the files exceed MaxBytes.
 	protectedFull = time.Minute
@@ -107,8 +107,8 @@ func (s *Store) reserve(n int64) int64 {
 	return n
 }
 
-// sweep removes the oldest files if the files exceed a limit. The argument "need" is the number of bytes for which the store
-// must have room afterwards. Then sweep determines how many bytes are free. It ignores errors.
+// sweep removes the oldest files if the files exceed a limit. The argument "need" is the number of bytes for which the
+// store must have room afterwards. Then sweep determines how many bytes are free. It ignores errors.
 func (s *Store) sweep(now time.Time, need int64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 	s.free = min(max(rescan, need), limit-kept)
 }
 
-// This method returns the error for a file that cannot be completed because of MaxBytes.
+// full returns the error for a file that cannot be completed because of MaxBytes.
 func (s *Store) full() error {
 	return fmt.Errorf("the output files together may have %d bytes; the operator can raise output_bytes of the plugin, or the limit output of the principal", cmp.Or(s.MaxBytes, DefaultBytes))
 }

@@ -113,8 +113,8 @@ func migrate(ctx context.Context, db *sql.DB, layout []string) error {
 }
 
 // Copy writes a copy of the database at path to a new file with the mode 0600. Other processes can use the database
-// meanwhile, because the copy contains the content of a single moment. The new file must not exist. Copy returns an error if
-// the database does not exist or is damaged.
+// meanwhile, because the copy contains the content of a single moment. The new file must not exist. Copy returns an
+// error if the database does not exist or is damaged.
 func Copy(ctx context.Context, path, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s exists already", to)

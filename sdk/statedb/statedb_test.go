@@ -103,8 +103,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestOpenNewAtOnce opens new databases in several connections at the same time. SQLite refuses some of them at once while
-// another one begins to use the write-ahead log.
+// TestOpenNewAtOnce opens new databases in several connections at the same time. SQLite refuses some of them at once
+// while another one begins to use the write-ahead log.
 func TestOpenNewAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 40 {

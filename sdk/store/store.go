@@ -4,9 +4,9 @@
 //	found, err := s.Get("cursor", &cursor)
 //	err = s.Set("cursor", cursor)
 //
-// Each value is a file of its own, which is replaced by renaming. A process that is killed at any moment therefore leaves
-// either the old or the new value. Several processes can use one store at the same time. Changes wait for each other.
-// After Set has returned, the value also survives a failure of the system.
+// Each value is a file of its own, which is replaced by renaming. A process that is killed at any moment therefore
+// leaves either the old or the new value. Several processes can use one store at the same time. Changes wait for each
+// other. After Set has returned, the value also survives a failure of the system.
 //
 // A store is for few, small values. Its size is limited, and nothing is removed automatically: a Set beyond the limit
 // fails. The SDKs for other languages use the same files.
@@ -80,7 +80,8 @@ func (s *Store) path(key string) string {
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+suffix)
 }
 
-// Get decodes the value of a key into v, which is a pointer. If there is no value, found is false and v keeps its value.
+// Get decodes the value of a key into v, which is a pointer. If there is no value, found is false and v keeps its
+// value.
 func (s *Store) Get(key string, v any) (found bool, err error) {
 	raw, err := s.read(s.path(key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,9 +112,9 @@ func (s *Store) Set(key string, v any) error {
 	return s.Update(key, func(json.RawMessage) (any, error) { return v, nil })
 }
 
-// Update changes the value of a key. The function "change" gets the current value, or nil if there is no value. It returns
-// the new value. If the new value is nil, the key is removed. If change returns an error, the store does not change. No
-// other process changes the store meanwhile, so change must be fast and must not use the store.
+// Update changes the value of a key. The function "change" gets the current value, or nil if there is no value. It
+// returns the new value. If the new value is nil, the key is removed. If change returns an error, the store does not
+// change. No other process changes the store meanwhile, so change must be fast and must not use the store.
 func (s *Store) Update(key string, change func(old json.RawMessage) (any, error)) error {
 	if key == "" || len(key) > maxKey {
 		return fmt.Errorf("a key of the store must have 1 to %d bytes, not %d", maxKey, len(key))
@@ -185,8 +186,8 @@ func (s *Store) Keys(prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// fits returns an error if the store is too small for a file. It also removes the temporary files of killed processes. The
-// caller must have locked the store.
+// fits returns an error if the store is too small for a file. It also removes the temporary files of killed processes.
+// The caller must have locked the store.
 func (s *Store) fits(path string, size int64) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -57,8 +57,8 @@ func Fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
 
-// Distance returns the number of single-character edits between two names. Edits are insertions, deletions, replacements
-// and swaps of neighbours. Only the first 128 bytes of each name are compared.
+// Distance returns the number of single-character edits between two names. Edits are insertions, deletions,
+// replacements and swaps of neighbours. Only the first 128 bytes of each name are compared.
 func Distance(a, b string) int {
 	ra, rb := []rune(a[:min(len(a), maxName)]), []rune(b[:min(len(b), maxName)])
 	older, prev, cur := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)

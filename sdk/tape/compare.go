@@ -21,8 +21,8 @@ type Verdict string
 const (
 	// Equal means that the results are the same.
 	Equal Verdict = "equal"
-	// Masked means that the results differ only in parts that vary: times, temporary paths, and the parts that the tool's
-	// definition declares as varying.
+	// Masked means that the results differ only in parts that vary: times, temporary paths, and the parts that the
+	// tool's definition declares as varying.
 	Masked Verdict = "masked"
 	// Different means that the results differ.
 	Different Verdict = "different"
@@ -43,8 +43,8 @@ func (d Difference) String() string {
 // maxDifferences limits the differences of one comparison.
 const maxDifferences = 20
 
-// Compare compares two results of a tool. It uses the lists Varying and Unordered in the tool's definition. Metadata is for
-// people, so it is not compared.
+// Compare compares two results of a tool. It uses the lists Varying and Unordered in the tool's definition. Metadata is
+// for people, so it is not compared.
 func Compare(def *tool.Definition, want, got *Result) (Verdict, []Difference) {
 	exact := comparison{}
 	exact.results(want, got)
@@ -287,9 +287,9 @@ func (c *comparison) steady(at string, v any) any {
 // escape returns a key as a part of a JSON pointer.
 func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// declared reports whether the tool's definition declares that the value at a pointer varies. If varies is false, declared
-// reports instead whether the order of the value is declared as unimportant. A "*" in the definition stands for one element
-// of a pointer.
+// declared reports whether the tool's definition declares that the value at a pointer varies. If varies is false,
+// declared reports instead whether the order of the value is declared as unimportant. A "*" in the definition stands
+// for one element of a pointer.
 func (c *comparison) declared(at string, varies bool) bool {
 	if c.def == nil {
 		return false

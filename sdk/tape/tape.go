@@ -1,9 +1,9 @@
-// Package tape reads and writes tapes. A tape is a recording of calls at the boundary between a host and its plugins, with the
-// files of the workspace at the beginning. Most callers want [Open] and [Compare].
+// Package tape reads and writes tapes. A tape is a recording of calls at the boundary between a host and its plugins,
+// with the files of the workspace at the beginning. Most callers want [Open] and [Compare].
 //
-// A tape is a text of JSON Lines, one [Header], any number of other entries, and an [End]. Each line contains a hash of all
-// lines before it and of its own content. Open therefore refuses a tape that was truncated or changed by accident, and names
-// the line. The hashes are no signature: anybody can make a tape with other content and correct hashes.
+// A tape is a text of JSON Lines, one [Header], any number of other entries, and an [End]. Each line contains a hash of
+// all lines before it and of its own content. Open therefore refuses a tape that was truncated or changed by accident,
+// and names the line. The hashes are no signature: anybody can make a tape with other content and correct hashes.
 //
 // Paths inside of the workspace begin with [Workspace] in a tape, so that a tape can be replayed elsewhere.
 package tape
@@ -54,8 +54,8 @@ type File struct {
 	// Mode contains the permissions, in octal.
 	Mode    string    `json:"mode,omitempty"`
 	ModTime time.Time `json:"mod_time,omitzero"`
-	// Link is the target of a symbolic link. Directory reports whether the file is a directory. Otherwise, Content is the
-	// SHA-256 of the content, which is in a blob entry.
+	// Link is the target of a symbolic link. Directory reports whether the file is a directory. Otherwise, Content is
+	// the SHA-256 of the content, which is in a blob entry.
 	Link      string `json:"link,omitempty"`
 	Directory bool   `json:"directory,omitempty"`
 	Content   string `json:"content,omitempty"`
@@ -194,8 +194,8 @@ type End struct {
 	Calls int `json:"calls"`
 }
 
-// Hash returns a hash of the parts of a definition that affect calls. It ignores the version and the parts that are only for
-// people.
+// Hash returns a hash of the parts of a definition that affect calls. It ignores the version and the parts that are
+// only for people.
 func Hash(d *tool.Definition) string {
 	c := *d
 	c.Version, c.Icons, c.Title, c.OriginalName, c.Keywords, c.Role, c.Program = "", nil, "", "", nil, "", nil

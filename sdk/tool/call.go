@@ -92,13 +92,13 @@ const CapabilityLargeResults = "large_results"
 
 // Receiver is implemented by a [Peer] whose host limits the memory for large results.
 type Receiver interface {
-	// Receive waits until the host has room for a result with this many bytes. It returns an error if ctx ends before. The
-	// room belongs to the call until it ends. It is only called by the goroutine that runs the call.
+	// Receive waits until the host has room for a result with this many bytes. It returns an error if ctx ends before.
+	// The room belongs to the call until it ends. It is only called by the goroutine that runs the call.
 	Receive(ctx context.Context, bytes int64) error
 }
 
-// Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned, the
-// methods do nothing or return an error.
+// Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned,
+// the methods do nothing or return an error.
 type Peer interface {
 	// Progress replaces the title of the running call and adds metadata to it.
 	Progress(title string, metadata map[string]any)
@@ -113,7 +113,8 @@ type Peer interface {
 	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
 }
 
-// Keys of the metadata of [Peer.Progress]. Their values are numbers: the amount of work that is done, and the total amount.
+// Keys of the metadata of [Peer.Progress]. Their values are numbers: the amount of work that is done, and the total
+// amount.
 const (
 	ProgressDone  = "progress"
 	ProgressTotal = "total"

@@ -34,9 +34,10 @@ type Violation struct {
 	Message string        `json:"message"`
 }
 
-// Check validates the arguments of a call. The values of args must be JSON. Check returns the arguments without nulls that
-// mean "not given". Unless the schema is [Schema.Verbatim], it fills in defaults and writes integers without exponents. It
-// also returns all violations. Arguments can satisfy the schema with or without the defaults. Check does not change args.
+// Check validates the arguments of a call. The values of args must be JSON. Check returns the arguments without nulls
+// that mean "not given". Unless the schema is [Schema.Verbatim], it fills in defaults and writes integers without
+// exponents. It also returns all violations. Arguments can satisfy the schema with or without the defaults. Check does
+// not change args.
 func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
 	var bad []Violation
 	report := func(kind ViolationKind, param, format string, a ...any) {
@@ -120,7 +121,7 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 	return out, bad
 }
 
-// The method "fill" adds the defaults of absent parameters to arguments, at any depth.
+// fill adds the defaults of absent parameters to arguments, at any depth.
 func (s *Schema) fill(args map[string]json.RawMessage) {
 	for _, p := range s.params {
 		raw, given := args[p.Name]
@@ -143,7 +144,7 @@ func (s *Schema) satisfiedWithDefaults(args map[string]json.RawMessage) bool {
 	return s.resolved.Validate(decoded(args)) == nil
 }
 
-// The function "decoded" returns arguments as decoded JSON.
+// decoded returns arguments as decoded JSON.
 func decoded(args map[string]json.RawMessage) map[string]any {
 	out := make(map[string]any, len(args))
 	for name, raw := range args {
@@ -155,8 +156,8 @@ func decoded(args map[string]json.RawMessage) map[string]any {
 }
 
 // dropNulls removes properties with the value null from the objects in v. It removes only properties that the schema
-// declares as optional and not nullable. Some models must send every property, and write null for "not given". dropNulls
-// reports whether it removed a property.
+// declares as optional and not nullable. Some models must send every property, and write null for "not given".
+// dropNulls reports whether it removed a property.
 func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	if s == nil {
 		return false
@@ -182,9 +183,9 @@ func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	return dropped
 }
 
-// fillDefaults adds the defaults that a schema declares to the objects in v, at any depth. It reports whether it added a
-// value. It adds none below a default that contains itself, because that would not end. The argument "within" lists the
-// schemas of the defaults around v.
+// fillDefaults adds the defaults that a schema declares to the objects in v, at any depth. It reports whether it added
+// a value. It adds none below a default that contains itself, because that would not end. The argument "within" lists
+// the schemas of the defaults around v.
 func fillDefaults(v any, s *jsonschema.Schema, within ...*jsonschema.Schema) (filled bool) {
 	if s == nil {
 		return false
@@ -213,8 +214,8 @@ func fillDefaults(v any, s *jsonschema.Schema, within ...*jsonschema.Schema) (fi
 	return filled
 }
 
-// rewritten applies a change to the value in a JSON text. The function "change" reports whether it changed something. Numbers
-// keep the form in which they were written.
+// rewritten applies a change to the value in a JSON text. The function "change" reports whether it changed something.
+// Numbers keep the form in which they were written.
 func rewritten(raw json.RawMessage, change func(v any) bool) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

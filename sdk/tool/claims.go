@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parametersOf lists the parameters that a tool with a role needs. "write:" and "read:" before a name mean that the parameter must
-// be marked as such a path.
+// parametersOf lists the parameters that a tool with a role needs. "write:" and "read:" before a name mean that the
+// parameter must be marked as such a path.
 var parametersOf = map[Role][]string{
 	RoleShell: {"command"}, RoleJobs: {"action", "id"},
 	RoleRead: {"read:file_path"}, RoleWrite: {"write:file_path", "content"}, RoleEdit: {"write:file_path", "old_string", "new_string"},
@@ -19,8 +19,9 @@ var parametersOf = map[Role][]string{
 	RoleFetch: {"url"}, RoleAsk: {"questions"}, RolePlan: {"todos"},
 }
 
-// CheckClaims returns the problems in what a plugin declares about its tools and its files: roles, programs of the shell and files
-// that it keeps. A host can use the plugin, but what it declares has no effect, or not the intended one.
+// CheckClaims returns the problems in what a plugin declares about its tools and its files: roles, programs of the
+// shell and files that it keeps. A host can use the plugin, but what it declares has no effect, or not the intended
+// one.
 func (d *Description) CheckClaims() (problems []error) {
 	holders := make(map[Role]string)
 	for i := range d.Tools {

@@ -62,8 +62,8 @@ func coerce(raw json.RawMessage, s *jsonschema.Schema) (v json.RawMessage, chang
 	return raw, false
 }
 
-// coerceText converts a string to a type that the schema allows. The caller has checked that the schema does not allow a
-// string.
+// coerceText converts a string to a type that the schema allows. The caller has checked that the schema does not allow
+// a string.
 func coerceText(raw json.RawMessage, s *jsonschema.Schema, types []string) (json.RawMessage, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -166,7 +166,7 @@ func variant(s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	return s
 }
 
-// This function returns a changed value as JSON. An encoding error cannot occur, because the parts of the value are
+// encoded returns a changed value as JSON. An encoding error cannot occur, because the parts of the value are
 // valid JSON.
 func encoded(v any, raw json.RawMessage) (json.RawMessage, bool) {
 	var b bytes.Buffer

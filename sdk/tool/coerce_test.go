@@ -58,7 +58,8 @@ func TestCoerce(t *testing.T) {
 	}
 }
 
-// TestCoerceLosesNothing checks values that must stay unchanged, because a conversion would lose data or is unnecessary.
+// TestCoerceLosesNothing checks values that must stay unchanged, because a conversion would lose data or is
+// unnecessary.
 func TestCoerceLosesNothing(t *testing.T) {
 	s := parse(t, coerced)
 	for _, given := range []string{

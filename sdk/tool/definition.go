@@ -50,16 +50,16 @@ type Definition struct {
 	Icons json.RawMessage `json:"icons,omitempty"`
 	// Deprecated is a text that names the replacement of a tool that will be removed. It is empty for all other tools.
 	Deprecated string `json:"deprecated,omitempty"`
-	// OriginalName is the name that [NameOf] converted to Name, such as "getWeather". A search for tools also matches its
-	// words. It is empty if Name is the original name.
+	// OriginalName is the name that [NameOf] converted to Name, such as "getWeather". A search for tools also matches
+	// its words. It is empty if Name is the original name.
 	OriginalName string `json:"original_name,omitempty"`
-	// Keywords lists words by which a search for tools finds this one, in addition to those of its name and description:
-	// what a person would call it, such as "change" and "modify" for an edit. They only serve the search.
+	// Keywords lists words by which a search for tools finds this one, in addition to those of its name and
+	// description: what a person would call it, such as "change" and "modify" for an edit. They only serve the search.
 	Keywords []string `json:"keywords,omitempty"`
 	// Role is the purpose of a tool that the host or a frontend uses itself, such as [RoleShell]. Most tools have none.
 	Role Role `json:"role,omitempty"`
-	// Program describes the program of the shell that has the same name as the tool. Nil means that there is no such program, and
-	// each command with the name runs the tool.
+	// Program describes the program of the shell that has the same name as the tool. Nil means that there is no such
+	// program, and each command with the name runs the tool.
 	Program *Program `json:"program,omitempty"`
 	// Varying lists parts of [Result.Data] that differ between equal calls, such as a duration, as JSON pointers. In a
 	// pointer, "*" stands for each element of an array or an object. Comparisons of recorded calls ignore these parts.

@@ -34,8 +34,8 @@ func KnownKind(k Kind) bool {
 // This list contains the kinds in the order of their codes, which begin at 1001. The code of a kind must never change.
 var codes = []Kind{NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal}
 
-// Code returns the code of errors of this kind that have no code of their own: 1001 for NotFound to 1010 for Internal. It
-// returns 0 for an unknown kind.
+// Code returns the code of errors of this kind that have no code of their own: 1001 for NotFound to 1010 for Internal.
+// It returns 0 for an unknown kind.
 func (k Kind) Code() int {
 	if i := slices.Index(codes, k); i >= 0 {
 		return 1001 + i
@@ -91,8 +91,8 @@ func (e *Error) WithCode(code int) *Error {
 }
 
 // WithRetryAfter returns a copy of e that asks the host to repeat the call after a time. The host repeats the call if
-// the kind is Unavailable, the tool is read-only or idempotent, and the call's timeout allows the wait. It never repeats
-// the call sooner. If the host does not repeat the call, the caller receives the time in the error.
+// the kind is Unavailable, the tool is read-only or idempotent, and the call's timeout allows the wait. It never
+// repeats the call sooner. If the host does not repeat the call, the caller receives the time in the error.
 func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d

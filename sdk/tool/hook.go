@@ -47,8 +47,8 @@ type HookInput struct {
 	CallID, MessageID, SessionID string
 	// Cwd and Workspace are the absolute paths of the session's working directory and workspace.
 	Cwd, Workspace string
-	// Arguments is a JSON object that satisfies the tool's input schema. In a HookAfter event, it contains the arguments
-	// with which the call ran.
+	// Arguments is a JSON object that satisfies the tool's input schema. In a HookAfter event, it contains the
+	// arguments with which the call ran.
 	Arguments json.RawMessage
 	// Result is the result of the call in a HookAfter event. It is nil in other events.
 	Result *Result
@@ -72,7 +72,7 @@ type HookAnswer struct {
 	// Arguments replaces all arguments of the call in a HookBefore event. The host checks the new arguments in the
 	// same manner as the old ones. A nil Arguments means that the hook changes no arguments.
 	Arguments json.RawMessage
-	// Result replaces the result in a HookAfter event. It replaces only the fields that the caller receives: the output or
-	// error, title, metadata, data and attachments. A nil Result means that the hook does not change the result.
+	// Result replaces the result in a HookAfter event. It replaces only the fields that the caller receives: the output
+	// or error, title, metadata, data and attachments. A nil Result means that the hook does not change the result.
 	Result *Result
 }

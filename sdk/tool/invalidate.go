@@ -2,8 +2,8 @@ package tool
 
 import "context"
 
-// CapabilityInvalidate is the capability of a plugin that implements [Invalidator]. A plugin that caches information about
-// files needs it if its roots have [Root.Reported].
+// CapabilityInvalidate is the capability of a plugin that implements [Invalidator]. A plugin that caches information
+// about files needs it if its roots have [Root.Reported].
 const CapabilityInvalidate = "invalidate"
 
 // Invalidator is implemented by a [Plugin] with [CapabilityInvalidate].

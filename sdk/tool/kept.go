@@ -17,19 +17,19 @@ const (
 type Kept struct {
 	// Kind is one of [KeptOutput] and [KeptUndo]. A host ignores other kinds.
 	Kind string `json:"kind"`
-	// Files contains globs for names in the state directory, such as "history.db*". A directory that matches counts with all
-	// its files. They only serve the sizes that a host shows.
+	// Files contains globs for names in the state directory, such as "history.db*". A directory that matches counts
+	// with all its files. They only serve the sizes that a host shows.
 	Files []string `json:"files,omitempty"`
-	// Age is the attribute of the plugin's configuration that limits the age of the files, as a duration such as "720h". It
-	// is empty if there is no such attribute.
+	// Age is the attribute of the plugin's configuration that limits the age of the files, as a duration such as
+	// "720h". It is empty if there is no such attribute.
 	Age string `json:"age_attribute,omitempty"`
 }
 
 // Ages contains the ages that the operator sets for all plugins. A zero age means that the plugin decides.
 type Ages struct{ Output, Undo time.Duration }
 
-// Retain returns a configuration of the plugin that contains the ages. An attribute that the configuration has already, or that
-// the plugin does not have, stays as it is.
+// Retain returns a configuration of the plugin that contains the ages. An attribute that the configuration has already,
+// or that the plugin does not have, stays as it is.
 func (d *Description) Retain(config json.RawMessage, ages Ages) json.RawMessage {
 	values := make(map[string]json.RawMessage)
 	schema, err := ParseSchema(d.ConfigSchema)

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestRetain checks which attributes of a plugin's configuration the operator's ages set: those that the plugin names and has, and
-// that its own block does not set.
+// TestRetain checks which attributes of a plugin's configuration the operator's ages set: those that the plugin names
+// and has, and that its own block does not set.
 func TestRetain(t *testing.T) {
 	ages := tool.Ages{Output: 24 * time.Hour, Undo: 48 * time.Hour}
 	schema := `{"type":"object","properties":{"undo_age":{"type":"string"},"out":{"type":"string"},"n":{"type":"integer"}}}`

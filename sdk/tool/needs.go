@@ -13,8 +13,8 @@ const (
 	Required Need = "required"
 )
 
-// Needs lists the grants that a plugin needs from the operator. With the zero value, the plugin needs only its own state
-// directory, which every plugin has.
+// Needs lists the grants that a plugin needs from the operator. With the zero value, the plugin needs only its own
+// state directory, which every plugin has.
 type Needs struct {
 	// Read is the grant to read the files in the roots. Write is the grant to change files in writable roots.
 	Read  Need `json:"read,omitempty"`

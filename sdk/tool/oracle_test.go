@@ -15,12 +15,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// refused matches schemas that ParseSchema can refuse: their references depend on the value, or lead to other documents, or
-// their defaults are invalid.
+// refused matches schemas that ParseSchema can refuse: their references depend on the value, or lead to other
+// documents, or their defaults are invalid.
 var refused = regexp.MustCompile(`"\$dynamicRef"|"\$ref": "[^#]|"\$id"|"\$vocabulary"|"default"`)
 
-// TestOracleSuite compares Check with the official tests of JSON Schema, which are in the module of the library. A schema
-// of the tests is the schema of a parameter here.
+// TestOracleSuite compares Check with the official tests of JSON Schema, which are in the module of the library. A
+// schema of the tests is the schema of a parameter here.
 func TestOracleSuite(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/google/jsonschema-go").Output()
 	if err != nil {

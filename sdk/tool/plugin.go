@@ -58,8 +58,8 @@ type Configuration struct {
 	// Roots lists all directory trees that the plugin is allowed to access. The roots of every call are inside these
 	// trees.
 	Roots []Root
-	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
-	// such directory.
+	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has
+	// no such directory.
 	StateDir string
 	// OutputBytes is the maximum total size of the files in the subdirectory "output" of StateDir. Zero means that the
 	// plugin chooses the limit.
@@ -81,8 +81,8 @@ type Diagnostic struct {
 	Severity Severity
 	Summary  string
 	Detail   string
-	// Path is the path of the invalid value. It consists of attribute names and decimal indices. The host converts it to
-	// the operator's file and line.
+	// Path is the path of the invalid value. It consists of attribute names and decimal indices. The host converts it
+	// to the operator's file and line.
 	Path []string
 }
 

@@ -30,7 +30,7 @@ func newReferences(raw json.RawMessage, root *jsonschema.Schema) *references {
 	return r
 }
 
-// The method "follow" returns a schema whose references are replaced. It does not change s. A reference that is not local
+// follow returns a schema whose references are replaced. It does not change s. A reference that is not local
 // stays. A default beside a reference stays.
 func (r *references) follow(s *jsonschema.Schema) *jsonschema.Schema {
 	if r.doc == nil {
@@ -65,7 +65,7 @@ func (r *references) replace(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// The method "target" returns the schema to which a reference in the same document leads, or nil.
+// target returns the schema to which a reference in the same document leads, or nil.
 func (r *references) target(ref string) *jsonschema.Schema {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
@@ -88,7 +88,7 @@ func (r *references) target(ref string) *jsonschema.Schema {
 	return s
 }
 
-// The function "at" returns the part of decoded JSON to which a JSON Pointer leads, or nil (RFC 6901).
+// at returns the part of decoded JSON to which a JSON Pointer leads, or nil (RFC 6901).
 func at(doc any, pointer string) any {
 	if pointer != "" && pointer[0] != '/' { // the name of an anchor
 		return nil
@@ -114,7 +114,7 @@ func at(doc any, pointer string) any {
 	return doc
 }
 
-// The method "alone" returns a parameter's schema with the definitions of the whole schema, so that it can be checked without
+// alone returns a parameter's schema with the definitions of the whole schema, so that it can be checked without
 // the other parameters. It returns nil if a reference leads to another part of the whole schema.
 func (r *references) alone(s *jsonschema.Schema) *jsonschema.Schema {
 	out := s.CloneSchemas()
@@ -143,15 +143,15 @@ func (r *references) alone(s *jsonschema.Schema) *jsonschema.Schema {
 // maxCost limits how many schemas apply to one value.
 const maxCost = 20_000
 
-// circle counts the schemas that apply to one value. The count has no end if a reference leads back to itself, and it can
-// double with each reference.
+// circle counts the schemas that apply to one value. The count has no end if a reference leads back to itself, and it
+// can double with each reference.
 type circle struct {
 	bases map[uintptr]*url.URL      // the base of references, by the address of the schema with the reference
 	named map[string]map[string]any // schemas by their absolute names
 	costs map[uintptr]int           // maxCost+1 for a schema that is being counted
 }
 
-// The method "endless" returns a reference whose check would not end in useful time, or an empty string.
+// endless returns a reference whose check would not end in useful time, or an empty string.
 func (r *references) endless() string {
 	if r.doc == nil {
 		return ""
@@ -224,7 +224,7 @@ func (c *circle) cost(s map[string]any) int {
 	return c.costs[address(s)]
 }
 
-// The method "target" returns the schema to which a reference leads, or nil.
+// target returns the schema to which a reference leads, or nil.
 func (c *circle) target(ref string, base *url.URL) map[string]any {
 	u, err := base.Parse(ref)
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *circle) target(ref string, base *url.URL) map[string]any {
 	return s
 }
 
-// The function "parts" returns the schemas in the value of a keyword.
+// parts returns the schemas in the value of a keyword.
 func parts(v any, key string) (out []map[string]any) {
 	var all []any
 	switch v := v.(type) {

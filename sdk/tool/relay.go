@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CapabilityRelay is the capability of a plugin that implements [Relay]. Such a plugin offers features of MCP besides its
-// tools.
+// CapabilityRelay is the capability of a plugin that implements [Relay]. Such a plugin offers features of MCP besides
+// its tools.
 const CapabilityRelay = "relay"
 
 // CapabilityRequests is the capability of a host that passes the [ClientRequest] values of an [Ask] on to the client.
@@ -17,8 +17,8 @@ const CapabilityRequests = "requests"
 // ItemKind is the kind of an [Item].
 type ItemKind string
 
-// The values of [ItemKind]. Prompts, resources and templates have definitions. The other kinds are abilities of a server,
-// without definitions.
+// The values of [ItemKind]. Prompts, resources and templates have definitions. The other kinds are abilities of a
+// server, without definitions.
 const (
 	ItemPrompt       ItemKind = "prompt"
 	ItemResource     ItemKind = "resource"
@@ -40,7 +40,8 @@ type Item struct {
 // FullName returns the name of the item in rules and in the audit log, such as "prompt/review".
 func (i Item) FullName() string { return string(i.Kind) + "/" + i.Name }
 
-// Defined returns the tools and the items as definitions. Callers compare these with the definitions of another version.
+// Defined returns the tools and the items as definitions. Callers compare these with the definitions of another
+// version.
 func (d *Description) Defined() []Definition {
 	out := slices.Clone(d.Tools)
 	for _, i := range d.Items {
@@ -93,8 +94,8 @@ const (
 // metaKnown is the member of a result's metadata that [Subscribed] sets.
 const metaKnown = "toolhost.dev/known"
 
-// Subscribed returns the result of the method resources/subscribe. The argument "known" is true if the session already had
-// the subscription before this request. In this case, the host knows that the session has missed no change.
+// Subscribed returns the result of the method resources/subscribe. The argument "known" is true if the session already
+// had the subscription before this request. In this case, the host knows that the session has missed no change.
 func Subscribed(known bool) any {
 	if !known {
 		return struct{}{}
@@ -123,7 +124,8 @@ type Notification struct {
 type ClientInfo struct {
 	// Capabilities are the client's capabilities, as MCP defines them.
 	Capabilities json.RawMessage
-	// LogLevel is the lowest level of the log messages that the client wants. Empty means that it wants no log messages.
+	// LogLevel is the lowest level of the log messages that the client wants. Empty means that it wants no log
+	// messages.
 	LogLevel string
 	// Protocol is the revision of MCP that the client speaks.
 	Protocol string
@@ -164,7 +166,7 @@ type Content struct {
 	Text int
 	// Attachment is the number of an attachment, beginning with 1. Zero means that the part is no attachment.
 	Attachment int
-	// Block is a content block as MCP defines it. If the part is an attachment or a text, Block contains only the members
-	// that the attachment or the text does not have. Nil means no block.
+	// Block is a content block as MCP defines it. If the part is an attachment or a text, Block contains only the
+	// members that the attachment or the text does not have. Nil means no block.
 	Block json.RawMessage
 }

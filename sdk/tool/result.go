@@ -19,9 +19,9 @@ type Result struct {
 	// Data is the structured result. It satisfies the tool's output schema. A failed call can also have data.
 	Data        json.RawMessage
 	Attachments []Attachment
-	// Contents lists the parts of the result in their order, for clients of MCP. Nil means one part with the text, followed
-	// by the attachments. The text of the result is the concatenation of the parts that have text, with a line feed between
-	// them. A hook that changes the result removes Contents.
+	// Contents lists the parts of the result in their order, for clients of MCP. Nil means one part with the text,
+	// followed by the attachments. The text of the result is the concatenation of the parts that have text, with a line
+	// feed between them. A hook that changes the result removes Contents.
 	Contents []Content
 
 	// The following fields are for the host. The host does not pass them to callers.
@@ -97,8 +97,8 @@ func Failed(err error) *Result { return &Result{Error: AsError(err)} }
 // Success reports whether the call succeeded.
 func (r *Result) Success() bool { return r.Error == nil }
 
-// resultJSON is the JSON form of a result. Success, output and error are always present. Exactly one of output and error
-// is null.
+// resultJSON is the JSON form of a result. Success, output and error are always present. Exactly one of output and
+// error is null.
 type resultJSON struct {
 	Success     bool            `json:"success"`
 	Output      *string         `json:"output"`

@@ -2,8 +2,9 @@ package tool
 
 import "slices"
 
-// Role is the purpose of a tool that the host or a frontend uses itself: the shell that runs the command lines that name no tool,
-// or the undo that a console offers as a button. The set of roles is closed. A host ignores unknown roles.
+// Role is the purpose of a tool that the host or a frontend uses itself: the shell that runs the command lines that
+// name no tool, or the undo that a console offers as a button. The set of roles is closed. A host ignores unknown
+// roles.
 //
 // A role is a claim of the plugin and no permission. The sandbox, the rules, the limits of principals and the approvals
 // are those of a tool without a role:
@@ -18,18 +19,19 @@ import "slices"
 //   - The host answers calls of the [RoleBranch] only if the tool is bundled.
 type Role string
 
-// The values of [Role], with the parameters that the host sets or reads. The tools that come with the host have these roles.
+// The values of [Role], with the parameters that the host sets or reads. The tools that come with the host have these
+// roles.
 const (
-	// RoleShell runs scripts of bash: command, and the optional parameters stdin, cwd, run_in_background and yield_ms. The
-	// result's data has stdout, stderr and job_id, and the code of its error is the exit status.
+	// RoleShell runs scripts of bash: command, and the optional parameters stdin, cwd, run_in_background and yield_ms.
+	// The result's data has stdout, stderr and job_id, and the code of its error is the exit status.
 	RoleShell Role = "shell"
 	// RoleJobs manages background jobs: action (list, background or kill) and id. The data has jobs, each with id,
 	// command, running and foreground.
 	RoleJobs Role = "jobs"
 	// RoleRead reads files: file_path.
 	RoleRead Role = "read"
-	// RoleWrite writes whole files: file_path and content. RoleEdit replaces texts: file_path, old_string and new_string.
-	// RoleNotebook edits cells of notebooks: notebook_path. Calls for different files run at the same time.
+	// RoleWrite writes whole files: file_path and content. RoleEdit replaces texts: file_path, old_string and
+	// new_string. RoleNotebook edits cells of notebooks: notebook_path. Calls for different files run at the same time.
 	RoleWrite    Role = "write"
 	RoleEdit     Role = "edit"
 	RoleNotebook Role = "notebook"
@@ -39,8 +41,8 @@ const (
 	RoleRedo Role = "redo"
 	// RoleBranch reviews the branches of the host.
 	RoleBranch Role = "branch"
-	// RoleSearch finds texts in files: pattern and path. RoleFind finds files by name: pattern and path. RoleList lists a
-	// directory: path. RoleSymbols finds declarations: query.
+	// RoleSearch finds texts in files: pattern and path. RoleFind finds files by name: pattern and path. RoleList lists
+	// a directory: path. RoleSymbols finds declarations: query.
 	RoleSearch  Role = "search"
 	RoleFind    Role = "find"
 	RoleList    Role = "list"
@@ -53,8 +55,8 @@ const (
 	RolePlan Role = "plan"
 )
 
-// ActionList is the value of the parameter action with which the tools with [RoleJobs], [RoleUndo] and [RoleBranch] list what they
-// have.
+// ActionList is the value of the parameter action with which the tools with [RoleJobs], [RoleUndo] and [RoleBranch]
+// list what they have.
 const ActionList = "list"
 
 // Roles lists all roles.
@@ -71,16 +73,17 @@ func (r Role) Changes() bool {
 	return slices.Contains([]Role{RoleShell, RoleWrite, RoleEdit, RoleNotebook, RoleUndo, RoleRedo, RoleBranch}, r)
 }
 
-// historicRoles has the roles of tools whose plugins declare none, by name. Before tools had roles, hosts knew the tools of the
-// bundled plugins by these names.
+// historicRoles has the roles of tools whose plugins declare none, by name. Before tools had roles, hosts knew the
+// tools of the bundled plugins by these names.
 var historicRoles = map[string]Role{
 	"bash": RoleShell, "job": RoleJobs, "read": RoleRead, "write": RoleWrite, "edit": RoleEdit, "notebook_edit": RoleNotebook,
 	"undo": RoleUndo, "redo": RoleRedo, "branch": RoleBranch, "grep": RoleSearch, "glob": RoleFind, "list": RoleList,
 	"code_query": RoleSymbols, "web_fetch": RoleFetch, "ask_user": RoleAsk, "todo": RolePlan,
 }
 
-// Claims returns the role that the tool claims: its Role, or for a tool without one the role that hosts derived from the name
-// before tools had roles. It returns "" for an unknown role, and for one that changes files if the tool is read-only.
+// Claims returns the role that the tool claims: its Role, or for a tool without one the role that hosts derived from
+// the name before tools had roles. It returns "" for an unknown role, and for one that changes files if the tool is
+// read-only.
 func (d *Definition) Claims() Role {
 	role := d.Role
 	if role == "" {

@@ -10,19 +10,19 @@ type Root struct {
 	// Path is the path of the directory. It is absolute and without symbolic links.
 	Path     string `json:"path"`
 	Writable bool   `json:"writable"`
-	// Source is the directory in the host's file system that the plugin's sandbox shows at Path. Empty means that Path is
-	// also the path in the host's file system. Only the host uses Source, and plugins never receive it.
+	// Source is the directory in the host's file system that the plugin's sandbox shows at Path. Empty means that Path
+	// is also the path in the host's file system. Only the host uses Source, and plugins never receive it.
 	Source string `json:"-"`
-	// Branch identifies the mounted branch that covers the root, and View is a path through which the host sees the files
-	// of the branch. Both are empty for other roots. Only the host uses them, and plugins never receive them.
+	// Branch identifies the mounted branch that covers the root, and View is a path through which the host sees the
+	// files of the branch. Both are empty for other roots. Only the host uses them, and plugins never receive them.
 	Branch string `json:"-"`
 	View   string `json:"-"`
 	// CopyOf is the directory from which the root was copied. Empty means that the root is no copy. Only the host uses
 	// CopyOf, and plugins never receive it.
 	CopyOf string `json:"-"`
 	// Reported means that the kernel does not report all changes in the tree to the plugin. The host then reports the
-	// changes that the kernel omits, to plugins with [CapabilityInvalidate]. It is only set in [Configuration.Roots] of a
-	// plugin.
+	// changes that the kernel omits, to plugins with [CapabilityInvalidate]. It is only set in [Configuration.Roots] of
+	// a plugin.
 	Reported bool `json:"-"`
 }
 
@@ -59,7 +59,7 @@ func (r Root) Rel(path string) (rel string, ok bool) {
 	return "", false // path is in another directory whose name begins with the root's name
 }
 
-// This function returns [filepath.Clean] of an absolute path. It skips the call of Clean for a path that is already
+// clean returns [filepath.Clean] of an absolute path. It skips the call of Clean for a path that is already
 // clean, because callers compare thousands of paths.
 func clean(path string) string {
 	if strings.HasSuffix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {

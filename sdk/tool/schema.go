@@ -22,8 +22,8 @@ const PathKeyword = "x-toolhost-path"
 // and shows it in help. For bundled tools, the definitions that models receive omit the parameter.
 const RareKeyword = "x-toolhost-rare"
 
-// HiddenKeyword is a schema keyword. The value true marks an optional parameter that the host accepts and shows nowhere. It
-// is for what callers guess and the tool does not have: the tool then names the way to do it.
+// HiddenKeyword is a schema keyword. The value true marks an optional parameter that the host accepts and shows
+// nowhere. It is for what callers guess and the tool does not have: the tool then names the way to do it.
 const HiddenKeyword = "x-toolhost-hidden"
 
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
@@ -36,8 +36,8 @@ type Schema struct {
 	resolved *jsonschema.Resolved
 }
 
-// Verbatim returns the same schema for a tool of another program, such as an MCP server: Check returns its arguments without
-// defaults, because those are for the reader and the program has its own.
+// Verbatim returns the same schema for a tool of another program, such as an MCP server: Check returns its arguments
+// without defaults, because those are for the reader and the program has its own.
 func (s *Schema) Verbatim() *Schema {
 	out := *s
 	out.verbatim = true
@@ -165,8 +165,8 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// knownDraft returns the name of a draft that the library can check, for the value of $schema. Older drafts than 7 are read
-// as draft 7, and all other values as draft 2020-12.
+// knownDraft returns the name of a draft that the library can check, for the value of $schema. Older drafts than 7 are
+// read as draft 7, and all other values as draft 2020-12.
 func knownDraft(name string) string {
 	for _, draft := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
 		if strings.Contains(name, "json-schema.org/"+draft) {
@@ -198,8 +198,8 @@ func tuples(s *jsonschema.Schema) {
 	}
 }
 
-// isOpen reports whether an object can have properties that its schema does not declare at the top. A schema that declares
-// some properties is closed, although JSON Schema calls it open, because most unknown names are misspelled.
+// isOpen reports whether an object can have properties that its schema does not declare at the top. A schema that
+// declares some properties is closed, although JSON Schema calls it open, because most unknown names are misspelled.
 func isOpen(s *jsonschema.Schema) bool {
 	if s.AdditionalProperties != nil {
 		return !isFalse(s.AdditionalProperties) || len(s.PatternProperties) > 0
@@ -207,7 +207,8 @@ func isOpen(s *jsonschema.Schema) bool {
 	return len(s.Properties) == 0 || len(s.PatternProperties) > 0 || s.UnevaluatedProperties != nil && !isFalse(s.UnevaluatedProperties) || declaresMore(s, s.Properties)
 }
 
-// declaresMore reports whether a schema, or a part of it for the same object, declares a property that is not in the map.
+// declaresMore reports whether a schema, or a part of it for the same object, declares a property that is not in the
+// map.
 func declaresMore(s *jsonschema.Schema, declared map[string]*jsonschema.Schema) bool {
 	if s == nil {
 		return false
@@ -327,8 +328,8 @@ func typesOf(s *jsonschema.Schema) []string {
 	return unique(types)
 }
 
-// itemTypesOf returns the types that the items of an array can have. If the types are unknown, or differ with the position of
-// the item, it returns nil.
+// itemTypesOf returns the types that the items of an array can have. If the types are unknown, or differ with the
+// position of the item, it returns nil.
 func itemTypesOf(s *jsonschema.Schema) []string {
 	switch {
 	case len(s.PrefixItems) > 0 || len(s.ItemsArray) > 0:
@@ -397,8 +398,8 @@ func propertyOrder(raw []byte) ([]string, error) {
 	return names, nil
 }
 
-// Params returns the parameters in positional order. The required parameters come first, in the order of "required". The
-// others follow in the order of "properties". The caller must not change the slice.
+// Params returns the parameters in positional order. The required parameters come first, in the order of "required".
+// The others follow in the order of "properties". The caller must not change the slice.
 func (s *Schema) Params() []*Param { return s.params }
 
 // Param returns the parameter with exactly the given name. If no parameter has this name, it returns nil.
@@ -459,7 +460,7 @@ func (p *Param) EnumNames() []string {
 	return out
 }
 
-// This method returns the names of all parameters, in positional order.
+// names returns the names of all parameters, in positional order.
 func (s *Schema) names() []string {
 	var out []string
 	for _, p := range s.params {

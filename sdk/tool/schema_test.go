@@ -342,8 +342,8 @@ func TestNullsWithin(t *testing.T) {
 	}
 }
 
-// TestVerbatim checks that the arguments for another program stay as the caller sent them, and that defaults cannot make
-// them invalid.
+// TestVerbatim checks that the arguments for another program stay as the caller sent them, and that defaults cannot
+// make them invalid.
 func TestVerbatim(t *testing.T) {
 	const schema = `{"type":"object","properties":{"id":{"type":"string","default":""},"name":{"type":"string","default":""},"n":{"type":"integer","default":20},
 		"in":{"type":"object","properties":{"z":{"type":"integer"},"a":{"type":"string","default":"x"}}},"list":{"type":"array","items":{"$ref":"#/$defs/item"}}},
@@ -390,7 +390,7 @@ func TestReferencesCoerce(t *testing.T) {
 	}
 }
 
-// The function "canonical" returns arguments as JSON. Numbers keep their form.
+// canonical returns arguments as JSON. Numbers keep their form.
 func canonical(t *testing.T, args map[string]json.RawMessage) string {
 	t.Helper()
 	b, err := json.Marshal(args)

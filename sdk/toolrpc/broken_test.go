@@ -36,7 +36,7 @@ func result(output string) *toolpb.CallResponse {
 	return &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: output}}}
 }
 
-// This function adds an unknown field to a message, as a later version of the protocol could do.
+// greased adds an unknown field to a message, as a later version of the protocol could do.
 func greased(m *toolpb.CallResponse) *toolpb.CallResponse {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 4000, protowire.BytesType), "from the future")
 	m.ProtoReflect().SetUnknown(unknown)

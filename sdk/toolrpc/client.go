@@ -178,7 +178,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 type line interface {
 	send(m *toolpb.CallRequest) error
 	recv() (*toolpb.CallResponse, error)
-	// The method "end" must be called after the result. The method "cut" must be called to abandon the call. Each of them
+	// end must be called after the result. The method "cut" must be called to abandon the call. Each of them
 	// can be called twice.
 	end()
 	cut()

@@ -228,8 +228,8 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable(), Reported: r.GetReported()}
 }
 
-// This function returns a root for Configure. A root in a branch is Reported, because the kernel does not report all changes
-// in a branch to the plugin.
+// configuredRootToPB returns a root for Configure. A root in a branch is Reported, because the kernel does not report
+// all changes in a branch to the plugin.
 func configuredRootToPB(r tool.Root) *toolpb.Root {
 	out := rootToPB(r)
 	out.Reported = r.View != ""

@@ -27,8 +27,8 @@ const (
 	MaxSessionState = 1 << 20
 	// WaitEnv is the name of an environment variable. If it is set, a plugin waits for a debugger before it serves.
 	WaitEnv = "TOOLHOST_WAIT_FOR_DEBUGGER"
-	// LifelineEnv is the name of an environment variable. Its value is the descriptor of a pipe that the host keeps open
-	// while it runs. End of file on the pipe means that the host has exited.
+	// LifelineEnv is the name of an environment variable. Its value is the descriptor of a pipe that the host keeps
+	// open while it runs. End of file on the pipe means that the host has exited.
 	LifelineEnv = "TOOLHOST_LIFELINE_FD"
 
 	// SocketDirEnv is the name of an environment variable. Its value is the directory in which the plugin must listen.
@@ -57,8 +57,8 @@ func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 // Speaks reports whether the host supports a version of the protocol.
 func Speaks(version int64) bool { return version == ProtocolVersion || version == LegacyVersion }
 
-// DialOptions returns the gRPC options of the host. With these options, the connection never becomes idle. This is necessary
-// because the host cannot connect a second time: the socket is unlinked after the first connection.
+// DialOptions returns the gRPC options of the host. With these options, the connection never becomes idle. This is
+// necessary because the host cannot connect a second time: the socket is unlinked after the first connection.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),
@@ -67,8 +67,8 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// Serve serves a plugin until the host ends it. It listens on a socket, calls the function listening, and then writes the
-// handshake line to os.Stdout. go-plugin replaces os.Stdout after the handshake.
+// Serve serves a plugin until the host ends it. It listens on a socket, calls the function listening, and then writes
+// the handshake line to os.Stdout. go-plugin replaces os.Stdout after the handshake.
 func Serve(impl tool.Plugin, listening func()) {
 	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
 		// Without the variable PLUGIN_PROTOCOL_VERSIONS, go-plugin would serve the lowest version in the plugin

@@ -36,7 +36,7 @@ func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 	return out
 }
 
-// This function returns a copy of a result without the fields that only the host is allowed to read.
+// shown returns a copy of a result without the fields that only the host is allowed to read.
 func shown(r *tool.Result) *tool.Result {
 	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 }

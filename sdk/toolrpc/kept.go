@@ -106,8 +106,8 @@ func (l *keptLine) current() *keptStream {
 }
 
 // send sends m. If m is the first message of a tool call and the stream has ended since the previous tool call, send
-// opens a new stream and sends m again. The plugin cannot receive the message twice, because gRPC returns io.EOF only for messages that
-// it did not accept.
+// opens a new stream and sends m again. The plugin cannot receive the message twice, because gRPC returns io.EOF only
+// for messages that it did not accept.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
 	s := l.current()
 	err := s.say(l.id, m)

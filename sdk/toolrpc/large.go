@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// largeSize is the size above which a plugin announces a result, in bytes. A smaller result fits into the window of a
-	// stream, so it is in the host's memory even if the host does not read it.
+	// largeSize is the size above which a plugin announces a result, in bytes. A smaller result fits into the window of
+	// a stream, so it is in the host's memory even if the host does not read it.
 	largeSize = window
 	// sendTime is how long a plugin can take to send a result for which it has room.
 	sendTime = 30 * time.Second
 )
 
-// sendParts announces a large result to the host. If the host accepts it, sendParts sends it in parts, between which the
-// messages of other calls pass. It returns the message that ends the call.
+// sendParts announces a large result to the host. If the host accepts it, sendParts sends it in parts, between which
+// the messages of other calls pass. It returns the message that ends the call.
 func (p *hostPeer) sendParts(r *toolpb.Result, size int) *toolpb.Result {
 	// The context of the call does not matter: the host answers when the call ends.
 	m, err := p.exchange(context.Background(), func(id uint32) (*toolpb.CallResponse, error) {
@@ -60,8 +60,8 @@ type largeResult struct {
 
 var errUnannounced = status.Error(codes.Internal, "The plugin sent more of its result than it announced. Report this to the plugin's author.")
 
-// announced waits until the host has room for a result, and answers the plugin. Meanwhile, it leaves later messages of the
-// call unread.
+// announced waits until the host has room for a result, and answers the plugin. Meanwhile, it leaves later messages of
+// the call unread.
 func (c *conversation) announced(id uint32, size int64) error {
 	if c.large != nil || size <= 0 {
 		return status.Error(codes.Internal, "The plugin announced two results of one call, or one without a size. Report this to the plugin's author.")

@@ -39,7 +39,8 @@ func (r *roomy) Receive(ctx context.Context, size int64) error {
 // ways are the ways in which a call can reach a plugin.
 var ways = map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "shared": shared, "kept": kept}
 
-// serveLarge returns a client of a plugin whose tool "large" has a large result, and whose host has the capability if can is true.
+// serveLarge returns a client of a plugin whose tool "large" has a large result, and whose host has the capability if
+// can is true.
 func serveLarge(t *testing.T, content []byte, can bool) *Client {
 	s := &server{impl: &fake{call: func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "large" {
@@ -51,7 +52,8 @@ func serveLarge(t *testing.T, content []byte, can bool) *Client {
 	return connect(t, s)
 }
 
-// TestLargeResultsWait checks that a plugin sends a large result when the host has room, and that no other call waits meanwhile.
+// TestLargeResultsWait checks that a plugin sends a large result when the host has room, and that no other call waits
+// meanwhile.
 func TestLargeResultsWait(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef\xff"), 1<<18)
 	for way, over := range ways {
@@ -98,8 +100,8 @@ func TestLargeResultsOfOtherHosts(t *testing.T) {
 	}
 }
 
-// TestCanceledWhileItWaits cancels a call whose result has no room. The call must end without its grace, and the plugin must
-// serve the next call.
+// TestCanceledWhileItWaits cancels a call whose result has no room. The call must end without its grace, and the plugin
+// must serve the next call.
 func TestCanceledWhileItWaits(t *testing.T) {
 	for way, over := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -185,8 +187,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestAnnouncedAndNeverSent checks that a plugin that announces a result and does not send it keeps the room until its call's
-// timeout, and at most for sendTime.
+// TestAnnouncedAndNeverSent checks that a plugin that announces a result and does not send it keeps the room until its
+// call's timeout, and at most for sendTime.
 func TestAnnouncedAndNeverSent(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{5 * time.Second: "abandoned", time.Hour: "did not send it within 30s"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -30,8 +30,8 @@ func (s *sizes) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted}, nil
 }
 
-// TestEventsAreLimited sends large events, as a plugin without the SDK can. The host must receive short ones, and nobody must be
-// asked a question that nobody can read.
+// TestEventsAreLimited sends large events, as a plugin without the SDK can. The host must receive short ones, and
+// nobody must be asked a question that nobody can read.
 func TestEventsAreLimited(t *testing.T) {
 	long := strings.Repeat("x", 8<<20)
 	answers := make(chan *toolpb.Answer, 3)

@@ -26,8 +26,8 @@ var errHostGone = errors.New("toolrpc: the host ended the call")
 type server struct {
 	toolpb.UnimplementedPluginServiceServer
 	impl tool.Plugin
-	// requests, toolCalls and largeResults report whether the host accepts asks of the kinds ClientRequests, ToolCall and
-	// Announce.
+	// requests, toolCalls and largeResults report whether the host accepts asks of the kinds ClientRequests, ToolCall
+	// and Announce.
 	requests, toolCalls, largeResults atomic.Bool
 }
 
@@ -240,7 +240,8 @@ func (p *hostPeer) deliver(id uint32, m *toolpb.CallRequest) {
 	}
 }
 
-// exchange sends a message to the host and waits for the answer. The function "build" creates the message with a new ID.
+// exchange sends a message to the host and waits for the answer. The function "build" creates the message with a new
+// ID.
 func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
 	ch := make(chan *toolpb.CallRequest, 1)
 	p.waitMu.Lock()

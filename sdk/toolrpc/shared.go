@@ -164,8 +164,8 @@ func (l *sharedLine) send(m *toolpb.CallRequest) error {
 	return l.stream.send(&toolpb.CallsRequest{Call: l.id, Message: m})
 }
 
-// keep adds a message to the queue of the call. If the queue is full, keep drops the message if it is output or a progress
-// report.
+// keep adds a message to the queue of the call. If the queue is full, keep drops the message if it is output or a
+// progress report.
 func (l *sharedLine) keep(m *toolpb.CallResponse) {
 	l.mu.Lock()
 	output, dispensable := len(m.GetOutput().GetChunk()), m.GetOutput() != nil || m.GetProgress() != nil

@@ -181,8 +181,8 @@ func TestBrokenSharedStreams(t *testing.T) {
 	}
 }
 
-// TestStuckSharedStream checks that a plugin that accepts no more messages cannot delay a canceled call. Later calls use
-// a new stream.
+// TestStuckSharedStream checks that a plugin that accepts no more messages cannot delay a canceled call. Later calls
+// use a new stream.
 func TestStuckSharedStream(t *testing.T) {
 	var streams atomic.Int32
 	opened := make(chan struct{}, 10)

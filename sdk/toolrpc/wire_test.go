@@ -59,8 +59,8 @@ func connect(t *testing.T, impl toolpb.PluginServiceServer) *Client {
 	return serveInMemory(t, func(s *grpc.Server) { toolpb.RegisterPluginServiceServer(s, impl) })
 }
 
-// serveInMemory starts a server with the services that the function "register" adds. It returns a client that is connected
-// to the server in memory.
+// serveInMemory starts a server with the services that the function "register" adds. It returns a client that is
+// connected to the server in memory.
 func serveInMemory(t *testing.T, register func(*grpc.Server)) *Client {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)

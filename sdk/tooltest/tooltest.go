@@ -51,8 +51,8 @@ type Host struct {
 	effects  []tool.Effect
 }
 
-// Renamed returns the plugin under the name "my-NAME", with tools under the names "my_NAME". A program that serves it shows that a
-// host knows the plugin and its tools by what they describe, and not by their names.
+// Renamed returns the plugin under the name "my-NAME", with tools under the names "my_NAME". A program that serves it
+// shows that a host knows the plugin and its tools by what they describe, and not by their names.
 func Renamed(p sdk.Plugin) sdk.Plugin {
 	p.Name, p.Tools = "my-"+p.Name, slices.Clone(p.Tools)
 	for i, t := range p.Tools {

@@ -89,8 +89,8 @@ func (p *envelope) add(f File) {
 	p.files = append(p.files, f)
 }
 
-// section reports whether a line ends the current section of the patch. A section contains the changes of one file. In a
-// section without context lines, the caller removes blanks at the begin of the line.
+// section reports whether a line ends the current section of the patch. A section contains the changes of one file. In
+// a section without context lines, the caller removes blanks at the begin of the line.
 func section(line string) bool {
 	line = strings.TrimRight(line, " \t")
 	return line == endPatch || line == "```" || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile)
@@ -155,7 +155,7 @@ func (p *envelope) updated() error {
 	return nil
 }
 
-// This method parses one hunk. The line "@@" can be missing before the first hunk of a file.
+// hunk parses one hunk. The line "@@" can be missing before the first hunk of a file.
 func (p *envelope) hunk(f *File) error {
 	h := Hunk{Line: p.at + 1}
 	for p.at < len(p.lines) {

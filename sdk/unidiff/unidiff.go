@@ -1,6 +1,6 @@
-// Package unidiff parses unified diffs that language models wrote. It also parses patches that begin with "*** Begin Patch".
-// Line counts can be wrong. Line numbers can be missing or wrong. The space before an empty context line can be missing.
-// [Parse] parses a diff and applies nothing. The host uses Parse to check the paths of a diff before a call.
+// Package unidiff parses unified diffs that language models wrote. It also parses patches that begin with "*** Begin
+// Patch". Line counts can be wrong. Line numbers can be missing or wrong. The space before an empty context line can be
+// missing. [Parse] parses a diff and applies nothing. The host uses Parse to check the paths of a diff before a call.
 package unidiff
 
 import (

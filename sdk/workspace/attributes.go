@@ -97,7 +97,7 @@ func attributes(fd int) (map[string][]byte, error) {
 	return out, nil
 }
 
-// This function calls the function "get" twice: first to get the size of the value, and then to get the value.
+// sized calls the function "get" twice: first to get the size of the value, and then to get the value.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
 	for range 4 { // retry if the value grows between the two calls
 		n, err := get(nil)
@@ -134,7 +134,7 @@ func rawBits(m fs.FileMode) uint32 {
 	return raw
 }
 
-// This function returns the number of hard links of a file.
+// links returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)

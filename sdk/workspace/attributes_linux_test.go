@@ -19,7 +19,7 @@ import (
 
 const nobody = 65534
 
-// This function runs f as the user uid if the tests run as root, because root ignores file permissions. It changes the
+// as runs f as the user uid if the tests run as root, because root ignores file permissions. It changes the
 // user of the current thread only.
 func as(t *testing.T, uid int, f func()) {
 	t.Helper()
@@ -39,7 +39,7 @@ func as(t *testing.T, uid int, f func()) {
 	f()
 }
 
-// This function changes the owner of files to the unprivileged user of the tests.
+// own changes the owner of files to the unprivileged user of the tests.
 func own(t *testing.T, paths ...string) {
 	t.Helper()
 	if os.Geteuid() == 0 {

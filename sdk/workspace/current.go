@@ -38,7 +38,7 @@ func (c *current) leave() {
 	c.file = nil
 }
 
-// This method opens the file at p. If p exists but is not a regular file, the method returns an error.
+// current opens the file at p. If p exists but is not a regular file, the method returns an error.
 func (d *pinned) current(p Path) (*current, error) {
 	at, err := d.root.Lstat(d.base)
 	switch {
@@ -63,7 +63,7 @@ func (d *pinned) current(p Path) (*current, error) {
 }
 
 // check compares the current file with the expected snapshot. It compares the content only if the metadata differs.
-// The method verify compares the content in any case.
+// In contrast, verify compares the content in any case.
 func (c *current) check(p Path, opt WriteOptions) error {
 	switch {
 	case opt.New && c.info != nil:
@@ -122,7 +122,7 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// This function reports whether an error means that the system does not permit or support an operation. In this case,
+// refused reports whether an error means that the system does not permit or support an operation. In this case,
 // the caller can try an alternative.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)

@@ -80,8 +80,8 @@ func rootError(path string, err error) error {
 	return e.WithCause(err)
 }
 
-// This method returns the error for a path that is outside all roots.
-func (w *Workspace) outside(given, at, via string) error {
+// errOutside returns the error for a path that is outside all roots.
+func (w *Workspace) errOutside(given, at, via string) error {
 	if len(w.roots) == 0 {
 		return tool.Errorf(tool.Security, "The path %s cannot be used: this call has no access to files. An operator can add a root in the configuration.", given)
 	}

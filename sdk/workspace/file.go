@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// Stat returns the current type, mode, size and times of the file at p. It does not follow a symbolic link that replaced
-// the file after p was resolved.
+// Stat returns the current type, mode, size and times of the file at p. It does not follow a symbolic link that
+// replaced the file after p was resolved.
 func (w *Workspace) Stat(p Path) (fs.FileInfo, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (j *writeJob) newBackup() (*backup, error) {
 		noted.Done()
 	}
 	if f, err := j.dir.root.OpenFile(name, flags, 0o600); err == nil {
-		return &backup{file: f, name: j.beside(name), drop: func() error { return j.dir.root.Remove(name) }}, nil
+		return &backup{file: f, name: j.sibling(name), drop: func() error { return j.dir.root.Remove(name) }}, nil
 	}
 	f, err := os.CreateTemp("", "toolhost-backup-*")
 	if err != nil {

@@ -64,7 +64,7 @@ func (a *Attributes) OfOtherContent() *Attributes {
 	return &other
 }
 
-// This method sets the attributes and the mode of a new file. The result "refused" describes the attributes that the
+// apply sets the attributes and the mode of a new file. The result "refused" describes the attributes that the
 // system rejected.
 func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err error) {
 	fd := int(f.Fd())

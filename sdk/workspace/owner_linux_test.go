@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// This function creates a file with all attributes and removes the file. It returns the attributes of the removed file.
+// gone creates a file with all attributes and removes the file. It returns the attributes of the removed file.
 func gone(t *testing.T, w *workspace.Workspace, dir string, uid, gid int, mode uint32) (*workspace.Snapshot, *workspace.Attributes) {
 	t.Helper()
 	path := dir + "/gone"

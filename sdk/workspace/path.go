@@ -36,8 +36,8 @@ func (p Path) Root() tool.Root {
 // Rel returns the path relative to its root. It returns "." for the root itself.
 func (p Path) Rel() string { return p.rel }
 
-// RelTo returns the path relative to dir if dir contains the path. Otherwise it returns the full path. The result is for
-// display only.
+// RelTo returns the path relative to dir if dir contains the path. Otherwise it returns the full path. The result is
+// for display only.
 func (p Path) RelTo(dir string) string {
 	if rel, ok := (tool.Root{Path: dir}).Rel(p.abs); ok {
 		return rel
@@ -73,7 +73,7 @@ func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 	case w.closed.Load():
 		return Path{}, errClosed()
 	case r == nil && (!w.aboveRoot(abs) || len(w.roots) == 0):
-		return Path{}, w.outside(path, abs, "")
+		return Path{}, w.errOutside(path, abs, "")
 	case r != nil:
 		t, err := r.tree()
 		if err != nil {

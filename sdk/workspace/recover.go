@@ -27,8 +27,8 @@ type Journal struct{ log *journal.Journal }
 func NewJournal(dir string) *Journal { return &Journal{log: journal.New(dir)} }
 
 // UseJournal cleans up unfinished writes of dead processes to files in the writable roots. Afterwards it records the
-// writes of this workspace in j. It must be called before the first write. The error describes what could not be cleaned
-// up. The workspace can be used despite the error.
+// writes of this workspace in j. It must be called before the first write. The error describes what could not be
+// cleaned up. The workspace can be used despite the error.
 func (w *Workspace) UseJournal(j *Journal) error {
 	w.journal = j.log
 	return j.log.Recover(w.recoverWrite)

@@ -40,8 +40,8 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// This method returns the absolute path of a file name in the target's directory.
-func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
+// sibling returns the absolute path of a file name in the target's directory.
+func (j *writeJob) sibling(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
 // replaceError explains why a file cannot be replaced and must be written in place.
 type replaceError struct {
@@ -86,7 +86,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 			perm = 0o600
 		}
 	}
-	noted := j.journal.Begin(j.note(j.beside(name), false))
+	noted := j.journal.Begin(j.note(j.sibling(name), false))
 	defer noted.Done()
 	f, err := j.dir.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -139,7 +139,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
-// This method calls the function opt.Ready before the file changes.
+// ready calls the function opt.Ready before the file changes.
 func (j *writeJob) ready() error {
 	if j.opt.Ready == nil {
 		return nil
@@ -147,7 +147,7 @@ func (j *writeJob) ready() error {
 	return j.opt.Ready()
 }
 
-// This method calls the function opt.Changed after the file has its new content.
+// changed calls the function opt.Changed after the file has its new content.
 func (j *writeJob) changed() {
 	if j.opt.Changed != nil {
 		j.opt.Changed()

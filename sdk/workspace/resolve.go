@@ -13,8 +13,8 @@ import (
 const (
 	// maxLinks is the maximum number of symbolic links in one path. The kernel has the same limit.
 	maxLinks = 40
-	// maxSteps is the maximum number of steps for one path. It limits the time, because each step resolves a name from the
-	// root again.
+	// maxSteps is the maximum number of steps for one path. It limits the time, because each step resolves a name from
+	// the root again.
 	maxSteps = 512
 )
 
@@ -53,7 +53,7 @@ func (w *Workspace) follow(given, abs string) (Path, error) {
 	}
 	r := w.root(k.cur)
 	if r == nil {
-		return Path{}, w.outside(given, k.cur, k.via)
+		return Path{}, w.errOutside(given, k.cur, k.via)
 	}
 	t, err := r.tree()
 	if err != nil {
@@ -80,7 +80,7 @@ func (k *walk) step(name string) (target string, err error) {
 	r := k.w.root(next)
 	if r == nil {
 		if !k.w.aboveRoot(next) {
-			return "", k.w.outside(k.given, next, k.via)
+			return "", k.w.errOutside(k.given, next, k.via)
 		}
 		k.cur = next // the path of a root contains no links, so the path in next contains no links either
 		return "", nil

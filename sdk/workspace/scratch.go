@@ -2,8 +2,8 @@ package workspace
 
 import "sync"
 
-// The following limits apply to reused buffers. Buffers are reused because new memory from the kernel costs more time than
-// reading a file.
+// The following limits apply to reused buffers. Buffers are reused because new memory from the kernel costs more time
+// than reading a file.
 const (
 	minScratch = 64 << 10
 	maxScratch = 8 << 20

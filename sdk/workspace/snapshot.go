@@ -30,8 +30,8 @@ func newSnapshot(p Path, data []byte, hash func() [sha256.Size]byte, info fs.Fil
 	return &Snapshot{Path: p, Data: data, hash: hash, ModTime: info.ModTime(), Mode: info.Mode(), info: info}
 }
 
-// Release makes the memory of Data available for other reads. Data and text decoded from it must not be used afterwards.
-// Calling Release is optional.
+// Release makes the memory of Data available for other reads. Data and text decoded from it must not be used
+// afterwards. Calling Release is optional.
 func (s *Snapshot) Release() {
 	s.Hash() // compute the hash before the memory is reused
 	Reuse(s.Data)

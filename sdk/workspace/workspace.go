@@ -20,8 +20,8 @@ import (
 // MaxFileSize is the maximum size in bytes of a file that tools read or write as a whole.
 const MaxFileSize = 96 << 20
 
-// Workspace is a set of open roots. It is safe for concurrent use. Its descriptors are closed by [Workspace.Close] or by
-// the garbage collector.
+// Workspace is a set of open roots. It is safe for concurrent use. Its descriptors are closed by [Workspace.Close] or
+// by the garbage collector.
 type Workspace struct {
 	roots  []*root // sorted by the length of the path, the longest path first
 	given  []tool.Root
@@ -42,8 +42,8 @@ type tree struct {
 	info  fs.FileInfo
 }
 
-// Open opens the roots. Each root must be an existing directory with an absolute path without symbolic links. The caller
-// must close the workspace. Handlers get the workspace of their call from the SDK and must not close it.
+// Open opens the roots. Each root must be an existing directory with an absolute path without symbolic links. The
+// caller must close the workspace. Handlers get the workspace of their call from the SDK and must not close it.
 func Open(roots []tool.Root) (*Workspace, error) {
 	w := &Workspace{given: slices.Clone(roots)}
 	for _, r := range roots {

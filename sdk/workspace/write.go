@@ -50,8 +50,8 @@ type Written struct {
 	Created bool
 	// InPlace is the reason why the file was written in place. It is empty if the file was replaced atomically.
 	InPlace string
-	// Refused describes the parts of [WriteOptions.Attributes] that the system rejected, such as "its owner was the user
-	// 0".
+	// Refused describes the parts of [WriteOptions.Attributes] that the system rejected, such as "its owner was the
+	// user 0".
 	Refused []string
 
 	before *Snapshot

@@ -48,7 +48,7 @@ func (r *Reader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// The function "deeper" reports whether the stack has more than the given number of frames.
+// deeper reports whether the stack has more than the given number of frames.
 func deeper(frames int) bool {
 	var pc [1]uintptr
 	return runtime.Callers(frames, pc[:]) > 0

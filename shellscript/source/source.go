@@ -1,6 +1,6 @@
 // Package source finds the words of a script and where they are in its text. [Scan] iterates over the commands and the
-// assignments of a bash script. Package shellscript analyzes what the commands do. This package expands nothing and knows no
-// program, so that its caller can replace or mark parts of the text.
+// assignments of a bash script. Package shellscript analyzes what the commands do. This package expands nothing and
+// knows no program, so that its caller can replace or mark parts of the text.
 package source
 
 import (
@@ -23,8 +23,8 @@ type Word struct {
 	from, to []int
 }
 
-// Span returns the part of the script, from its first byte up to its last one, that a part of the word's text stands for. Both
-// parts are not empty.
+// Span returns the part of the script, from its first byte up to its last one, that a part of the word's text stands
+// for. Both parts are not empty.
 func (w Word) Span(from, to int) (begin, end int) { return w.from[from], w.to[to-1] }
 
 // Node is an [Assignment] or a [Command].
@@ -50,8 +50,8 @@ type Command struct {
 func (Assignment) node() {}
 func (Command) node()    {}
 
-// Scan iterates over the commands and assignments of a script, also in functions and substitutions, in no particular order. If
-// the script cannot be parsed, it continues with each line as a list of words.
+// Scan iterates over the commands and assignments of a script, also in functions and substitutions, in no particular
+// order. If the script cannot be parsed, it continues with each line as a list of words.
 func Scan(script string) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		file, err := parse(script)
@@ -62,7 +62,8 @@ func Scan(script string) iter.Seq[Node] {
 		for line := range strings.Lines(script) {
 			from := at
 			at += len(line)
-			// Replace quotes and brackets, so that the line can be parsed as a list of words. All offsets stay the same.
+			// Replace quotes and brackets, so that the line can be parsed as a list of words. All offsets stay the
+			// same.
 			line = unbalanced.Replace(line)
 			if file, _ := parse(line); file != nil && !scan(file, line, from, yield) {
 				return
@@ -77,8 +78,8 @@ func parse(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(recursion.NewReader(text), "")
 }
 
-// scan calls yield for each node of a file until yield returns false. It returns the last result. The text of the file begins at
-// the offset base of the script.
+// scan calls yield for each node of a file until yield returns false. It returns the last result. The text of the file
+// begins at the offset base of the script.
 func scan(file *syntax.File, text string, base int, yield func(Node) bool) bool {
 	more := true
 	inputs := make(map[*syntax.CallExpr][]*syntax.Word)

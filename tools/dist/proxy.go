@@ -103,7 +103,7 @@ func publishedMod(b []byte, version string) ([]byte, error) {
 	return f.Format()
 }
 
-// This method returns the tracked files of a module, without the files of other modules in its subdirectories. The
+// files returns the tracked files of a module, without the files of other modules in its subdirectories. The
 // argument "mod" replaces the content of go.mod. If the module has no license file, the license of the repository is
 // added.
 func (r *release) files(dir string, mod []byte) ([]zip.File, error) {

@@ -33,9 +33,9 @@ func main() {
 }
 `
 
-// TryProxy tests a module proxy that [Make] wrote. In a directory outside the repository, it builds a plugin with
-// the SDK, installs the host and a bundled plugin, and checks the plugin against the protocol. It takes all other modules from the module cache or from the
-// proxies in the environment.
+// TryProxy tests a module proxy that [Make] wrote. In a directory outside the repository, it builds a plugin with the
+// SDK, installs the host and a bundled plugin, and checks the plugin against the protocol. It takes all other modules
+// from the module cache or from the proxies in the environment.
 func TryProxy(p *project.Project, proxy string) error {
 	version, err := p.Version()
 	if err != nil {

@@ -34,8 +34,8 @@ type Project struct {
 // runs without the runtime.
 const Entry = "main.entry"
 
-// BundledTable is the variable of the host that lists the programs of the bundled plugins. The linker sets it in releases
-// to the result of [Table].
+// BundledTable is the variable of the host that lists the programs of the bundled plugins. The linker sets it in
+// releases to the result of [Table].
 const BundledTable = "toolhost.dev/host/internal/manifest.table"
 
 // Table returns the value of [BundledTable] for the given programs of the bundled plugins. The keys of the map are the

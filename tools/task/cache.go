@@ -19,8 +19,9 @@ import (
 // unused is the time after which an unused entry of the cache is removed.
 const unused = 30 * 24 * time.Hour
 
-// The newest entries with the same name, spareEntries of them, stay for the time unused. Older ones stay for the time idle, which
-// is longer than a run of the tests. Each commit adds an entry with programs, and such an entry can have 400 MB.
+// The newest entries with the same name, spareEntries of them, stay for the time unused. Older ones stay for the time
+// idle, which is longer than a run of the tests. Each commit adds an entry with programs, and such an entry can have
+// 400 MB.
 const (
 	spareEntries = 8
 	idle         = 3 * time.Hour
@@ -119,9 +120,9 @@ func (t *task) link(path, target string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.RemoveAll(at), os.Symlink(target, at)) //nolint:gosec // the build's output
 }
 
-// passed runs a check unless it has passed with the same files and the same Go version. The paths are those of the files and
-// directories that count; without any, all files count. The user's cache has an empty file for each check that passed. Outside
-// of a git repository, the check always runs.
+// passed runs a check unless it has passed with the same files and the same Go version. The paths are those of the
+// files and directories that count; without any, all files count. The user's cache has an empty file for each check
+// that passed. Outside of a git repository, the check always runs.
 func (t *task) passed(name string, paths []string, check func(*task) error) error {
 	start := time.Now()
 	sources, err := t.sources(paths...)
@@ -148,8 +149,8 @@ func (t *task) passed(name string, paths []string, check func(*task) error) erro
 	return errors.Join(os.WriteFile(stamp, nil, 0o644), removeUnused(filepath.Dir(stamp), time.Now())) //nolint:gosec // the build's output
 }
 
-// sources returns a hash of the Go version and of the files below some paths that git does not ignore. Without paths, it covers
-// all of these files.
+// sources returns a hash of the Go version and of the files below some paths that git does not ignore. Without paths,
+// it covers all of these files.
 func (t *task) sources(paths ...string) (string, error) {
 	files, err := t.files(paths...)
 	if err != nil {

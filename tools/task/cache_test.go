@@ -33,8 +33,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestCacheEntry checks that two clones install once at the same time, that a failed installation is repeated, that another
-// lock file is another installation, and that entries that nobody uses are removed.
+// TestCacheEntry checks that two clones install once at the same time, that a failed installation is repeated, that
+// another lock file is another installation, and that entries that nobody uses are removed.
 func TestCacheEntry(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
@@ -89,7 +89,8 @@ func TestCacheEntry(t *testing.T) {
 	}
 }
 
-// TestPassed checks that a check runs until it has passed, and again after a file has changed, is new, or has another mode.
+// TestPassed checks that a check runs until it has passed, and again after a file has changed, is new, or has another
+// mode.
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	r, out := cacheTask(t, t.TempDir())

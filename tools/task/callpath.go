@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// The sources that callpath adds to the module host: a package that records functions, and a program that makes requests.
+// The sources that callpath adds to the module host: a package that records functions, and a program that makes
+// requests.
 var (
 	//go:embed testdata/callpath/record.go
 	callpathRecord []byte
@@ -22,8 +23,8 @@ var (
 	callpathMain []byte
 )
 
-// callpath prints the way of some requests from the method Begin of a host to their place in the queue of the session. It builds
-// the module host with an overlay, in which each function of the module first records itself.
+// callpath prints the way of some requests from the method Begin of a host to their place in the queue of the session.
+// It builds the module host with an overlay, in which each function of the module first records itself.
 func (t *task) callpath() error {
 	programs, err := t.buildTestPrograms()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// This method returns the directories of all modules.
+// all returns the directories of all modules.
 func (t *task) all() []string { return slices.Concat(t.Modules, t.Outside) }
 
 func (t *task) checkFormat() error {
@@ -66,8 +66,9 @@ func (t *task) checkLint() error {
 	return t.each(t.Outside, append(env, standalone...), t.tool("golangci-lint"), append(lint, "./...")...)
 }
 
-// lintEnv returns the environment of golangci-lint. Its cache keeps findings with paths relative to a module, under the import
-// path of the package. When a directory becomes a module, these paths are wrong, so each list of modules has a cache of its own.
+// lintEnv returns the environment of golangci-lint. Its cache keeps findings with paths relative to a module, under the
+// import path of the package. When a directory becomes a module, these paths are wrong, so each list of modules has a
+// cache of its own.
 func (t *task) lintEnv() ([]string, error) {
 	cache, err := t.cacheEntry("lint", "go.work")
 	return []string{"GOLANGCI_LINT_CACHE=" + cache}, err

@@ -32,7 +32,7 @@ const pythonSDK = "sdk/python/src/toolhost_sdk/__init__.py"
 
 var copiesOfPythonSDK = []string{"examples/python/toolhost_plugin.py", "host/scaffold/files/python/toolhost_plugin.py"}
 
-// This method generates the code of the protocol first, because the program that prints the reference is built with it.
+// generate generates the code of the protocol first, because the program that prints the reference is built with it.
 func (t *task) generate() error {
 	if err := t.tools(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (t *task) checkReference() error {
 	return t.same("docs/reference is not current (make generate)", "docs/reference", dir)
 }
 
-// This method compares two directories. If they differ, it returns an error that contains the argument "problem" and
+// same compares two directories. If they differ, it returns an error that contains the argument "problem" and
 // the differences.
 func (t *task) same(problem, a, b string) error {
 	c := t.command(".", nil, "diff", "-ru", a, b)

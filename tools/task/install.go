@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// The paths of installed files, relative to PREFIX. The programs are in one directory, because the host searches its own
-// directory for the launcher and the plugins.
+// The paths of installed files, relative to PREFIX. The programs are in one directory, because the host searches its
+// own directory for the launcher and the plugins.
 const (
 	libexec  = "libexec/toolhost"
 	link     = "bin/toolhost"
@@ -170,7 +170,7 @@ func (t *task) collect(built string) (map[string]file, error) {
 	return out, errors.Join(errs...)
 }
 
-// This method returns the paths of the installed files. If nothing is installed, it returns nil.
+// installed returns the paths of the installed files. If nothing is installed, it returns nil.
 func (in *installation) installed() ([]string, error) {
 	b, err := os.ReadFile(in.path(installedList))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +199,7 @@ func (in *installation) checkLink() error {
 	return fmt.Errorf("%s exists, and make install did not write it; remove it, or choose another PREFIX", in.path(link))
 }
 
-// This method writes a new file and renames it to its final name, because the file of a running program cannot be
+// write writes a new file and renames it to its final name, because the file of a running program cannot be
 // overwritten.
 func (in *installation) write(name string, f file) error {
 	path := in.path(name)

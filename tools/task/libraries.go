@@ -14,9 +14,10 @@ import (
 // patchelf is the program that changes where a program looks for its libraries. It is one of the Debian packages.
 const patchelf = "usr/bin/patchelf"
 
-// setLibraryDirs makes the unpacked programs and libraries in dir look for their libraries in the directory final, into which
-// dir is moved later. The environment variable LD_LIBRARY_PATH would not do, because some programs start themselves again
-// without it. The directories must be absolute: $ORIGIN does not count for a program that starts with more privileges.
+// setLibraryDirs makes the unpacked programs and libraries in dir look for their libraries in the directory final, into
+// which dir is moved later. The environment variable LD_LIBRARY_PATH would not do, because some programs start
+// themselves again without it. The directories must be absolute: $ORIGIN does not count for a program that starts with
+// more privileges.
 func setLibraryDirs(dir, final string) error {
 	var dirs []string
 	for _, d := range libraryDirs(dir) {
@@ -80,8 +81,8 @@ func linked(dir string) ([]string, error) {
 	return files, err
 }
 
-// missingLibraries returns a line for each program and library in dir that, in an empty environment, needs a library that is
-// neither in dir nor part of every Debian system.
+// missingLibraries returns a line for each program and library in dir that, in an empty environment, needs a library
+// that is neither in dir nor part of every Debian system.
 func missingLibraries(dir string) ([]string, error) {
 	base, err := baseLibraries()
 	if err != nil {
@@ -114,8 +115,8 @@ func missingLibraries(dir string) ([]string, error) {
 	return missing, nil
 }
 
-// baseLibraries returns the names of the libraries that every Debian system has: those of the essential packages, of apt, and
-// of everything that these need.
+// baseLibraries returns the names of the libraries that every Debian system has: those of the essential packages, of
+// apt, and of everything that these need.
 func baseLibraries() (map[string]bool, error) {
 	query := func(name string, args ...string) ([]string, error) {
 		out, err := exec.Command(name, args...).Output() //nolint:gosec // programs of Debian

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestUnpackedProgramsStandAlone checks that each program and library of the unpacked Debian packages finds its libraries in an
-// empty environment, and that none depends on a package that only some machines have. As a control, a copy of a library that
-// does not know the directories is found.
+// TestUnpackedProgramsStandAlone checks that each program and library of the unpacked Debian packages finds its
+// libraries in an empty environment, and that none depends on a package that only some machines have. As a control, a
+// copy of a library that does not know the directories is found.
 func TestUnpackedProgramsStandAlone(t *testing.T) {
 	t.Parallel()
 	r, _ := repository(t, nil)

@@ -69,8 +69,8 @@ func run(args []string) error {
 	}
 	t := &task{Project: p, out: os.Stdout, getenv: os.Getenv}
 	if isCheck(args[0]) {
-		// Some checks read all of the code into memory. With the default settings, the garbage collector would take a quarter
-		// of their time.
+		// Some checks read all of the code into memory. With the default settings, the garbage collector would take a
+		// quarter of their time.
 		debug.SetGCPercent(300)
 		debug.SetMemoryLimit(3 << 30)
 		if err := errors.Join(os.Setenv("GOGC", "300"), os.Setenv("GOMEMLIMIT", "3GiB")); err != nil {
@@ -101,7 +101,7 @@ func (t *task) command(dir string, env []string, name string, args ...string) *e
 	return c
 }
 
-// This function runs a program in the directory dir.
+// in runs a program in the directory dir.
 func in(dir, name string, args ...string) error {
 	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
 	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr

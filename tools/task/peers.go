@@ -24,8 +24,8 @@ func (t *task) peers() error {
 // nodeModules installs the programs that build the Node SDK.
 func (t *task) nodeModules() error { return t.npmOnce(filepath.Dir(dist.NodeModules)) }
 
-// npmOnce installs the npm packages that a directory's package-lock.json pins, unless another clone has installed them. The
-// packages are in the user's cache, and dir/node_modules is a link to them.
+// npmOnce installs the npm packages that a directory's package-lock.json pins, unless another clone has installed them.
+// The packages are in the user's cache, and dir/node_modules is a link to them.
 func (t *task) npmOnce(dir string, options ...string) error {
 	files := []string{dir + "/package.json", dir + "/package-lock.json"}
 	entry, err := t.cacheEntry("npm-"+strings.ReplaceAll(dir, "/", "-"), files...)
@@ -85,9 +85,9 @@ const debianDir = "bench/peers/debian"
 // debianEntry returns the directory in the user's cache for the Debian packages.
 func (t *task) debianEntry() (string, error) { return t.cacheEntry("debian", debianDir+".txt") }
 
-// peersDebian downloads and unpacks Debian packages with programs for comparison and with gRPC for Python, unless another
-// clone has done so. It does not install the packages on the system. The directory bench/peers/debian is a link to the
-// unpacked packages in the user's cache.
+// peersDebian downloads and unpacks Debian packages with programs for comparison and with gRPC for Python, unless
+// another clone has done so. It does not install the packages on the system. The directory bench/peers/debian is a link
+// to the unpacked packages in the user's cache.
 func (t *task) peersDebian() error {
 	entry, err := t.debianEntry()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// testPrograms builds the programs that tests start, unless they have been built from the same sources, and prints their
-// directory.
+// testPrograms builds the programs that tests start, unless they have been built from the same sources, and prints
+// their directory.
 func (t *task) testPrograms() error {
 	dir, err := t.buildTestPrograms()
 	if err == nil {
@@ -25,8 +25,9 @@ func (t *task) testPrograms() error {
 	return err
 }
 
-// buildTestPrograms builds the programs that tests start. It returns their directory in the user's cache, whose name contains
-// a hash of their sources. Thus Go runs tests again that use these programs if a source has changed, and only then.
+// buildTestPrograms builds the programs that tests start. It returns their directory in the user's cache, whose name
+// contains a hash of their sources. Thus Go runs tests again that use these programs if a source has changed, and only
+// then.
 func (t *task) buildTestPrograms() (string, error) {
 	sources, err := t.programSources()
 	if err != nil {
@@ -50,8 +51,8 @@ func (t *task) buildTestPrograms() (string, error) {
 	})
 }
 
-// fillGoCache compiles what a small Go program needs of the standard library. A test builds such a program in sandboxes, where the
-// user's cache is not accessible.
+// fillGoCache compiles what a small Go program needs of the standard library. A test builds such a program in
+// sandboxes, where the user's cache is not accessible.
 func (t *task) fillGoCache(dir string) error {
 	source, err := os.MkdirTemp("", "hello")
 	if err != nil {
@@ -68,8 +69,8 @@ func (t *task) fillGoCache(dir string) error {
 	return c.Run()
 }
 
-// withoutOwnTools lists the bundled plugins whose tools come from elsewhere. The others are also built with other names of their
-// tools, as the plugins of somebody else.
+// withoutOwnTools lists the bundled plugins whose tools come from elsewhere. The others are also built with other names
+// of their tools, as the plugins of somebody else.
 var withoutOwnTools = []string{"function", "mcp", "replay", "snippet"}
 
 // programs lists the programs that tests start.
@@ -106,8 +107,8 @@ func (t *task) programSources() ([]string, error) {
 	return slices.DeleteFunc(files, isTestFile), err
 }
 
-// files returns the files and symbolic links below some paths that git does not ignore. Without paths, it returns all of them. All
-// paths are relative to the root.
+// files returns the files and symbolic links below some paths that git does not ignore. Without paths, it returns all
+// of them. All paths are relative to the root.
 func (t *task) files(paths ...string) ([]string, error) {
 	list, err := exec.Command("git", append([]string{"-C", t.Root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, paths...)...).Output() //nolint:gosec // a list of files
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // This expression matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
@@ -22,6 +23,16 @@ var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(come|comes|came) to nothing\b`, `\bleft alone\b`, `\bhears? of\b`, `\bby (itself|themselves)\b`,
 }, "|"))
 
+// nameless matches the first line of a comment that does not begin with the name that it documents.
+var nameless = regexp.MustCompile(`^// (The (method|function|type|field|constant|variable) "?\w+"? |This (method|function) )`)
+
+// maxComment is the maximum width of a line that consists of a comment, with tabs of four columns. Examples, which are indented,
+// and lists can be wider.
+const maxComment = 120
+
+// tooWide matches the text of a comment line whose width is limited.
+var tooWide = regexp.MustCompile(`^// [^\s\d*#-]`)
+
 // checkProse returns an error that lists each comment line that matches [avoid].
 func (t *task) checkProse() error {
 	var found []string
@@ -35,10 +46,10 @@ func (t *task) checkProse() error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("comments use phrases to avoid (CONTRIBUTING.md lists clearer words):\n%s", strings.Join(found, "\n"))
+	return fmt.Errorf("comments use phrases to avoid (CONTRIBUTING.md lists clearer words), do not begin with a name, or have more than %d columns:\n%s", maxComment, strings.Join(found, "\n"))
 }
 
-// avoided returns the comment lines below dir that match [avoid]. Each line is preceded by its file and line number.
+// avoided returns the comment lines below dir that match [avoid], do not begin with a name, or are too wide. Each line is preceded by its file and line number.
 func avoided(root, dir string) (found []string, err error) {
 	sources := os.DirFS(root)
 	err = fs.WalkDir(sources, dir, func(path string, _ fs.DirEntry, err error) error {
@@ -49,10 +60,15 @@ func avoided(root, dir string) (found []string, err error) {
 		if err != nil {
 			return err
 		}
-		number := 0
+		number, inComment := 0, false
 		for line := range strings.Lines(string(b)) {
 			number++
-			if _, comment, ok := strings.Cut(line, "//"); ok && avoid.MatchString("//"+comment) {
+			text := strings.TrimSpace(line)
+			begins := strings.HasPrefix(text, "//") && !inComment
+			inComment = strings.HasPrefix(text, "//")
+			wide := tooWide.MatchString(text) && utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) > maxComment
+			_, comment, ok := strings.Cut(line, "//")
+			if ok && avoid.MatchString("//"+comment) || begins && nameless.MatchString(text) || wide {
 				found = append(found, fmt.Sprintf("%s:%d: //%s", path, number, strings.TrimRight(comment, "\r\n")))
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -38,17 +39,22 @@ func TestCheckProse(t *testing.T) {
 		"host/a.pb.go": "// A gives a.\npackage a\n",
 		"host/a.txt":   "// A gives a.\n",
 		"sdk/b.go":     "// B returns a.\npackage b\n",
+		"sdk/c.go": "package b\n\n// The method \"c\" is.\nfunc c() {}\n\n// d is.\n// The method \"c\" is d.\nfunc d() {}\n\n// This method is.\nfunc e() {\n\t// f" + strings.Repeat(" w", 56) +
+			"\n\t// g" + strings.Repeat(" w", 57) + "\n\t// 1. a" + strings.Repeat(" w", 57) + "\n\t//\ta" + strings.Repeat(" w", 57) + "\n}\n",
 	} {
 		if err := os.WriteFile(r.Path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := "comments use phrases to avoid (CONTRIBUTING.md lists clearer words):\nhost/a.go:3: // A gives a.\nhost/a.go:4: // is none"
+	want := "comments use phrases to avoid (CONTRIBUTING.md lists clearer words), do not begin with a name, or have more than 120 columns:\nhost/a.go:3: // A gives a.\nhost/a.go:4: // is none\n" +
+		"sdk/c.go:3: // The method \"c\" is.\nsdk/c.go:10: // This method is.\nsdk/c.go:13: // g" + strings.Repeat(" w", 57)
 	if err := r.checkProse(); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
-	if err := os.Remove(r.Path("host/a.go")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"host/a.go", "sdk/c.go"} {
+		if err := os.Remove(r.Path(name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := r.checkProse(); err != nil {
 		t.Error(err)

@@ -27,8 +27,8 @@ type suite struct {
 // again.
 const maxFlaky = 1
 
-// suites runs suites one after the other. Then the tests that failed run once more, each alone. At the end, suites prints which
-// tests were flaky, which failed, and which were slowest.
+// suites runs suites one after the other. Then the tests that failed run once more, each alone. At the end, suites
+// prints which tests were flaky, which failed, and which were slowest.
 func (t *task) suites(all ...suite) error {
 	var errs []error
 	var seen events
@@ -132,7 +132,8 @@ func readEvents(log string) (events, error) {
 	}
 }
 
-// startsPrefix begins a line with the number of starts of toolhost. Each package of tests that starts it prints such a line.
+// startsPrefix begins a line with the number of starts of toolhost. Each package of tests that starts it prints such a
+// line.
 const startsPrefix = "starts of toolhost: "
 
 // starts returns the number of starts of toolhost. If Go kept the result of a package, its starts count, too.
@@ -149,8 +150,8 @@ func (all events) starts() (n int) {
 // maxAgain is the number of failed tests that run again. If more fail, it is not by chance.
 const maxAgain = 10
 
-// again returns the tests that are to run again. If it returns false, the suite failed in any case: a data race was found, too
-// many tests failed, or a package failed for another reason than its tests.
+// again returns the tests that are to run again. If it returns false, the suite failed in any case: a data race was
+// found, too many tests failed, or a package failed for another reason than its tests.
 func (all events) again() ([]event, bool) {
 	var failed []event
 	for _, e := range all {
@@ -171,8 +172,8 @@ func (all events) flaky() []string { return all.failures(true) }
 // failed returns the tests and packages that never passed.
 func (all events) failed() []string { return all.failures(false) }
 
-// failures returns the tests that failed, and that later passed or not. If a subtest failed, its parents and its package
-// failed for the same reason, and are left out.
+// failures returns the tests that failed, and that later passed or not. If a subtest failed, its parents and its
+// package failed for the same reason, and are left out.
 func (all events) failures(passed bool) []string {
 	var names []string
 	for _, e := range all {
@@ -192,8 +193,8 @@ func (e event) failedIn(o event) bool {
 	return o.Action == "fail" && o.Package == e.Package && o.Test != e.Test && (e.Test == "" || strings.HasPrefix(o.Test, e.Test+"/"))
 }
 
-// slowest prints the tests and packages that took longest. It omits subtests, because their time is part of that of their
-// parents. Scripts run after their parents, so their time is their own.
+// slowest prints the tests and packages that took longest. It omits subtests, because their time is part of that of
+// their parents. Scripts run after their parents, so their time is their own.
 func (all events) slowest(w io.Writer) {
 	for _, kind := range []string{"packages", "tests"} {
 		var of []event

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// sometimes is a Go file with tests. The test Flaky, and with MANY a script and others, fail the first time and pass the second
-// time.
+// sometimes is a Go file with tests. The test Flaky, and with MANY a script and others, fail the first time and pass
+// the second time.
 const sometimes = `package a
 
 import (
@@ -64,8 +64,8 @@ func TestRest(t *testing.T) {
 }
 `
 
-// TestFlakyTests checks a run with real tests: those that fail once are named and permitted, too many are not, and a test that
-// fails twice fails the run.
+// TestFlakyTests checks a run with real tests: those that fail once are named and permitted, too many are not, and a
+// test that fails twice fails the run.
 func TestFlakyTests(t *testing.T) {
 	t.Parallel()
 	p, err := project.Open(".")

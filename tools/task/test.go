@@ -14,21 +14,21 @@ import (
 	"strings"
 )
 
-// uninstrumented lists the packages whose tests start programs. The race detector would see nothing of these programs, and it
-// would make the tests slower.
+// uninstrumented lists the packages whose tests start programs. The race detector would see nothing of these programs,
+// and it would make the tests slower.
 var uninstrumented = []string{"toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/cmd/test/"}
 
 // startPrograms lists the packages whose tests start programs and take longest, the slowest first.
 var startPrograms = []string{"toolhost.dev/host/cmd/test/fleet", "toolhost.dev/host/cmd/test/sandbox", "toolhost.dev/host/cmd/test/durable", "toolhost.dev/host/cmd/test/mcp"}
 
-// first lists the packages with the race detector whose tests take longest, the slowest first. These tests start before all
-// others. Otherwise, the run could wait at the end for one of them while the other cores are idle.
+// first lists the packages with the race detector whose tests take longest, the slowest first. These tests start before
+// all others. Otherwise, the run could wait at the end for one of them while the other cores are idle.
 var first = []string{
 	"toolhost.dev/plugins/bash/bash", "toolhost.dev/host", "toolhost.dev/plugins/grep/finder", "toolhost.dev/sdk/tooltest/conformance", "toolhost.dev/sdk/toolrpc", "toolhost.dev/branch", "toolhost.dev/plugins/read/files", "toolhost.dev/plugins/edit/editor",
 }
 
-// test runs the tests. The Makefile runs the checks before: a check beside the tests would make both slower than one after
-// the other, and could exceed limits that hold on an idle machine.
+// test runs the tests. The Makefile runs the checks before: a check beside the tests would make both slower than one
+// after the other, and could exceed limits that hold on an idle machine.
 func (t *task) test() error { return t.unit() }
 
 // unit runs all tests, most of them with the race detector. The tests use the programs in bench/peers, and the programs
@@ -59,8 +59,8 @@ func (t *task) unit() error {
 	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_PEERS="+filepath.Dir(peers), "TOOLHOST_RG="+ripgrep(peers)))
 }
 
-// testEnv builds the programs that tests start. It returns the environment of tests. Go keeps the result of a test as long as
-// the variables and the files are the same that the test read. Therefore, the names of programs contain hashes.
+// testEnv builds the programs that tests start. It returns the environment of tests. Go keeps the result of a test as
+// long as the variables and the files are the same that the test read. Therefore, the names of programs contain hashes.
 func (t *task) testEnv() ([]string, error) {
 	programs, err := t.buildTestPrograms()
 	if err != nil {
@@ -76,8 +76,8 @@ func (t *task) testEnv() ([]string, error) {
 	return env, nil
 }
 
-// modules runs the tests of all modules: those of the tools, those that only compute, those that start programs, and then all
-// others with the race detector. Each suite is a single go command, which compiles each package once.
+// modules runs the tests of all modules: those of the tools, those that only compute, those that start programs, and
+// then all others with the race detector. Each suite is a single go command, which compiles each package once.
 func (t *task) modules(flags, env []string) error {
 	if err := t.tools(); err != nil {
 		return err
@@ -104,8 +104,8 @@ func (t *task) modules(flags, env []string) error {
 // docsSources lists the documents and kits, and the tests of what they promise.
 var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/cmd/test/docs", "host/cmd/test/hosttest"}
 
-// testPackages returns the packages with tests: those that run without the race detector, and those that run with it. The
-// detector can find something only where goroutines meet.
+// testPackages returns the packages with tests: those that run without the race detector, and those that run with it.
+// The detector can find something only where goroutines meet.
 func (t *task) testPackages() (plain, race []string, err error) {
 	c := t.command(".", nil, "go", append([]string{"list", "-tags=oracle", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}"}, t.Packages()...)...)
 	c.Stdout = nil
@@ -168,8 +168,8 @@ func goroutinesMeet(dir string) (bool, error) {
 	return false, nil
 }
 
-// oraclePackages returns the packages with oracle tests. These tests run without the race detector: they only compute, so
-// the detector would find nothing, but take most of the time.
+// oraclePackages returns the packages with oracle tests. These tests run without the race detector: they only compute,
+// so the detector would find nothing, but take most of the time.
 func (t *task) oraclePackages() ([]string, error) {
 	files, err := t.testFiles()
 	if err != nil {
@@ -185,8 +185,8 @@ func (t *task) oraclePackages() ([]string, error) {
 	return slices.Compact(packages), nil
 }
 
-// testDocs runs the tests of the guides, of the kits for authors of plugins, and of what authors ship. They build many programs,
-// so "make test" runs them only if one of these has changed since they passed.
+// testDocs runs the tests of the guides, of the kits for authors of plugins, and of what authors ship. They build many
+// programs, so "make test" runs them only if one of these has changed since they passed.
 func (t *task) testDocs() error {
 	if err := errors.Join(t.peersDebian(), t.peers(), t.tools()); err != nil {
 		return err

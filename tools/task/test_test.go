@@ -19,8 +19,8 @@ list) for p in host/router host/cmd/test/cli host/api host plugins/bash/bash; do
 esac
 `
 
-// bareRepository returns a task for a repository with a few modules, and its output. On its machine, only git and the go command
-// of goScript are installed, and the Debian packages if debian is true.
+// bareRepository returns a task for a repository with a few modules, and its output. On its machine, only git and the
+// go command of goScript are installed, and the Debian packages if debian is true.
 func bareRepository(t *testing.T, ci string, debian bool) (*task, *strings.Builder) {
 	t.Helper()
 	cache, out := t.TempDir(), new(strings.Builder)
@@ -64,7 +64,8 @@ func bareRepository(t *testing.T, ci string, debian bool) (*task, *strings.Build
 	return r, out
 }
 
-// TestUnitLeavesOut checks which tests run, and which are skipped on a machine on which only git and a go command are installed.
+// TestUnitLeavesOut checks which tests run, and which are skipped on a machine on which only git and a go command are
+// installed.
 func TestUnitLeavesOut(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {

@@ -17,7 +17,8 @@ var (
 	nouns = strings.Fields("User Order Invoice Session Token Config Handler Request Response Server Client Buffer Cache Index Table Row Column Query Plan Node Edge Graph Tree Leaf Queue Task Worker Pool Event Stream Socket File Path")
 )
 
-// Make creates the tree in a directory: packages of 20 files in four languages, and a directory that .gitignore excludes.
+// Make creates the tree in a directory: packages of 20 files in four languages, and a directory that .gitignore
+// excludes.
 func Make(dir string) error {
 	r := rand.New(rand.NewPCG(60_000, 1)) //nolint:gosec // always the same tree
 	if err := write(dir, ".gitignore", "node_modules/\n*.log\n/dist\n"); err != nil {

@@ -21,7 +21,8 @@ const (
 	watched       = namesChange | contentChange | selfChange | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 )
 
-// maxChanged is the maximum number of changed paths that are remembered. If there are more, everything counts as changed.
+// maxChanged is the maximum number of changed paths that are remembered. If there are more, everything counts as
+// changed.
 const maxChanged = 4096
 
 // Watch records changes in a base. All branches of the base share it. The kernel queues an event during each change.
@@ -35,7 +36,7 @@ type Watch struct {
 	// ready reports whether all directories are watched. If not, everything counts as changed.
 	ready, scanning, full, closed bool
 	now                           Position
-	// The field "names" is the position of the last change of names. All paths count as changed at the position
+	// names is the position of the last change of names. All paths count as changed at the position
 	// "floor".
 	names, floor Position
 	changed      map[string]Position
@@ -95,8 +96,8 @@ func (w *Watch) add(dir string) error {
 		if w.closed {
 			return fs.SkipAll
 		}
-		// WalkDir reads the directory after this call. Thus each new directory is either found by WalkDir or reported by an
-		// event.
+		// WalkDir reads the directory after this call. Thus each new directory is either found by WalkDir or reported
+		// by an event.
 		id, err := unix.InotifyAddWatch(w.fd, path, watched)
 		switch {
 		case err == nil:

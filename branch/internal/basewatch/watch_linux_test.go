@@ -61,8 +61,8 @@ func TestManyChanges(t *testing.T) {
 	}
 }
 
-// TestLostEvents checks that everything counts as changed if the kernel has dropped events, and that all directories are
-// watched afterwards, also those of which the event was lost.
+// TestLostEvents checks that everything counts as changed if the kernel has dropped events, and that all directories
+// are watched afterwards, also those of which the event was lost.
 func TestLostEvents(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	limit := 0
@@ -98,8 +98,8 @@ func TestLostEvents(t *testing.T) {
 	}
 }
 
-// TestTooFewWatches checks that everything counts as changed at each call if the system permits too few watches. The test
-// runs itself again in a user namespace with a low limit.
+// TestTooFewWatches checks that everything counts as changed at each call if the system permits too few watches. The
+// test runs itself again in a user namespace with a low limit.
 func TestTooFewWatches(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"a", "b", "c", "d"} {

@@ -84,7 +84,7 @@ func copyData(in *os.File, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// The function "readable" makes a file readable for its owner. The returned function restores the mode.
+// readable makes a file readable for its owner. The returned function restores the mode.
 func readable(path string) (restore func()) {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || unix.Chmod(path, uint32(st.Mode)&0o7777|0o400) != nil { //nolint:unconvert // as above
@@ -111,8 +111,8 @@ func WithMarks(from string) map[string][]byte {
 	return all
 }
 
-// Like sets the owner, the mode, the attributes and the times of the directory "to" to those of the directory "from", whose
-// state is st. If the two are already equal, it changes nothing, and the times stay.
+// Like sets the owner, the mode, the attributes and the times of the directory "to" to those of the directory "from",
+// whose state is st. If the two are already equal, it changes nothing, and the times stay.
 func Like(to, from string, st *unix.Stat_t) error {
 	var now unix.Stat_t
 	if err := unix.Lstat(to, &now); err != nil {

@@ -128,7 +128,7 @@ func Rename(from *Tree, a string, to *Tree, b string, flags uint) error {
 	return err
 }
 
-// The function "writable" makes a directory writable for its owner. The returned function restores the mode.
+// writable makes a directory writable for its owner. The returned function restores the mode.
 func writable(dir int) (restore func()) { return Permit(dir, 0o300) }
 
 // Permit adds permission bits to the mode of a directory. The returned function restores the mode.
@@ -153,8 +153,8 @@ func PermitPath(dir string, bits uint32) (restore func()) {
 	}
 }
 
-// LacksOwner reports whether the mode of a directory lacks one of the permissions "need", such as 0o500, for this user, its
-// owner. It returns false for root, which needs no permissions.
+// LacksOwner reports whether the mode of a directory lacks one of the permissions "need", such as 0o500, for this user,
+// its owner. It returns false for root, which needs no permissions.
 func LacksOwner(dir *unix.Stat_t, need uint32) bool {
 	return os.Geteuid() != 0 && dir.Mode&unix.S_IFMT == unix.S_IFDIR && uint32(dir.Mode)&need != need //nolint:unconvert // not all systems have 32 bits here
 }

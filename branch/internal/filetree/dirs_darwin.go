@@ -102,5 +102,6 @@ func mknod(path string, st *unix.Stat_t) error {
 
 func share(_, _ *os.File) error { return unix.ENOTSUP }
 
-// MountID identifies the mount in which a path is. It returns false, because this system has one mount of a file system.
+// MountID identifies the mount in which a path is. It returns false, because this system has one mount of a file
+// system.
 func MountID(string) (id uint64, known bool) { return 0, false }

@@ -82,8 +82,8 @@ func Birth(path string) (at int64, known bool) {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec), true
 }
 
-// MountID identifies the mount in which a path is. The kernel renames no file from one mount to another, not even if both
-// show the same file system. MountID returns false if the kernel does not tell.
+// MountID identifies the mount in which a path is. The kernel renames no file from one mount to another, not even if
+// both show the same file system. MountID returns false if the kernel does not tell.
 func MountID(path string) (id uint64, known bool) {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &st) != nil || st.Mask&unix.STATX_MNT_ID == 0 {

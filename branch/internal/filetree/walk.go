@@ -23,9 +23,9 @@ func Walk(top string, visit func(path, rel string, st *unix.Stat_t, err error) e
 	return walker{visit: visit}.top(top)
 }
 
-// WalkOwn is like Walk for a tree that belongs to this user, such as a layer. It also enters directories whose mode keeps
-// their owner out. While such a directory and its entries are visited, it has the permissions "need" in addition, so that
-// visit can read its attributes. The states that visit gets have the original modes.
+// WalkOwn is like Walk for a tree that belongs to this user, such as a layer. It also enters directories whose mode
+// keeps their owner out. While such a directory and its entries are visited, it has the permissions "need" in addition,
+// so that visit can read its attributes. The states that visit gets have the original modes.
 func WalkOwn(top string, need uint32, visit func(path, rel string, st *unix.Stat_t, err error) error) error {
 	return walker{visit: visit, need: need}.top(top)
 }

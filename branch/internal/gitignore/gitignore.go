@@ -13,8 +13,8 @@ import (
 
 // Tree is a repository. It reads each ignore file once. It is not safe for concurrent use.
 type Tree struct {
-	// Read returns the content of a file of the repository, or an error if it does not exist. The path is relative to the
-	// top and has slashes.
+	// Read returns the content of a file of the repository, or an error if it does not exist. The path is relative to
+	// the top and has slashes.
 	Read func(path string) ([]byte, error)
 
 	rules   map[string][]rule // by directory
@@ -55,7 +55,7 @@ func (t *Tree) match(name string, isDir bool) bool {
 		if dir != "." {
 			rel = strings.TrimPrefix(name, dir+"/")
 		}
-		for _, r := range slices.Backward(t.of(dir)) {
+		for _, r := range slices.Backward(t.rulesOf(dir)) {
 			if (isDir || !r.dirsOnly) && doublestar.MatchUnvalidated(r.glob, rel) {
 				return !r.include
 			}
@@ -66,7 +66,7 @@ func (t *Tree) match(name string, isDir bool) bool {
 	}
 }
 
-func (t *Tree) of(dir string) []rule {
+func (t *Tree) rulesOf(dir string) []rule {
 	if known, ok := t.rules[dir]; ok {
 		return known
 	}

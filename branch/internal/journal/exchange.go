@@ -20,7 +20,8 @@ type Exchange struct {
 	log                Log
 	j                  *Journal
 	base, layer, store *filetree.Tree
-	// Fresh means that the apply has just begun. Otherwise, some steps can already have been made by an earlier process.
+	// Fresh means that the apply has just begun. Otherwise, some steps can already have been made by an earlier
+	// process.
 	Fresh bool
 	// refreshed means that git has rewritten an index. The journal must then record the new inode.
 	refreshed bool
@@ -66,8 +67,8 @@ func (l Log) Exchange(j *Journal) (x *Exchange, err error) {
 	return x, nil
 }
 
-// openParents lets their owner use all parent directories of the steps, in the layer and in the base. A command or an apply
-// can have closed them. closeParents restores the modes.
+// openParents lets their owner use all parent directories of the steps, in the layer and in the base. A command or an
+// apply can have closed them. closeParents restores the modes.
 func (x *Exchange) openParents() {
 	x.closed = make(map[string]func(bool))
 	trees := []*filetree.Tree{x.layer, x.base}

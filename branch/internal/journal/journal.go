@@ -54,7 +54,8 @@ const (
 type Journal struct {
 	Progress
 	At time.Time `json:"at"`
-	// Checked is the time at which the search for conflicts began, on the clock of the base's file system, in nanoseconds.
+	// Checked is the time at which the search for conflicts began, on the clock of the base's file system, in
+	// nanoseconds.
 	Checked int64  `json:"checked"`
 	Steps   []Step `json:"steps"`
 	// Whole is the inode of the layer if all changes are applied. See [Exchange.Forward].

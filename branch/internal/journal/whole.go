@@ -60,7 +60,8 @@ func (x *Exchange) bringBack() error {
 		if s.Op == change.OpMetadata || x.inode(x.layer, s.Path) == 0 {
 			continue
 		}
-		// If an earlier process was killed here, a whiteout can be in the branch already: the next process made it again.
+		// If an earlier process was killed here, a whiteout can be in the branch already: the next process made it
+		// again.
 		if (s.addsObjects() || s.Op == change.OpDelete) && x.inode(now, s.Path) != 0 {
 			continue
 		}

@@ -36,7 +36,7 @@ func (f *follower) follow(paths []string) error {
 		for _, k := range f.m.known {
 			k.seen = false
 		}
-		if err := f.below("."); err != nil {
+		if err := f.transferTree("."); err != nil {
 			return err
 		}
 		for path, k := range f.m.known {
@@ -59,7 +59,7 @@ func (f *follower) follow(paths []string) error {
 		return err
 	}
 	if f.again {
-		if err := f.below("."); err != nil {
+		if err := f.transferTree("."); err != nil {
 			return err
 		}
 	}
@@ -91,11 +91,11 @@ func (f *follower) path(rel string) error {
 	if now == (Stamp{}) {
 		return nil
 	}
-	return f.below(rel)
+	return f.transferTree(rel)
 }
 
-// The method "below" transfers the changes of an existing path of the original and of everything below it.
-func (f *follower) below(top string) error {
+// transferTree transfers the changes of an existing path of the original and of everything below it.
+func (f *follower) transferTree(top string) error {
 	return filetree.Walk(filepath.Join(f.m.Base, top), func(path, rel string, st *unix.Stat_t, err error) error {
 		if errors.Is(err, fs.ErrPermission) {
 			return nil
@@ -121,7 +121,7 @@ func (f *follower) below(top string) error {
 	})
 }
 
-// The method "changed" transfers one changed or new path of the original to the copy, unless the copy has its own
+// changed transfers one changed or new path of the original to the copy, unless the copy has its own
 // version.
 func (f *follower) changed(rel string, k *pair, now Stamp) error {
 	m := f.m

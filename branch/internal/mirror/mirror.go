@@ -72,17 +72,18 @@ type pair struct {
 	Tree Stamp
 	// Round is the round in which the copy got this version of the original; see [Mirror.Round].
 	Round uint64
-	// Doubted means that it is not known from which version of the original the copy has its version; see [Mirror.Doubt].
+	// Doubted means that it is not known from which version of the original the copy has its version; see
+	// [Mirror.Doubt].
 	Doubted bool
 
 	seen bool
 }
 
-// The type "layered" describes a path in the layer. Tree is the state in the copy from which the path was copied to the
+// layered describes a path in the layer. Tree is the state in the copy from which the path was copied to the
 // layer, and Layer is the state in the layer. A zero Tree means that the copy does not have the path.
 type layered struct{ Tree, Layer Stamp }
 
-// The type "saved" is the content of [Mirror.File].
+// saved is the content of [Mirror.File].
 type saved struct {
 	Known   map[string]*pair
 	Layered map[string]layered
@@ -271,8 +272,9 @@ func (m *Mirror) derive(path string, base, tree Stamp) {
 // Round returns the number of changes of the states so far, for [Mirror.Doubt]. The states must be loaded.
 func (m *Mirror) Round() uint64 { return m.round }
 
-// Doubt declares that the layer is one of an earlier round. It is not known from which versions of the original the paths are
-// derived that were derived again since then. Such a path counts as touched until the copy and the original are equal.
+// Doubt declares that the layer is one of an earlier round. It is not known from which versions of the original the
+// paths are derived that were derived again since then. Such a path counts as touched until the copy and the original
+// are equal.
 func (m *Mirror) Doubt(round uint64) error {
 	if err := m.open(); err != nil {
 		return err

@@ -169,7 +169,7 @@ func (m *Mirror) inBase(path string) (now Stamp, err error) {
 	return now, ignoreMissing(err)
 }
 
-// The method "hidden" reports whether the copy must not have a path.
+// hidden reports whether the copy must not have a path.
 func (p *projection) hidden(path string) (bool, error) {
 	now, hides, err := p.inLayer(path)
 	if err != nil || now != (Stamp{}) || hides {
@@ -182,7 +182,7 @@ func (p *projection) hidden(path string) (bool, error) {
 	return base == Stamp{}, err
 }
 
-// The method "mine" returns the state of a path of the copy. The result "known" reports whether this is the last known
+// mine returns the state of a path of the copy. The result "known" reports whether this is the last known
 // state.
 func (p *projection) mine(path string) (now Stamp, known bool, err error) {
 	at, err := p.m.tree.At(path)
@@ -234,7 +234,7 @@ func (p *projection) path(path string) error {
 	return err
 }
 
-// The method "original" copies the version of the original to the copy.
+// original copies the version of the original to the copy.
 func (p *projection) original(path string, have Stamp) error {
 	m := p.m
 	at, err := m.base.At(path)

@@ -82,8 +82,8 @@ func Start(launcher, name string, lower []string, upper, work string, lock *os.F
 	return out, nil
 }
 
-// start starts the process from a thread that lives as long as the process, because the kernel kills the process when the
-// thread that started it ends.
+// start starts the process from a thread that lives as long as the process, because the kernel kills the process when
+// the thread that started it ends.
 func (h *Holder) start() error {
 	started := make(chan error)
 	go func() {

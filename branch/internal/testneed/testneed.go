@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Missing skips a test, because the machine does not have what the test needs. In CI, it fails the test instead, so that
-// nothing is left out. The argument "why" is the reason.
+// Missing skips a test, because the machine does not have what the test needs. In CI, it fails the test instead, so
+// that nothing is left out. The argument "why" is the reason.
 func Missing(t testing.TB, why any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

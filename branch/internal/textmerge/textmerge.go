@@ -21,8 +21,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("both changed the lines %d to %d", e.First, e.Last)
 }
 
-// Merge combines the changes of two texts that began as the same ancestor. If both change the same lines in different ways,
-// or lines without an unchanged line between them, the error is a [ConflictError].
+// Merge combines the changes of two texts that began as the same ancestor. If both change the same lines in different
+// ways, or lines without an unchanged line between them, the error is a [ConflictError].
 func Merge(ancestor, ours, theirs string) (string, error) {
 	switch {
 	case ours == theirs, theirs == ancestor:

@@ -1,5 +1,5 @@
-// Package agents moves settings between coding agents and the configuration. [ImportServers] adds an agent's MCP servers
-// to the configuration, and [ProposePolicy] adds a policy to the setup of an agent.
+// Package agents moves settings between coding agents and the configuration. [ImportServers] adds an agent's MCP
+// servers to the configuration, and [ProposePolicy] adds a policy to the setup of an agent.
 package agents
 
 import (
@@ -27,8 +27,8 @@ type Import struct {
 }
 
 // ImportServers reads the MCP servers from a settings file of an agent. It returns a change that adds these servers to
-// the configuration. It writes nothing. The function getenv returns environment variables, which select the configuration
-// of the user.
+// the configuration. It writes nothing. The function getenv returns environment variables, which select the
+// configuration of the user.
 func ImportServers(opts admin.Options, file string, getenv func(string) string) (*Import, error) {
 	servers, err := agent.ReadServers(file)
 	if err != nil {
@@ -77,8 +77,8 @@ func ImportServers(opts admin.Options, file string, getenv func(string) string) 
 	return out, nil
 }
 
-// importTarget returns the path of the configuration file to which the import appends its blocks. If path is empty, this
-// is a new configuration of the user.
+// importTarget returns the path of the configuration file to which the import appends its blocks. If path is empty,
+// this is a new configuration of the user.
 func importTarget(path string, getenv func(string) string) (string, error) {
 	if path == "" {
 		dir := config.UserDir(getenv)

@@ -1,5 +1,6 @@
-// Package registries installs plugins from registries, publishes plugins there, and verifies installed plugins. [Manage]
-// returns the manager for a configuration. It is the only package for embedding programs that connects to registries.
+// Package registries installs plugins from registries, publishes plugins there, and verifies installed plugins.
+// [Manage] returns the manager for a configuration. It is the only package for embedding programs that connects to
+// registries.
 package registries
 
 import (
@@ -70,7 +71,8 @@ type Version = source.Reference
 // Place is the location of the versions of a plugin.
 type Place = source.Place
 
-// Manage returns the manager of the plugins that come from registries. The manager applies its changes to running hosts.
+// Manage returns the manager of the plugins that come from registries. The manager applies its changes to running
+// hosts.
 func Manage(opts admin.Options) (*Manager, error) {
 	cfg, err := engine.Options(opts).Configuration()
 	if err != nil {
@@ -144,9 +146,9 @@ func apply(ctx context.Context, opts admin.Options, lock string, plugins []strin
 	return errors.Join(errs...)
 }
 
-// describe starts a plugin program to get its description, and then stops it. The program runs in a sandbox without roots,
-// without network and without access to other programs. describe uses neither the configuration nor the state of the
-// operator.
+// describe starts a plugin program to get its description, and then stops it. The program runs in a sandbox without
+// roots, without network and without access to other programs. describe uses neither the configuration nor the state of
+// the operator.
 func describe(ctx context.Context, opts admin.Options, program string) (*tool.Description, error) {
 	dir, err := os.MkdirTemp("", "toolhost-describe-")
 	if err != nil {
@@ -176,8 +178,8 @@ func describe(ctx context.Context, opts admin.Options, program string) (*tool.De
 	return d, errors.Join(err, e.Close())
 }
 
-// candidateConfig returns a configuration for an unknown program. If the program is a script, the configuration permits it
-// to read the files of its interpreter.
+// candidateConfig returns a configuration for an unknown program. If the program is a script, the configuration permits
+// it to read the files of its interpreter.
 func candidateConfig(program string) string {
 	runtime := manifest.RuntimeOf(manifest.Interpreter(program))
 	var read, env []string
@@ -200,8 +202,8 @@ func ParseName(text string) (Name, error) { return source.Parse(text) }
 // ParseVersion reads the name of a plugin in a registry, with a version. Without a version, the version is empty.
 func ParseVersion(text string) (Version, error) { return source.ParseReference(text) }
 
-// PlaceFor returns the place where a version is published. If the argument "to" is empty, it is the registry in the name of
-// the version.
+// PlaceFor returns the place where a version is published. If the argument "to" is empty, it is the registry in the
+// name of the version.
 func PlaceFor(ref Version, to string) (Place, error) {
 	if to == "" {
 		return source.Locate(ref.Name, nil), nil

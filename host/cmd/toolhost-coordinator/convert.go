@@ -162,8 +162,8 @@ const tag = "coordinator:"
 // seconds.
 const adoptPatience = 20 * time.Second
 
-// journal is the name of the stream that is adopted last. The other coordinators admit nodes when it exists. A node creates
-// missing streams, so all of them must exist by then.
+// journal is the name of the stream that is adopted last. The other coordinators admit nodes when it exists. A node
+// creates missing streams, so all of them must exist by then.
 const journal = "JOURNAL"
 
 // adopt turns the streams of a single coordinator into streams of several coordinators. It takes steps 3 to 5.

@@ -132,8 +132,8 @@ func flush(conn int, now bool) {
 	}
 }
 
-// variable returns the value of an environment variable. The argument "name" must end with "=". The environment begins at
-// args[at].
+// variable returns the value of an environment variable. The argument "name" must end with "=". The environment begins
+// at args[at].
 func variable(args arguments, at int, name string) cstring {
 	for ; args[at] != nil; at++ {
 		s := args[at]

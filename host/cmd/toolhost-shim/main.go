@@ -79,8 +79,8 @@ func main() {
 	}
 }
 
-// connect connects to the host. It first tries the inherited descriptor, which works in any namespace. Then it tries the
-// path in the environment.
+// connect connects to the host. It first tries the inherited descriptor, which works in any namespace. Then it tries
+// the path in the environment.
 func connect() *os.File {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	LeastTimeout = 5 * time.Second
 	// Samples is the number of calls that are required to compute a timeout.
 	Samples = 20
-	// The constant "most" is the highest possible limit for a tool without the setting "max_concurrent". The constant
+	// most is the highest possible limit for a tool without the setting "max_concurrent". The constant
 	// "usual" is the initial limit of such a tool.
 	most, usual = 64, 20
 )
@@ -34,7 +34,8 @@ func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	return min(given, max(p95+p95/2, 3*average, LeastTimeout))
 }
 
-// ToolTimeout returns a timeout that is long enough for most calls of a tool. It is never longer than the given timeout.
+// ToolTimeout returns a timeout that is long enough for most calls of a tool. It is never longer than the given
+// timeout.
 func ToolTimeout(t *metrics.Tool, given time.Duration) time.Duration {
 	count, p95, average := t.Taken()
 	return Timeout(count, p95, average, given)
@@ -64,15 +65,15 @@ type Limits struct {
 	by map[string]*limit
 }
 
-// The type "limit" is the limit of one tool.
+// limit is the limit of one tool.
 type limit struct {
 	limiter         adaptivelimiter.AdaptiveLimiter[any]
 	ceiling         int
 	raised, lowered atomic.Uint64
 }
 
-// The method "of" returns the limit of a tool. If the ceiling changed, it creates a new limit.
-func (l *Limits) of(tool string, ceiling int) *limit {
+// limitOf returns the limit of a tool. If the ceiling changed, it creates a new limit.
+func (l *Limits) limitOf(tool string, ceiling int) *limit {
 	if ceiling <= 0 {
 		ceiling = most
 	}
@@ -106,7 +107,7 @@ func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func
 	if l == nil {
 		return func(bool) {}, nil
 	}
-	one := l.of(tool, ceiling)
+	one := l.limitOf(tool, ceiling)
 	permit, ok := one.limiter.TryAcquirePermit()
 	if !ok {
 		waits()

@@ -1,8 +1,8 @@
 // Package admission decides which configuration file the host uses. Every command opens its configuration with
 // [Source.Open].
 //
-// A configuration file that tools can write, or that lies in the workspace, is a project file. A project file can always
-// restrict tools. Its other settings apply only after a person trusts its content; see [Source.Review] and
+// A configuration file that tools can write, or that lies in the workspace, is a project file. A project file can
+// always restrict tools. Its other settings apply only after a person trusts its content; see [Source.Review] and
 // [Source.Trust]. All other configuration files belong to the operator and apply unchanged.
 package admission
 
@@ -142,14 +142,14 @@ func (s Source) IsProject() bool {
 	return s.discovered() || s.local(abs) || within([]string{s.Workspace}, abs)
 }
 
-// The method "local" reports whether the configuration is the current directory, or is named by a relative path below
+// local reports whether the configuration is the current directory, or is named by a relative path below
 // the current directory.
 func (s Source) local(abs string) bool {
 	cwd, err := os.Getwd()
 	return err != nil || abs == cwd || filepath.IsLocal(s.Path)
 }
 
-// The method "discovered" reports whether the configuration file was found in the current directory and not named by
+// discovered reports whether the configuration file was found in the current directory and not named by
 // the user.
 func (s Source) discovered() bool {
 	abs, err := filepath.Abs(s.Path)
@@ -160,7 +160,7 @@ func (s Source) discovered() bool {
 	return err != nil || filepath.Dir(abs) == cwd && slices.Contains(config.ProjectFiles, filepath.Base(abs))
 }
 
-// The method "invalid" returns the error in an untrusted configuration file. It loads the file without the environment,
+// invalid returns the error in an untrusted configuration file. It loads the file without the environment,
 // because the error could show the values of variables. If the file reads the environment, the method returns nil.
 func (s Source) invalid(n *config.Narrowing) error {
 	if s.discovered() { // the user did not name this file, so it is not evaluated
@@ -178,7 +178,7 @@ func (s Source) invalid(n *config.Narrowing) error {
 	return err
 }
 
-// The function "within" reports whether a path is in one of the directories. It also returns true for a path through a
+// within reports whether a path is in one of the directories. It also returns true for a path through a
 // symbolic link in one of the directories, because a program that can change the link chooses the target.
 func within(dirs []string, path string) bool {
 	paths := append(watch.Places(path), path)
@@ -190,7 +190,7 @@ func within(dirs []string, path string) bool {
 	return false
 }
 
-// The method "exposed" returns the directories whose files come from a cloned repository or can be changed by tools: the
+// exposed returns the directories whose files come from a cloned repository or can be changed by tools: the
 // workspace, the writable roots, the paths that a plugin can write, and the private directories of plugins.
 func (s Source) exposed(cfg *config.Config) []string {
 	out := []string{s.Workspace}
@@ -261,7 +261,7 @@ func (s Source) openProject() (*config.Config, error) {
 
 const howToReview = "Review it: toolhost trust"
 
-// The method "explain" returns the reason why the project file does not apply.
+// explain returns the reason why the project file does not apply.
 func (s Source) explain(why, invalid error) string {
 	if invalid == nil {
 		return fmt.Sprintf("%s is not trusted, because %v", s.Path, why)
@@ -270,7 +270,7 @@ func (s Source) explain(why, invalid error) string {
 	return fmt.Sprintf("%s is invalid (%s)", s.Path, strings.TrimRight(line, ":."))
 }
 
-// The method "instead" returns a text about the configuration that replaces an untrusted project file.
+// instead returns a text about the configuration that replaces an untrusted project file.
 func (s Source) instead(base *config.Config, n *config.Narrowing, kept bool) string {
 	used := "the built-in configuration is used"
 	if base.Path != "" {
@@ -290,7 +290,7 @@ func (s Source) instead(base *config.Config, n *config.Narrowing, kept bool) str
 	return used
 }
 
-// The method "operator" returns the source of the configuration that applies without the project file.
+// operator returns the source of the configuration that applies without the project file.
 func (s Source) operator() Source {
 	out := s
 	out.Path = config.FindUser()
@@ -302,7 +302,7 @@ func (s Source) operator() Source {
 	return out
 }
 
-// The method "base" returns the trust store and the configuration that applies without the project file.
+// base returns the trust store and the configuration that applies without the project file.
 func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	operator := s.operator()
 	base, err := operator.Load()
@@ -317,7 +317,7 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	return decisions, base, err
 }
 
-// The method "decisions" returns the trust store. The parameter "base" is the configuration that applies without the
+// decisions returns the trust store. The parameter "base" is the configuration that applies without the
 // project file.
 func (s Source) decisions(base *config.Config) (*trust.Decisions, error) {
 	dir, err := statedir.Find(s.StateDir, base.Host.StateDir)
@@ -343,7 +343,7 @@ var (
 	errNotListed  = errors.New("its content does not have the digest given with --trust")
 )
 
-// The method "trusted" returns the project's configuration. If the configuration is not trusted, the error is the
+// trusted returns the project's configuration. If the configuration is not trusted, the error is the
 // reason. The method does not evaluate the file if nobody ever trusted a configuration at this path.
 func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	key, err := canonical(s.Path)
@@ -409,7 +409,7 @@ func (s Source) changedFiles(d *trust.Decision) (changed []string) {
 	return slices.Compact(changed)
 }
 
-// The function "canonical" resolves the symbolic links in the directory of a configuration's path. It does not resolve a
+// canonical resolves the symbolic links in the directory of a configuration's path. It does not resolve a
 // link at the file itself, because a change of this link must end the trust.
 func canonical(path string) (string, error) {
 	abs, err := filepath.Abs(path)
@@ -426,7 +426,7 @@ func canonical(path string) (string, error) {
 // hostPrograms lists the programs of the host. Their directory contains the directory of the bundled plugins.
 var hostPrograms = []string{"toolhost", "toolhost-sandbox", "toolhost-shim"}
 
-// The method "protect" adds the configuration files and the programs in them to the files that tools must not change.
+// protect adds the configuration files and the programs in them to the files that tools must not change.
 func (s Source) protect(cfg *config.Config) error {
 	content, err := s.content(cfg)
 	if err != nil {

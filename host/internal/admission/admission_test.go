@@ -123,8 +123,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestTrustIsOfContent checks that every change of trusted content ends the trust. The same content at another path must
-// need a new decision.
+// TestTrustIsOfContent checks that every change of trusted content ends the trust. The same content at another path
+// must need a new decision.
 func TestTrustIsOfContent(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"file":      func(f *fixture) { f.write("toolhost.hcl", hostile+"# more\n", 0o644) },

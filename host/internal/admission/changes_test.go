@@ -82,9 +82,9 @@ func TestOracleLoadedFiles(t *testing.T) {
 	}
 }
 
-// TestOracleDataChanges checks which files of a command line are code, which must not change, and which are data. In a command,
-// the words that begin with "code" name code, and the words that begin with "data" name data. All are files in the
-// workspace, without the extension of code.
+// TestOracleDataChanges checks which files of a command line are code, which must not change, and which are data. In a
+// command, the words that begin with "code" name code, and the words that begin with "data" name data. All are files in
+// the workspace, without the extension of code.
 func TestOracleDataChanges(t *testing.T) {
 	for _, tc := range []struct{ command, env string }{
 		{command: `["python3", "code", "data"]`},

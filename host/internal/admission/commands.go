@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// The type "interpreter" describes the command line of a program that runs code from files. The options come first, then
+// interpreter describes the command line of a program that runs code from files. The options come first, then
 // the script, then the arguments of the script.
 //
 // Files up to the script are code. What the script does with its own arguments is the decision of the script, whose
@@ -19,23 +19,23 @@ import (
 // extension of code; see ADR 11.
 type interpreter struct {
 	names *lazyregexp.Regexp
-	// The list "values" contains the options whose value is the next argument. An unlisted option with such a value only
-	// makes more files count as code, unless the value has the extension of code. The list "last" contains the options
-	// whose value is the script.
+	// The list "values" contains the options whose value is the next argument. An unlisted option with such a value
+	// only makes more files count as code, unless the value has the extension of code. The list "last" contains the
+	// options whose value is the script.
 	values, last []string
 	// The list "commands" contains the words before the script, such as "run".
 	commands []string
-	// The field "launches" means that the first word is another program, which the other words are for. The field "packages"
-	// means that the first word can also be a script or a package. The field "shell" means that after the option -c the first
+	// launches means that the first word is another program, which the other words are for. The field "packages" means
+	// that the first word can also be a script or a package. The field "shell" means that after the option -c the first
 	// word is a script.
 	launches, packages, shell bool
 	// If "lists" is true, a word that begins with "@" names a file with options.
 	lists bool
-	// The field "whole" means that all arguments and variables are code.
+	// whole means that all arguments and variables are code.
 	whole bool
 }
 
-// The variable "interpreters" lists the programs that run files in their arguments.
+// interpreters lists the programs that run files in their arguments.
 var interpreters = []interpreter{
 	{names: lazyregexp.New(`^((r?ba|da|z|k|mk|pdk|tc|c|fi|a|ya|el|xon)?sh|nu)[0-9.]*$`), values: strings.Fields("-C --init-command --rcfile --init-file"), shell: true},
 	{names: lazyregexp.New(`^(\.|source)$`)},
@@ -69,15 +69,16 @@ var interpreters = []interpreter{
 	{names: lazyregexp.New(`^(g?make|just|task|rake|mage|gradlew?|mvnw?|ant|ninja|bazel|cargo|go|dotnet|nix|nix-shell|nix-build|devbox|swift|dart|mix|elixir|iex|lein|sbt|stack|cabal|scala|kotlin|groovy|pwsh|powershell|docker-compose)$`), whole: true},
 }
 
-// codeVariables matches the names of variables whose files a dynamic linker, an interpreter or a package manager loads as
-// code. The other variables are data of the program.
+// codeVariables matches the names of variables whose files a dynamic linker, an interpreter or a package manager loads
+// as code. The other variables are data of the program.
 var codeVariables = lazyregexp.New(`^(LD_|DYLD_|PYTHON|NODE_|BASH_|PERL|RUBY|GEM_|BUNDLE_|LUA|PHP|JAVA_|_JAVA_|JDK_|DENO_|NPM_|npm_|UV_|PIP_|BUN_|TS_NODE_|TSX_|MAKE|OPENSSL_|GIT_)|^(ENV|ZDOTDIR|CLASSPATH|GCONV_PATH|PROMPT_COMMAND)$`)
 
-// preceding matches the words between a launcher and the program, such as NAME=VALUE of env and the duration of timeout.
+// preceding matches the words between a launcher and the program, such as NAME=VALUE of env and the duration of
+// timeout.
 var preceding = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*=|[0-9.]+[smhd]?$)`)
 
-// begins returns the index of the word in a command that names an interpreter. It returns 0 if no word does. Programs that
-// are not in the table can start others, such as a proxy for a server.
+// begins returns the index of the word in a command that names an interpreter. It returns 0 if no word does. Programs
+// that are not in the table can start others, such as a proxy for a server.
 func begins(argv []string) int {
 	for i, word := range argv {
 		if in := interpreterOf(word); in != nil && (i == 0 || !in.launches && !in.whole && !sources(word) || in.packages) {
@@ -87,7 +88,7 @@ func begins(argv []string) int {
 	return 0
 }
 
-// The function "sources" reports whether a word is the command of a shell that runs a file, which is no program.
+// sources reports whether a word is the command of a shell that runs a file, which is no program.
 func sources(word string) bool { return word == "." || word == "source" }
 
 // interpreterOf returns the interpreter with the name of a program, or nil.
@@ -171,8 +172,8 @@ func withoutData(text string) string {
 	return string(out)
 }
 
-// codeWordsOf is like codeWords for a command in a shell script. It returns 0 if an expansion determines which words are
-// code.
+// codeWordsOf is like codeWords for a command in a shell script. It returns 0 if an expansion determines which words
+// are code.
 func codeWordsOf(words []*syntax.Word) int {
 	var argv []string
 	for _, w := range words {

@@ -21,7 +21,7 @@ import (
 // unreadable replaces the hash of a program that cannot be read. No file has this hash, so the program never runs.
 const unreadable = "unreadable"
 
-// The method "content" returns the hashes of all files of a configuration: the parsed text, optional files, and programs
+// content returns the hashes of all files of a configuration: the parsed text, optional files, and programs
 // in exposed directories.
 func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	out := &trust.Content{Files: make(map[string]string), Programs: make(map[string]string)}
@@ -78,7 +78,7 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 // separators contains the characters that end a path inside an argument, for example in a shell script.
 const separators = " \t\r\n;|&()<>'\"`=:,$"
 
-// The type "look" finds files. It queries the file system only once for each path, because the blocks of many servers
+// look finds files. It queries the file system only once for each path, because the blocks of many servers
 // name the same files. Therefore use a new value for each analysis of a configuration.
 type look struct {
 	files    map[string]fs.FileInfo // regular files by path; nil for other paths
@@ -90,7 +90,7 @@ func newLook() *look {
 	return &look{files: make(map[string]fs.FileInfo), dirs: make(map[string]bool), programs: make(map[string]string)}
 }
 
-// The method "file" returns the regular file at a path. It returns nil if none exists.
+// file returns the regular file at a path. It returns nil if none exists.
 func (l *look) file(path string) fs.FileInfo {
 	st, known := l.files[path]
 	if !known {
@@ -102,7 +102,7 @@ func (l *look) file(path string) fs.FileInfo {
 	return st
 }
 
-// The method "isDir" reports whether a path is a directory.
+// isDir reports whether a path is a directory.
 func (l *look) isDir(path string) bool {
 	is, known := l.dirs[path]
 	if !known {
@@ -113,7 +113,7 @@ func (l *look) isDir(path string) bool {
 	return is
 }
 
-// The method "program" searches the PATH of the host for a program. It returns the path of the program, or the name if
+// program searches the PATH of the host for a program. It returns the path of the program, or the name if
 // the program does not exist.
 func (l *look) program(name string) string {
 	path, known := l.programs[name]
@@ -128,8 +128,8 @@ func (l *look) program(name string) string {
 }
 
 // filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
-// because programs change them. Relative names are searched in the directory of the configuration, in the workspace, and
-// in the program's working directory. If the program has no working directory, the argument "cwd" is used.
+// because programs change them. Relative names are searched in the directory of the configuration, in the workspace,
+// and in the program's working directory. If the program has no working directory, the argument "cwd" is used.
 func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd string) []string {
 	out := []string{program(look, p)}
 	dirs := []string{filepath.Dir(cfg.Path), s.Workspace}
@@ -185,7 +185,7 @@ func (s Source) filesOf(look *look, p config.Program, cfg *config.Config, cwd st
 	return out
 }
 
-// The function "program" returns the absolute path of a program. It searches the PATH of the block. If the block sets no
+// program returns the absolute path of a program. It searches the PATH of the block. If the block sets no
 // PATH, it searches the PATH of the host.
 func program(look *look, p config.Program) string {
 	name := p.Command[0]
@@ -207,9 +207,9 @@ func program(look *look, p config.Program) string {
 	return name
 }
 
-// The method "admit" turns off each block that runs a file that tools can change, unless a person trusts the file with its
-// current content. All other blocks work. The argument "trusted" contains the trusted hashes of files. The argument "why"
-// is the reason why they are unknown, or nil. Hooks and fields then run copies of their trusted programs, which tools
+// admit turns off each block that runs a file that tools can change, unless a person trusts the file with its current
+// content. All other blocks work. The argument "trusted" contains the trusted hashes of files. The argument "why" is
+// the reason why they are unknown, or nil. Hooks and fields then run copies of their trusted programs, which tools
 // cannot change.
 func (s Source) admit(cfg *config.Config, content *trust.Content, trusted map[string]string, why error) {
 	dirs, look := s.exposed(cfg), newLook()
@@ -247,7 +247,7 @@ func (s Source) admit(cfg *config.Config, content *trust.Content, trusted map[st
 	cfg.RunCopies(copies)
 }
 
-// The method "copies" returns the store of the copies of programs.
+// copies returns the store of the copies of programs.
 func (s Source) copies(cfg *config.Config) (*trust.Store, error) {
 	dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir)
 	if err == nil {
@@ -256,7 +256,7 @@ func (s Source) copies(cfg *config.Config) (*trust.Store, error) {
 	return &trust.Store{Dir: dir, Hash: hashFile}, err
 }
 
-// The method "changed" returns an error if the content of a file is not the trusted content. The arguments "is" and
+// changed returns an error if the content of a file is not the trusted content. The arguments "is" and
 // "trusted" are hashes. It returns nil for a missing file, because the program fails without it.
 func (s Source) changed(p config.Program, path, is, trusted string) error {
 	review := "toolhost trust"

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/state/binaries"
 )
 
-// The function "writable" reports whether tools with write access to the directories can change a file. They can if the
+// writable reports whether tools with write access to the directories can change a file. They can if the
 // file or another hard link to the file is in one of the directories.
 func writable(dirs []string, path string) bool { return within(dirs, path) || linked(dirs, path) }
 
@@ -25,7 +25,7 @@ const maxVisited = 1 << 20
 // therefore its identity.
 var visited sync.Map
 
-// The function "linked" reports whether the user can write a file and one of the directories contains a hard link to the
+// linked reports whether the user can write a file and one of the directories contains a hard link to the
 // file. A tool can change the file through the link. If the directories have too many files, the function returns true.
 func linked(dirs []string, path string) bool {
 	st, err := os.Stat(path)

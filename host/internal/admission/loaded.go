@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// The variable "runners" maps programs to the task files that they read in their working directory.
+// runners maps programs to the task files that they read in their working directory.
 var runners = []struct {
 	program *lazyregexp.Regexp
 	files   []string
@@ -38,7 +38,7 @@ var runners = []struct {
 // packageRunner matches the programs that run the scripts and installed packages of the directory.
 var packageRunner = lazyregexp.New(`^(npm|npx|pnpm|pnpx|yarn|corepack|bun|bunx|tsx|ts-node)$`)
 
-// The variable "entries" lists the files that an interpreter runs if its argument is a directory.
+// entries lists the files that an interpreter runs if its argument is a directory.
 var entries = []string{"package.json", "index.js", "index.mjs", "index.cjs", "__main__.py"}
 
 // implicit lists what interpreters add to the name of a script, a module or a library.
@@ -62,7 +62,7 @@ func split(text string) []string {
 	return words
 }
 
-// The function "words" returns the names of the files that an argument can mean. If the argument "code" is true, it
+// words returns the names of the files that an argument can mean. If the argument "code" is true, it
 // includes the files that an interpreter finds by an incomplete name.
 func words(text string, code bool) []string {
 	out := split(text)
@@ -97,7 +97,7 @@ func commandText(arg string) bool {
 	return len(fields) > 1 && begins(fields[:1]) == 0 && interpreterOf(fields[0]) != nil && !sources(fields[0])
 }
 
-// The function "directories" adds the directories that the code in a command names, because a command can change to them.
+// directories adds the directories that the code in a command names, because a command can change to them.
 func directories(look *look, code, dirs []string) []string {
 	dirs = slices.Clone(dirs)
 	for _, arg := range code {
@@ -115,7 +115,7 @@ func directories(look *look, code, dirs []string) []string {
 	return dirs
 }
 
-// The function "loaded" returns the files that a command runs without naming them in its arguments: the task file of a
+// loaded returns the files that a command runs without naming them in its arguments: the task file of a
 // runner, the entry file of a directory, an installed package, and the file of a Python module. The argument "code"
 // contains the words of the command that are code.
 func loaded(look *look, code, dirs []string) (paths []string) {
@@ -176,7 +176,7 @@ func loaded(look *look, code, dirs []string) (paths []string) {
 	return paths
 }
 
-// The function "mains" returns the files that node and npm run for a package, as its package.json names them.
+// mains returns the files that node and npm run for a package, as its package.json names them.
 func mains(path string) (names []string) {
 	text, err := os.ReadFile(path)
 	var is struct {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sandbox"
 )
 
-// The type "restrictions" contains the restrictions in a trusted configuration, with the values of its variables. The
+// restrictions contains the restrictions in a trusted configuration, with the values of its variables. The
 // trust store keeps them after the trust ends, because a tool must not be able to remove restrictions by changing the
 // configuration.
 type restrictions struct {
@@ -36,8 +36,8 @@ type restrictions struct {
 	Plugins map[string]sandbox.Profile `json:"plugins"`
 	// Hooks lists the hooks. No other setting can replace a missing hook, because hooks can deny any call.
 	Hooks []string `json:"hooks,omitempty"`
-	// Judged maps each hook that can deny calls to the globs of its tools. No globs mean all tools. It is nil in decisions
-	// of older versions of the host. Their hooks deny all calls.
+	// Judged maps each hook that can deny calls to the globs of its tools. No globs mean all tools. It is nil in
+	// decisions of older versions of the host. Their hooks deny all calls.
 	Judged map[string][]string `json:"judged"`
 }
 
@@ -159,7 +159,7 @@ func (r *restrictions) apply(cfg *config.Config) {
 	}
 }
 
-// The function "confine" removes the permissions of a plugin that its earlier profile does not contain.
+// confine removes the permissions of a plugin that its earlier profile does not contain.
 func confine(p *config.Plugin, was sandbox.Profile) {
 	is, out := confinement.Profile(p), &p.Confinement
 	out.WriteRoots, out.NoRoots = new(is.WriteRoots && was.WriteRoots), new(is.NoRoots || was.NoRoots)
@@ -214,7 +214,7 @@ func (s Source) keepAll(decisions *trust.Decisions, why string, cfg *config.Conf
 	return len(all) > 0, nil
 }
 
-// The method "lost" returns the decisions about missing project files in the current directory, and about project files
+// lost returns the decisions about missing project files in the current directory, and about project files
 // that another project file hides.
 func (s Source) lost(decisions *trust.Decisions) (out []*trust.Decision) {
 	cwd, err := os.Getwd()

@@ -51,7 +51,7 @@ type Review struct {
 	Changed []string  `json:"changed,omitempty"`
 
 	content *trust.Content
-	// The field "restrictions" contains the restrictions in the configuration.
+	// restrictions contains the restrictions in the configuration.
 	restrictions *restrictions
 }
 
@@ -106,7 +106,7 @@ func (s Source) Review() (*Review, error) {
 	return out, nil
 }
 
-// The method "items" lists the effects of a configuration that the configuration in the parameter "base" does not have.
+// items lists the effects of a configuration that the configuration in the parameter "base" does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
 	masker := audit.New(cfg.Hidden())
 	for _, p := range cfg.Programs(s.BundledDir) {

@@ -194,8 +194,8 @@ func (f *field) defaults() []string {
 // maxAttempts is the number of times that the user is asked for one value.
 const maxAttempts = 3
 
-// askField asks for one value. The value is nil if the answer contains none. After an answer that the field cannot have,
-// it asks again.
+// askField asks for one value. The value is nil if the answer contains none. After an answer that the field cannot
+// have, it asks again.
 func askField(ctx context.Context, c call.Client, text string, f *field) (any, tool.Outcome, error) {
 	q := tool.Question{Text: text, Multiple: f.Type == "array", Optional: !f.required, Defaults: f.defaults()}
 	for _, o := range f.choices() {

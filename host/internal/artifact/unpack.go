@@ -62,7 +62,7 @@ type unpacking struct {
 	left    int64
 }
 
-// The method "file" writes one file of the archive.
+// file writes one file of the archive.
 func (u *unpacking) file(e *tar.Header, r io.Reader) error {
 	if e.Typeflag != tar.TypeReg {
 		return fmt.Errorf("the layer contains %.80q, which is a link, a directory or a device (type %q); only regular files are allowed", e.Name, e.Typeflag)

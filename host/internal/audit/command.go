@@ -11,7 +11,7 @@ import (
 // maxNested limits the nesting depth of scripts inside scripts.
 const maxNested = 4
 
-// The type "span" is the position of a secret in a text, in bytes.
+// span is the position of a secret in a text, in bytes.
 type span struct{ from, to int }
 
 // shellSecrets returns the positions of secrets in a shell script. It recognizes them by the syntax of the script:
@@ -111,7 +111,7 @@ var runsText = func() map[string]bool {
 	return out
 }()
 
-// The method "call" masks the secrets in the words of a simple command.
+// call masks the secrets in the words of a simple command.
 func (f *finder) call(args []source.Word, depth int, m mask) {
 	nested := false
 	for i, a := range args {
@@ -129,7 +129,7 @@ func (f *finder) call(args []source.Word, depth int, m mask) {
 	}
 }
 
-// The function "options" masks the values of options and variables with a secret name. It applies to every program.
+// options masks the values of options and variables with a secret name. It applies to every program.
 func options(program string, args []source.Word, m mask) {
 	for i, a := range args {
 		name, value, valued := strings.Cut(a.Text, "=")

@@ -42,5 +42,5 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// The method "masked" masks arguments without the texts of their call.
+// masked masks arguments without the texts of their call.
 func (m *Masker) masked(raw []byte) string { return (&visitor{Masker: m}).masked(raw) }

@@ -39,7 +39,7 @@ type form struct {
 	needs []string
 	re    func() *regexp.Regexp
 	to    string
-	// The field "name" reports whether the regular expression contains a name in its first group and a value in its
+	// name reports whether the regular expression contains a name in its first group and a value in its
 	// second group. The value is masked only if the name suggests a secret.
 	name bool
 }
@@ -58,13 +58,13 @@ var tokens = map[string]string{
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
-// The function "pattern" returns a function that compiles a regular expression on its first call. Most runs need none of
+// pattern returns a function that compiles a regular expression on its first call. Most runs need none of
 // these expressions.
 func pattern(s string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
 }
 
-// The function "forms" returns the patterns that find secrets: tokens, and values that follow a name. The text in the first
+// forms returns the patterns that find secrets: tokens, and values that follow a name. The text in the first
 // group of a pattern stays unmasked.
 var forms = sync.OnceValue(func() []form {
 	out := []form{
@@ -121,7 +121,7 @@ func (m *Masker) Text(s string) string {
 	return m.short(m.Whole(s), whole)
 }
 
-// The method "short" shortens a masked text if the original text is longer than the stored maximum. The argument "whole"
+// short shortens a masked text if the original text is longer than the stored maximum. The argument "whole"
 // is the size of the original text in bytes.
 func (m *Masker) short(s string, whole int) string {
 	if whole > maxText && len(s) > maxText {
@@ -130,14 +130,14 @@ func (m *Masker) short(s string, whole int) string {
 	return s
 }
 
-// Command masks the secrets in a command. It shortens only extremely long commands, because a user must be able to run a
-// stored command again.
+// Command masks the secrets in a command. It shortens only extremely long commands, because a user must be able to run
+// a stored command again.
 func (m *Masker) Command(s string) string {
 	s, _ = m.command(s)
 	return s
 }
 
-// The method "command" masks the secrets in a command and also returns the secrets.
+// command masks the secrets in a command and also returns the secrets.
 func (m *Masker) command(s string) (masked string, secrets []string) {
 	end := ""
 	if len(s) > maxCommand {
@@ -158,9 +158,9 @@ func (m *Masker) command(s string) (masked string, secrets []string) {
 	return m.Whole(b.String()) + end, secrets
 }
 
-// The function "structured" reports whether a command can contain secrets that only the shell syntax reveals.
+// structured reports whether a command can contain secrets that only the shell syntax reveals.
 func structured(s string) bool {
-	return commandHints().in(strings.ToLower(s))
+	return commandHints().occurIn(strings.ToLower(s))
 }
 
 // programNames lists the programs whose arguments can contain secrets.
@@ -181,7 +181,7 @@ func (m *Masker) Whole(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}
-	if lower := strings.ToLower(s); len(s) >= leastSecret && secretHints().in(lower) {
+	if lower := strings.ToLower(s); len(s) >= leastSecret && secretHints().occurIn(lower) {
 		for _, f := range forms() { // search for substrings first, because the search is a hundred times faster than the expression
 			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
 				s = f.replace(s)
@@ -220,13 +220,13 @@ func (f *form) replace(s string) string {
 // schemes lists words that can precede the secret in an Authorization header.
 var schemes = words(`bearer basic token digest negotiate apikey`)
 
-// The function "expansion" reports whether a value consists only of a variable or a command substitution.
+// expansion reports whether a value consists only of a variable or a command substitution.
 func expansion(value string) bool {
 	value = strings.Trim(value, `"'`)
 	return value == "" || strings.HasPrefix(value, "$") && strings.Trim(value, "${}(ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// The function "cut" returns the first bytes of a text without splitting a character.
+// cut returns the first bytes of a text without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -243,7 +243,8 @@ func (m *Masker) Arguments(raw []byte) string {
 	return out
 }
 
-// JSON masks the secrets in a JSON text of any size, without shortening it. It reports whether the text contained secrets.
+// JSON masks the secrets in a JSON text of any size, without shortening it. It reports whether the text contained
+// secrets.
 func (m *Masker) JSON(raw []byte) (masked []byte, changed bool) {
 	if m.harmless(raw) {
 		return raw, false
@@ -265,8 +266,8 @@ func (m *Masker) JSON(raw []byte) (masked []byte, changed bool) {
 	return out, true
 }
 
-// Entry is like Arguments, but also returns a function that masks other texts of the call, such as its error message.
-// This function is like Text, but also masks the secrets in the call's commands.
+// Entry is like Arguments, but also returns a function that masks other texts of the call, such as its error message:
+// like Text, and with the secrets in the call's commands.
 func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) {
 	switch {
 	case len(raw) == 0:
@@ -279,14 +280,14 @@ func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) 
 	if len(v.secrets) == 0 {
 		return arguments, m.Text
 	}
-	return arguments, func(s string) string { return m.Text(v.without(s)) }
+	return arguments, func(s string) string { return m.Text(v.redact(s)) }
 }
 
 // visitor masks the arguments of one call.
 type visitor struct {
 	*Masker
 	secrets []string // secrets in the call's commands
-	// The field "complete" prevents the shortening of long texts and lists. The field "changed" reports whether a
+	// complete prevents the shortening of long texts and lists. The field "changed" reports whether a
 	// secret was masked.
 	complete, changed bool
 }
@@ -304,8 +305,8 @@ func (m *visitor) text(s string) string {
 // leastQuoted is the minimum length, in bytes, of a command's secret that is masked in other texts of the call.
 const leastQuoted = 4
 
-// The method "without" masks the secrets of the call's commands in another text, such as an error message.
-func (m *visitor) without(s string) string {
+// redact masks the secrets of the call's commands in another text, such as an error message.
+func (m *visitor) redact(s string) string {
 	for _, secret := range m.secrets {
 		if secret = strings.Trim(secret, `"'`); len(secret) >= leastQuoted {
 			s = strings.ReplaceAll(s, secret, Mask)
@@ -328,7 +329,7 @@ func (m *visitor) masked(raw []byte) string {
 	return string(out)
 }
 
-// The method "harmless" reports whether arguments are short and clearly contain no secrets. It is ten times faster than
+// harmless reports whether arguments are short and clearly contain no secrets. It is ten times faster than
 // a check of each value, and most arguments are harmless.
 func (m *Masker) harmless(raw []byte) bool {
 	if len(raw) > maxText || bytes.ContainsAny(raw, "\\\n") || bytes.Count(raw, []byte{','}) >= maxList || bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) > 32 {
@@ -340,10 +341,10 @@ func (m *Masker) harmless(raw []byte) bool {
 	}
 	lower := strings.ToLower(s)
 	// Search for program names only in commands, because they are also parts of many ordinary words.
-	if scriptKeys().in(lower) && commandHints().in(lower) {
+	if scriptKeys().occurIn(lower) && commandHints().occurIn(lower) {
 		return false
 	}
-	return !secretHints().in(lower) && utf8.Valid(raw) && json.Valid(raw)
+	return !secretHints().occurIn(lower) && utf8.Valid(raw) && json.Valid(raw)
 }
 
 func encode(v any) ([]byte, error) {

@@ -92,8 +92,8 @@ func nameParts(name string) []string {
 	return out
 }
 
-// harmlessValue reports whether a value is too simple to be a secret, such as a small number, "yes", "no" or the name of
-// a type.
+// harmlessValue reports whether a value is too simple to be a secret, such as a small number, "yes", "no" or the name
+// of a type.
 func harmlessValue(v string) bool {
 	v = strings.ToLower(strings.Trim(v, `"'`))
 	if len(v) <= 3 && strings.Trim(v, "0123456789") == "" {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// needles is a set of texts that have at least two bytes each. It finds in one pass whether a text contains any of them.
+// needles is a set of texts that have at least two bytes each. It finds in one pass whether a text contains any of
+// them.
 type needles struct {
 	begins [1 << 16 / 64]uint64 // the first two bytes of all texts, one bit each
 	texts  map[uint16][]string  // texts by their first two bytes
@@ -22,8 +23,8 @@ func newNeedles(texts []string) *needles {
 	return n
 }
 
-// The method "in" reports whether s contains at least one of the texts.
-func (n *needles) in(s string) bool {
+// occurIn reports whether s contains at least one of the texts.
+func (n *needles) occurIn(s string) bool {
 	for i := range len(s) - 1 {
 		k := pair(s, i)
 		if n.begins[k/64]&(1<<(k%64)) != 0 && slices.ContainsFunc(n.texts[k], func(t string) bool { return strings.HasPrefix(s[i:], t) }) {

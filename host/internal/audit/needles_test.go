@@ -25,7 +25,7 @@ func TestNeedles(t *testing.T) {
 			}
 			s := b.String()
 			want := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(s, text) })
-			if set.in(s) != want {
+			if set.occurIn(s) != want {
 				t.Fatalf("%q: found %t, want %t", s, !want, want)
 			}
 			if want {

@@ -7,30 +7,30 @@ import (
 	"toolhost.dev/shellscript/source"
 )
 
-// The type "program" describes which arguments of a program are secrets. All options include their dashes.
+// program describes which arguments of a program are secrets. All options include their dashes.
 type program struct {
-	// The field "sub" lists subcommands such as "login". If it is not empty, the description applies only to these
+	// sub lists subcommands such as "login". If it is not empty, the description applies only to these
 	// subcommands.
 	sub []string
-	// The field "secret" lists options with a secret value. The value is the next word or the rest of the same word. The
+	// secret lists options with a secret value. The value is the next word or the rest of the same word. The
 	// field "attached" lists options whose value is always in the same word.
 	secret, attached []string
-	// The field "user" lists options with a value of the form USER:PASSWORD.
+	// user lists options with a value of the form USER:PASSWORD.
 	user []string
-	// The field "headers" lists options with a value of the form NAME: VALUE.
+	// headers lists options with a value of the form NAME: VALUE.
 	headers []string
-	// The field "after" lists words that precede a secret. The secret is the next word.
+	// after lists words that precede a secret. The secret is the next word.
 	after []string
-	// The field "settings" reports whether a word can be the name of a setting. The next word is then the value of the
+	// settings reports whether a word can be the name of a setting. The next word is then the value of the
 	// setting.
 	settings bool
-	// The field "last" is the number of words between the subcommand and a secret. Zero means that the position of
+	// last is the number of words between the subcommand and a secret. Zero means that the position of
 	// secrets is not fixed.
 	last int
-	// The field "exact" reports whether each option is a whole word with one dash. The value is then always the next
+	// exact reports whether each option is a whole word with one dash. The value is then always the next
 	// word.
 	exact bool
-	// The field "known" lists all options without a secret value. An entry with "=" at the end has a value. The values
+	// known lists all options without a secret value. An entry with "=" at the end has a value. The values
 	// of all other options are masked. A nil list means that the program has too many options to list.
 	known []string
 }
@@ -135,7 +135,7 @@ var wget = program{
 var harmlessHeaders = words(`accept accept-encoding accept-language content-type content-length content-encoding user-agent host origin referer range if-none-match if-modified-since
 	cache-control connection x-requested-with x-forwarded-for x-forwarded-proto x-forwarded-host transfer-encoding expect x-request-id x-github-api-version anthropic-version dnt pragma upgrade etag traceparent x-http-method-override depth destination openai-beta openai-organization notion-version date prefer`)
 
-// The method "secrets" masks the secrets in the arguments of the program.
+// secrets masks the secrets in the arguments of the program.
 func (p *program) secrets(args []source.Word, m mask) {
 	if len(p.sub) > 0 && !slices.ContainsFunc(args, func(a source.Word) bool { return slices.Contains(p.sub, a.Text) }) {
 		return
@@ -160,7 +160,7 @@ func (p *program) secrets(args []source.Word, m mask) {
 	}
 }
 
-// The method "operand" masks the last words of a command if the position of the secret is fixed.
+// operand masks the last words of a command if the position of the secret is fixed.
 func (p *program) operand(args []source.Word, m mask) {
 	var rest []source.Word
 	for _, a := range args {
@@ -174,7 +174,7 @@ func (p *program) operand(args []source.Word, m mask) {
 	}
 }
 
-// The method "setting" masks the value of a setting with a secret name. The value is in the same word or in the next
+// setting masks the value of a setting with a secret name. The value is in the same word or in the next
 // word.
 func (p *program) setting(args []source.Word, i int, m mask) bool {
 	name, value, valued := strings.Cut(args[i].Text, "=")
@@ -198,7 +198,7 @@ func (p *program) setting(args []source.Word, i int, m mask) bool {
 	return false
 }
 
-// The method "option" masks the secret value of the option args[i]. It returns true if the value is the next word.
+// option masks the secret value of the option args[i]. It returns true if the value is the next word.
 func (p *program) option(args []source.Word, i int, m mask) (next bool) {
 	name, from := p.split(args[i].Text)
 	value, at := args[i], from
@@ -237,8 +237,8 @@ func (p *program) option(args []source.Word, i int, m mask) (next bool) {
 	return false
 }
 
-// The method "split" returns the option in a word and the offset of its value in the word. The offset is -1 if the word
-// contains no value. In a group of short options, the first option that has a value or is unknown determines the result.
+// split returns the option in a word and the offset of its value in the word. The offset is -1 if the word contains no
+// value. In a group of short options, the first option that has a value or is unknown determines the result.
 func (p *program) split(word string) (name string, value int) {
 	if p.exact {
 		return word, -1
@@ -308,7 +308,7 @@ func userIn(value source.Word, at int, m mask) {
 	}
 }
 
-// The function "header" masks the value of a header. It does not mask the values of harmless headers.
+// header masks the value of a header. It does not mask the values of harmless headers.
 func header(value source.Word, at int, m mask) {
 	name, v, ok := strings.Cut(value.Text[at:], ":")
 	if !ok || slices.Contains(harmlessHeaders, strings.ToLower(strings.TrimSpace(name))) {

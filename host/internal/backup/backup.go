@@ -1,8 +1,8 @@
 // Package backup copies state directories: [Write] writes an archive, also while hosts use the directory, and [Restore]
 // replaces a directory by the content of an archive.
 //
-// An archive is a compressed tar file. Its first entry describes it, and its last entry lists the hashes of all files, so
-// that an archive that was cut or changed is refused before anything is replaced.
+// An archive is a compressed tar file. Its first entry describes it, and its last entry lists the hashes of all files,
+// so that an archive that was cut or changed is refused before anything is replaced.
 package backup
 
 import (
@@ -63,8 +63,8 @@ type Report struct {
 // transient lists the directories that hosts create again when they need them, or that belong to running processes.
 var transient = map[string]bool{"control": true, "locks": true, "commands": true, "masks": true, "scratch": true, "recordings": true, "sandbox.probed": true}
 
-// skipped reports whether the archive leaves out a path below the state directory. The reason is empty if the path has no
-// lasting content.
+// skipped reports whether the archive leaves out a path below the state directory. The reason is empty if the path has
+// no lasting content.
 func skipped(rel string) (skip bool, reason string) {
 	parts := strings.Split(rel, string(filepath.Separator))
 	switch {

@@ -41,9 +41,9 @@ const (
 )
 
 // Restore replaces a state directory by the content of an archive. The caller must make sure that no process uses the
-// directory. Everything in the archive is checked first. Then both directories exchange their names in one step where the
-// system can do that, so a killed Restore leaves either the old or the new content. The old content stays beside the
-// directory, with the suffix ".before-" and the time.
+// directory. Everything in the archive is checked first. Then both directories exchange their names in one step where
+// the system can do that, so a killed Restore leaves either the old or the new content. The old content stays beside
+// the directory, with the suffix ".before-" and the time.
 func Restore(ctx context.Context, path, dir string) (*Restored, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *reader) entry(h *tar.Header, content io.Reader) error {
 		return fmt.Errorf("the name %.80q leads out of the directory", name)
 	}
 	path := filepath.Join(r.dir, filepath.FromSlash(name))
-	if err := r.through(path); err != nil {
+	if err := r.checkLinks(path); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -150,8 +150,8 @@ func (r *reader) entry(h *tar.Header, content io.Reader) error {
 	return fmt.Errorf("%.80q is no file, directory or link", name)
 }
 
-// through returns an error if a directory in the path is a link. Through a link, the archive could write elsewhere.
-func (r *reader) through(path string) error {
+// checkLinks returns an error if a directory in the path is a link. Through a link, the archive could write elsewhere.
+func (r *reader) checkLinks(path string) error {
 	for dir := filepath.Dir(path); len(dir) > len(r.dir); dir = filepath.Dir(dir) {
 		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 			return fmt.Errorf("%.80q leads through a link", path[len(r.dir)+1:])

@@ -69,8 +69,8 @@ func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.Bra
 	return result("Apply "+b.Name, applied(b, out), &data{Action: "apply", Branch: b.Name, Changes: out.Changes, GivenUp: out.GivenUp, Left: out.Left, Notes: out.Notes})
 }
 
-// Confirm asks a person whether the selected changes of a branch may be made in the workspace. If the person agrees, the
-// selection allows exactly the changes that were shown.
+// Confirm asks a person whether the selected changes of a branch may be made in the workspace. If the person agrees,
+// the selection allows exactly the changes that were shown.
 func (t *Tool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection, asker policy.Asker) (err error) {
 	if sel.Shown, err = b.Review(); err != nil {
 		return err
@@ -145,7 +145,7 @@ func reason(a tool.Answer) string {
 	return cmp.Or(strings.TrimSuffix(a.Message, "."), "the request was "+string(a.Outcome))
 }
 
-// The method "ask" asks a person whether a branch may be applied or discarded, unless a rule decides this.
+// ask asks a person whether a branch may be applied or discarded, unless a rule decides this.
 func (t *Tool) ask(ctx context.Context, action, title string, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
 	answer, err := r.Peer.Ask(ctx, tool.Ask{Permission: &tool.Permission{
 		Kind: KindBranch, Title: title, Patterns: []string{action + " " + b.Name}, Metadata: map[string]any{"diff": diff, "changes": len(changes)},

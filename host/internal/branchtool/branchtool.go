@@ -214,7 +214,7 @@ func (t *Tool) diff(b *branch.Branch, paths []string, r call.Review) *tool.Resul
 	return result("Changes of the branch "+b.Name, text, &data{Action: "diff", Branch: b.Name, Changes: changes, Diff: text})
 }
 
-// The method "changes" returns the changes of a branch at the given paths.
+// changes returns the changes of a branch at the given paths.
 func (t *Tool) changes(b *branch.Branch, paths []string, limit int, r call.Review) ([]change.Change, string, error) {
 	changes, err := b.Changes()
 	if err != nil {

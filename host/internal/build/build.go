@@ -1,5 +1,5 @@
-// Package build identifies the running program: its version, its commit and the supported plugin protocols. Most callers
-// want [Current].
+// Package build identifies the running program: its version, its commit and the supported plugin protocols. Most
+// callers want [Current].
 package build
 
 import (
@@ -15,8 +15,8 @@ const Version = "0.1.0"
 // Info describes a build.
 type Info struct {
 	Version string `json:"version"`
-	// Commit is the commit that the program was built from. Time is the time of that commit. Both are empty if the build
-	// does not record them.
+	// Commit is the commit that the program was built from. Time is the time of that commit. Both are empty if the
+	// build does not record them.
 	Commit string `json:"commit,omitempty"`
 	Time   string `json:"time,omitempty"`
 	// Modified reports whether the working tree had uncommitted changes.

@@ -46,7 +46,8 @@ func (c *Call) answered(how string) {
 // maxPermits limits the number of answers in an entry of the audit log.
 const maxPermits = 10
 
-// Answered returns how the permission requests for the call and of its tool were answered. It returns "" without answers.
+// Answered returns how the permission requests for the call and of its tool were answered. It returns "" without
+// answers.
 func (c *Call) Answered() string {
 	c.permitsMu.Lock()
 	defer c.permitsMu.Unlock()

@@ -53,8 +53,8 @@ func AuditPrograms(r *execgate.Record) *state.Programs {
 	return out
 }
 
-// auditArguments returns the arguments that the plugin received. If no plugin received the call, it returns the original
-// arguments.
+// auditArguments returns the arguments that the plugin received. If no plugin received the call, it returns the
+// original arguments.
 func (c *Call) auditArguments() json.RawMessage {
 	switch {
 	case c.Decision.Sent != nil:

@@ -53,6 +53,7 @@ type Undo struct {
 	To       string `json:"to"`
 	// Name is the name of the tool, for messages. Empty means "undo".
 	Name string `json:"-"`
-	// Inside means that a running command called the tool. An undo would change files while that command still uses them.
+	// Inside means that a running command called the tool. An undo would change files while that command still uses
+	// them.
 	Inside bool `json:"-"`
 }

@@ -36,8 +36,8 @@ func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	return resultcache.Key{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
 }
 
-// addTargets extends a cache key with the paths in an argument, after their links are resolved. It returns false if a path
-// does not exist.
+// addTargets extends a cache key with the paths in an argument, after their links are resolved. It returns false if a
+// path does not exist.
 func addTargets(b *strings.Builder, raw json.RawMessage, cwd string) bool {
 	var paths []string
 	if one := ""; json.Unmarshal(raw, &one) == nil {

@@ -96,8 +96,8 @@ type Outcome struct {
 	Refused  []string         // messages about programs that the exec gate denied
 }
 
-// Hold registers a function that [Call.Release] calls to release a resource, such as the queue position or a concurrency
-// slot. A fallback uses the same resources as the failed call.
+// Hold registers a function that [Call.Release] calls to release a resource, such as the queue position or a
+// concurrency slot. A fallback uses the same resources as the failed call.
 func (c *Call) Hold(release func()) {
 	if c.held == nil {
 		c.held = make([]func(), 0, 6)

@@ -30,7 +30,8 @@ type Client interface {
 	AnswersRequests() bool
 }
 
-// Complete returns the client of a caller. A method that the caller does not have ignores log messages or returns false.
+// Complete returns the client of a caller. A method that the caller does not have ignores log messages or returns
+// false.
 func Complete(c Caller) Client {
 	if c, ok := c.(Client); ok {
 		return c

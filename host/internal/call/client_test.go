@@ -43,8 +43,8 @@ func (whole) ReachesPerson() bool   { return true }
 func (whole) Decided() bool         { return true }
 func (whole) AnswersRequests() bool { return true }
 
-// TestComplete checks that a completed caller, and the client with which the host wraps it, have exactly the optional methods of
-// the caller.
+// TestComplete checks that a completed caller, and the client with which the host wraps it, have exactly the optional
+// methods of the caller.
 func TestComplete(t *testing.T) {
 	for name, wrap := range map[string]func(call.Caller) call.Client{
 		"completed": call.Complete,

@@ -18,11 +18,11 @@ type Confinement interface {
 	// Programs begins to record and judge the programs that a call executes. The argument "token" is the token of the
 	// call's commands. The result is nil if the plugin has no exec gate.
 	Programs(ctx context.Context, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
-	// Gated reports whether the exec gate judges each program of the plugin when it is executed. If so, the programs need
-	// not be judged before the call.
+	// Gated reports whether the exec gate judges each program of the plugin when it is executed. If so, the programs
+	// need not be judged before the call.
 	Gated(roots []tool.Root) bool
-	// Temporary returns the temporary directory of a session as the plugin sees it. A root without a path means that the
-	// plugin does not see it.
+	// Temporary returns the temporary directory of a session as the plugin sees it. A root without a path means that
+	// the plugin does not see it.
 	Temporary(now tool.Root) tool.Root
 	// TemporaryLimit returns how many bytes the directory can contain while a call runs. Zero means no limit.
 	TemporaryLimit() uint64
@@ -30,7 +30,8 @@ type Confinement interface {
 	Denied(roots []tool.Root, since time.Time, printed string) []string
 	// Exceeded returns the limits that a call reached.
 	Exceeded(roots []tool.Root, printed string, failed bool) []string
-	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is probably not the cause.
+	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is probably not the
+	// cause.
 	Hint(roots []tool.Root, e Ended) string
 	// Weaker describes restrictions that the sandbox does not enforce, although another backend can. It returns "" if
 	// no such restriction exists.

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// BeforeHooks runs the hooks before the call. It validates changed arguments again. The rules of the policy apply to the
-// changed arguments.
+// BeforeHooks runs the hooks before the call. It validates changed arguments again. The rules of the policy apply to
+// the changed arguments.
 func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	name := c.Identity.Tool.FullName()
 	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{Check: c.checkChanged, Ask: c.askForHook})
@@ -57,7 +57,7 @@ func (c *Call) AfterHooks(ctx context.Context, hooks []*hook.Hook, res *tool.Res
 	return &out
 }
 
-// The function "trimmed" removes the trailing full stop, because the message adds one.
+// trimmed removes the trailing full stop, because the message adds one.
 func trimmed(err error) error {
 	if s := err.Error(); strings.HasSuffix(s, ".") {
 		return errors.New(strings.TrimRight(s, "."))

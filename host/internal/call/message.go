@@ -58,7 +58,7 @@ func (c *Call) UsesTemporary() bool {
 	return c.contains(mark, tmp.Path) || c.changesUnnamed() && !scratch.Empty(tmp.Source)
 }
 
-// The method "contains" reports whether the arguments contain a text that begins with a path. It ignores paths in the
+// contains reports whether the arguments contain a text that begins with a path. It ignores paths in the
 // session's roots.
 func (c *Call) contains(text, path string) bool {
 	rest := c.Decision.Sent.Arguments

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Peer returns the services of the host for the plugin during the call. The services use the client, the policy, and the
-// session's file states.
+// Peer returns the services of the host for the plugin during the call. The services use the client, the policy, and
+// the session's file states.
 func (c *Call) Peer(p *policy.Policy, db *state.DB) tool.Peer {
 	return &peer{Client: c.Shown, call: c, policy: p, state: db}
 }

@@ -30,7 +30,8 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
-	// Exchange is set for a request of an MCP client that is not a call of a tool. Name is then the full name of its item.
+	// Exchange is set for a request of an MCP client that is not a call of a tool. Name is then the full name of its
+	// item.
 	Exchange *Exchange
 	// Client describes the MCP client that makes the call. It is nil for other callers.
 	Client *tool.ClientInfo
@@ -109,8 +110,8 @@ type Layer struct {
 	MaxFiles int
 	// Usage measures the layer, and LastUsage returns the last measurement.
 	Usage, LastUsage func() (size int64, files int)
-	// Unasked records that the call needs an answer in the workspace, and that somebody must therefore confirm the apply of the
-	// branch. It is nil if the call must ask.
+	// Unasked records that the call needs an answer in the workspace, and that somebody must therefore confirm the
+	// apply of the branch. It is nil if the call must ask.
 	Unasked func() error
 }
 
@@ -167,8 +168,8 @@ type Lease interface {
 	Version() any
 }
 
-// InBranch returns the roots of the session as the roots of its branch. The branch covers the workspace. Other roots are
-// read-only, because discarding the branch would not undo changes in them.
+// InBranch returns the roots of the session as the roots of its branch. The branch covers the workspace. Other roots
+// are read-only, because discarding the branch would not undo changes in them.
 func (s Session) InBranch(roots []tool.Root) []tool.Root {
 	if s.Mount.Key == "" && s.Mount.Tree == "" {
 		return roots
@@ -188,8 +189,8 @@ func (s Session) InBranch(roots []tool.Root) []tool.Root {
 	return out
 }
 
-// InRoots replaces the directory of the session with the workspace if the directory is missing or outside of all roots. It does not
-// save the session, because another call can change the directory at the same time.
+// InRoots replaces the directory of the session with the workspace if the directory is missing or outside of all roots.
+// It does not save the session, because another call can change the directory at the same time.
 func (s Session) InRoots() Session {
 	s.Gone, s.Cwd = "", s.Place(s.Cwd)
 	contained := s.Contains(s.Cwd)

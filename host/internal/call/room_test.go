@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRoomIsGivenBack checks that the room of a result is given back when its call ends or is repeated, and that a canceled
-// call leaves the line.
+// TestRoomIsGivenBack checks that the room of a result is given back when its call ends or is repeated, and that a
+// canceled call leaves the line.
 func TestRoomIsGivenBack(t *testing.T) {
 	first, second := new(Call), new(Call)
 	for range 3 { // a repeated call

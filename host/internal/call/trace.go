@@ -76,7 +76,7 @@ func EndRun(s *trace.Span, res *tool.Result) {
 	s.End()
 }
 
-// The function "fail" marks a span as failed. The status contains the kind of the result's error.
+// fail marks a span as failed. The status contains the kind of the result's error.
 func fail(s *trace.Span, res *tool.Result) {
 	if res.Error != nil {
 		s.Set("error.type", string(res.Error.Kind))

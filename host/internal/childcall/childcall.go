@@ -1,8 +1,8 @@
 // Package childcall runs child calls. A child call is made by a command of another call, or by the code of that call's
 // tool.
 //
-// [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim, and [Calls.Call] one for the code of
-// a plugin.
+// [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim, and [Calls.Call] one for the
+// code of a plugin.
 package childcall
 
 import (
@@ -52,8 +52,8 @@ func New(parent *call.Call, begin Begin) *Calls {
 	return &Calls{parent: parent, begin: begin, slots: make(chan struct{}, maxCalls)}
 }
 
-// Handle implements [shim.Handler]. A child call runs through all stages. It uses the queue position and the concurrency
-// slots of its parent. Like a subshell, it does not change the session's directory and state.
+// Handle implements [shim.Handler]. A child call runs through all stages. It uses the queue position and the
+// concurrency slots of its parent. Like a subshell, it does not change the session's directory and state.
 func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
 	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command { return c.parse(req, streams.Stdin, r) })
 	select {
@@ -67,8 +67,8 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 	return printResult(p.Identity(), req.Name, res, streams)
 }
 
-// Call runs a child call that the code of the parent's tool makes. The function "permitted" reports whether the plugin is
-// allowed to call the tool with the given full name. The child call shares the directory of its parent.
+// Call runs a child call that the code of the parent's tool makes. The function "permitted" reports whether the plugin
+// is allowed to call the tool with the given full name. The child call shares the directory of its parent.
 func (c *Calls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name string) bool) *tool.Result {
 	req := c.request(c.parent.Request.Session.Cwd)
 	req.Name, req.Arguments = t.Tool, t.Arguments
@@ -101,7 +101,7 @@ func (c *Calls) refuse(child *call.Identity, permitted func(name string) bool) e
 	return nil
 }
 
-// The method "request" returns the request for the next child call, which runs in the directory cwd.
+// request returns the request for the next child call, which runs in the directory cwd.
 func (c *Calls) request(cwd string) call.Request {
 	parent := &c.parent.Request
 	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID, Session: parent.Session, Trace: c.parent.RunContext()}
@@ -109,7 +109,7 @@ func (c *Calls) request(cwd string) call.Request {
 	return out
 }
 
-// The method "parse" returns the command of a child call. If the nesting of calls is too deep, the command contains an
+// parse returns the command of a child call. If the nesting of calls is too deep, the command contains an
 // error.
 func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
 	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
@@ -178,8 +178,8 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 	return 1
 }
 
-// commandClient is the client of a child call. The client of the parent call receives no output, because the shim prints
-// the result.
+// commandClient is the client of a child call. The client of the parent call receives no output, because the shim
+// prints the result.
 type commandClient struct {
 	call.Client
 	name string

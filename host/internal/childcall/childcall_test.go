@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The type "pending" is a child call with a given result.
+// pending is a child call with a given result.
 type pending struct {
 	id        call.Identity
 	res       *tool.Result

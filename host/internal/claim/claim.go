@@ -1,5 +1,5 @@
-// Package claim determines what a call needs of its session: which other calls it must wait for, and whether it depends on the
-// session's directory. [Of] returns the claim for the scheduler.
+// Package claim determines what a call needs of its session: which other calls it must wait for, and whether it depends
+// on the session's directory. [Of] returns the claim for the scheduler.
 package claim
 
 import (
@@ -20,16 +20,16 @@ import (
 	"toolhost.dev/shellscript"
 )
 
-// kindsOf maps roles to kinds if the traits of the tools are not sufficient. The kinds of all other tools follow from their
-// traits.
+// kindsOf maps roles to kinds if the traits of the tools are not sufficient. The kinds of all other tools follow from
+// their traits.
 var kindsOf = map[tool.Role]scheduler.Kind{
 	tool.RoleShell: scheduler.Shell, tool.RoleEdit: scheduler.Edit, tool.RoleWrite: scheduler.Edit, tool.RoleNotebook: scheduler.Edit,
 	tool.RoleUndo: scheduler.Edit,
 }
 
-// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to the bundled tool for jobs, because
-// it must work while commands use all slots, and to the bundled tool that asks, because it only waits for a person. The role of
-// another tool is no reason to believe this.
+// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to the bundled tool for
+// jobs, because it must work while commands use all slots, and to the bundled tool that asks, because it only waits for
+// a person. The role of another tool is no reason to believe this.
 func Controls(e *registry.Entry) bool {
 	return controls(e, e.Role())
 }
@@ -38,15 +38,15 @@ func controls(e *registry.Entry, role tool.Role) bool {
 	return e.Bundled && (role == tool.RoleJobs || role == tool.RoleAsk)
 }
 
-// ChangesNothing reports whether a call cannot change files. A role of a tool that does not come with the host is no reason
-// to believe this.
+// ChangesNothing reports whether a call cannot change files. A role of a tool that does not come with the host is no
+// reason to believe this.
 func ChangesNothing(c *call.Call) bool {
 	e := c.Identity.Tool
 	return e.Definition.Traits.ReadOnly || Controls(e) || ReadsOnly(c)
 }
 
-// kindOf returns the kind of a tool with a role and with parameters for paths. The kind determines for which other calls a call
-// must wait.
+// kindOf returns the kind of a tool with a role and with parameters for paths. The kind determines for which other
+// calls a call must wait.
 func kindOf(e *registry.Entry, role tool.Role, paths []*tool.Param) scheduler.Kind {
 	def := &e.Definition
 	if kind, known := kindsOf[role]; known {
@@ -99,7 +99,7 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 	return out
 }
 
-// The function "names" adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
+// names adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
 func names(c *call.Call, out *scheduler.Claim, params []*tool.Param) (first string) {
 	cwd := c.Request.Session.Cwd
 	given := false
@@ -252,8 +252,8 @@ func Label(mask func(string) string, name, subject string) string {
 	return name + ": " + subject
 }
 
-// ReadsOnly reports whether a call runs only commands that change no file. It returns false for a shell that does not come
-// with the host, because its plugin can do something else than the command.
+// ReadsOnly reports whether a call runs only commands that change no file. It returns false for a shell that does not
+// come with the host, because its plugin can do something else than the command.
 func ReadsOnly(c *call.Call) bool {
 	if e := c.Identity.Tool; !e.Bundled || !e.Has(tool.RoleShell) {
 		return false

@@ -9,11 +9,11 @@ import (
 	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// The variable "leaves" matches a script that starts with a change to an absolute directory.
+// leaves matches a script that starts with a change to an absolute directory.
 var leaves = lazyregexp.New(`^\s*cd\s+(?:--\s+)?["']?/`)
 
-// Stranded returns an error if the session's directory no longer exists and the call depends on it. If the call used the
-// workspace instead, it could change the wrong files.
+// Stranded returns an error if the session's directory no longer exists and the call depends on it. If the call used
+// the workspace instead, it could change the wrong files.
 func Stranded(c *call.Call) error {
 	s := c.Request.Session
 	if s.Gone == "" || c.Identity.Tool == nil {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The function "given" reports whether a file sets an optional attribute.
+// given reports whether a file sets an optional attribute.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false
@@ -103,8 +103,8 @@ func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	return out, len(d.diags) == before
 }
 
-// path converts a path to an absolute path. It replaces a leading "~" by the home directory. A relative path is relative
-// to the directory of the configuration file.
+// path converts a path to an absolute path. It replaces a leading "~" by the home directory. A relative path is
+// relative to the directory of the configuration file.
 func (d *decoder) path(p string) string {
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -17,8 +17,8 @@ import (
 // bundledOrigin is the origin of bundled plugins that no block configures.
 const bundledOrigin = "bundled"
 
-// bundledNames returns the names of the bundled plugins whose manifests set a position, sorted by position. Plugins with an
-// invalid manifest come last. They are included because the host must report their errors.
+// bundledNames returns the names of the bundled plugins whose manifests set a position, sorted by position. Plugins
+// with an invalid manifest come last. They are included because the host must report their errors.
 func bundledNames(dir *manifest.Directory) []string {
 	positions := make(map[string]int)
 	var names []string
@@ -88,13 +88,13 @@ type Offer struct {
 	// Network reports whether the plugin needs the network. Configured reports whether the configuration contains a
 	// block for the plugin. Such a block permits the network only if it contains the setting "network".
 	Network, Configured bool
-	// Text is the message of a plugin that comes from a registry and is not installed. If it is set, Advice returns only
-	// this text.
+	// Text is the message of a plugin that comes from a registry and is not installed. If it is set, Advice returns
+	// only this text.
 	Text string
 }
 
-// Advice returns the message for a call of the tool while its plugin is not loaded. The message ends with the block that the
-// operator must add.
+// Advice returns the message for a call of the tool while its plugin is not loaded. The message ends with the block
+// that the operator must add.
 func (o *Offer) Advice() string {
 	if o.Text != "" {
 		return o.Text
@@ -123,13 +123,14 @@ func (d *decoder) addOffers(f *fileHCL) {
 	}
 }
 
-// runs reports whether a configured plugin, whatever its label is, runs the program of the bundled plugin and serves agent
-// tools.
+// runs reports whether a configured plugin, whatever its label is, runs the program of the bundled plugin and serves
+// agent tools.
 func (d *decoder) runs(name string) bool {
 	return slices.ContainsFunc(d.cfg.Plugins, func(p Plugin) bool { return p.Bundled == name && p.Field == "" })
 }
 
-// warnTaken adds a warning for a field block that has the name of a bundled plugin. The field replaces the bundled plugin.
+// warnTaken adds a warning for a field block that has the name of a bundled plugin. The field replaces the bundled
+// plugin.
 func (d *decoder) warnTaken(f *fieldHCL) {
 	d.cfg.Off = append(d.cfg.Off, f.Name)
 	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
@@ -166,8 +167,8 @@ func (p *Plugin) describe(bundled *manifest.Directory) error {
 	return err
 }
 
-// checkLabel adds a warning if a plugin has the label of a bundled plugin but runs a different program. Such a plugin does
-// not have the rights that its label suggests.
+// checkLabel adds a warning if a plugin has the label of a bundled plugin but runs a different program. Such a plugin
+// does not have the rights that its label suggests.
 func (d *decoder) checkLabel(p *Plugin) {
 	m, err := d.manifests.Bundled(p.Name)
 	if err != nil || m == (manifest.Bundled{}) || p.Bundled == p.Name || p.Missing != "" {

@@ -62,8 +62,8 @@ func TestBundledDefault(t *testing.T) {
 	}
 }
 
-// TestProfileOfProgram checks that a plugin has the profile of the bundled plugin whose program it runs, regardless of its
-// label. It also checks that manifests outside the bundled directory are ignored.
+// TestProfileOfProgram checks that a plugin has the profile of the bundled plugin whose program it runs, regardless of
+// its label. It also checks that manifests outside the bundled directory are ignored.
 func TestProfileOfProgram(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
 		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
@@ -110,7 +110,8 @@ plugin "broken" { optional = true }
 	}
 }
 
-// TestSameProfile checks that a changed manifest makes the configuration and the process of the plugin count as changed.
+// TestSameProfile checks that a changed manifest makes the configuration and the process of the plugin count as
+// changed.
 func TestSameProfile(t *testing.T) {
 	dir := bundledDir(t, map[string]string{"reader": reader})
 	load := func() *config.Config {

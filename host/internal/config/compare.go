@@ -41,8 +41,8 @@ func (c *Config) Blank() bool {
 	return len(c.main) > 0
 }
 
-// Keep copies optional plugins from another configuration if their binaries do not exist at the moment. Therefore a plugin
-// stays in the configuration while somebody builds its binary again.
+// Keep copies optional plugins from another configuration if their binaries do not exist at the moment. Therefore a
+// plugin stays in the configuration while somebody builds its binary again.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {
@@ -118,8 +118,8 @@ func (c *Config) Plugin(name string) *Plugin {
 	return &c.Plugins[i]
 }
 
-// Files lists the files from which the host read the configuration. The list includes files with values of variables and
-// files that the function "file" read.
+// Files lists the files from which the host read the configuration. The list includes files with values of variables
+// and files that the function "file" read.
 func (c *Config) Files() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.files)), c.generated)
 }

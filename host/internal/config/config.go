@@ -28,8 +28,8 @@ type Config struct {
 	Source string
 	// Path is the file or directory of the configuration. Empty means the built-in configuration.
 	Path string
-	// Untrusted is the reason why only the restrictions of a project file apply. It is empty if no project file exists or if
-	// the whole file applies.
+	// Untrusted is the reason why only the restrictions of a project file apply. It is empty if no project file exists
+	// or if the whole file applies.
 	Untrusted string
 	// Invalid is the error because of which a project file was not applied. Nil means that no error was found.
 	Invalid error
@@ -82,7 +82,7 @@ type Config struct {
 	Off []string
 
 	absent []absentPlugin
-	// The field "files" contains the text of each file that was read. The field "main" lists only the configuration
+	// files contains the text of each file that was read. The field "main" lists only the configuration
 	// files. It omits the files with values of variables and the files that the function "file" read.
 	files diagnose.Files
 	// warnings describes settings that are valid but should be changed.
@@ -133,7 +133,8 @@ type Host struct {
 	HealthInterval time.Duration
 	// MaxParallel is the maximum number of concurrent calls of one session.
 	MaxParallel int
-	// Adaptive enables limits that depend on the durations of earlier calls. It also enables the cache for slow results.
+	// Adaptive enables limits that depend on the durations of earlier calls. It also enables the cache for slow
+	// results.
 	Adaptive bool
 	// MaxCalls is the maximum number of concurrent calls of all sessions. Zero means no limit.
 	MaxCalls int
@@ -171,8 +172,8 @@ type Sandbox struct {
 	// Enforce determines the reaction if the kernel cannot fully confine a plugin. With "auto", the plugin runs with
 	// partial confinement. With "require", the plugin does not run. "off" disables confinement for all plugins.
 	Enforce string
-	// Repositories determines what the host does with repositories that commands create. With "quarantine", the host removes
-	// their settings and hooks that run programs. With "off", it removes nothing.
+	// Repositories determines what the host does with repositories that commands create. With "quarantine", the host
+	// removes their settings and hooks that run programs. With "off", it removes nothing.
 	Repositories string
 }
 
@@ -191,12 +192,12 @@ type Audit struct {
 
 // Trust configures the handling of files and definitions that no person has reviewed.
 type Trust struct {
-	// If Refuse is true, the host does not start with an untrusted project file that needs trust. By default, it starts and
-	// applies only the restrictions in the file.
+	// If Refuse is true, the host does not start with an untrusted project file that needs trust. By default, it starts
+	// and applies only the restrictions in the file.
 	Refuse bool
 
-	// If Approve is true, the host refuses calls of tools whose definition differs from the approved definition. By default,
-	// it only reports such differences.
+	// If Approve is true, the host refuses calls of tools whose definition differs from the approved definition. By
+	// default, it only reports such differences.
 	Approve bool
 }
 
@@ -226,17 +227,18 @@ type Plugin struct {
 	Config json.RawMessage
 	// DependsOn lists the plugins that start before this plugin and stop after it.
 	DependsOn []string
-	// Calls contains globs for the full names of the tools that the plugin's own code is allowed to call. Nil means none.
+	// Calls contains globs for the full names of the tools that the plugin's own code is allowed to call. Nil means
+	// none.
 	Calls []string
 	// Restart is the restart policy for the plugin.
 	Restart Restart
-	// Rollout makes a new version of the plugin serve a share of the sessions that grows in steps. Nil means that the new
-	// version replaces the old one at once.
+	// Rollout makes a new version of the plugin serve a share of the sessions that grows in steps. Nil means that the
+	// new version replaces the old one at once.
 	Rollout *rollout.Settings
 	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
-	// Profile is the sandbox profile without the changes in Confinement. For a bundled plugin, its manifest contains the
-	// profile.
+	// Profile is the sandbox profile without the changes in Confinement. For a bundled plugin, its manifest contains
+	// the profile.
 	Profile manifest.Profile
 	// Bundled is the name of the bundled plugin whose program the plugin runs. Empty means that the plugin runs another
 	// program.
@@ -258,8 +260,8 @@ type Plugin struct {
 	config bodyRanges
 }
 
-// Restart is the restart policy for a plugin that does not start or exits before it answers a call. Zero fields keep the
-// defaults.
+// Restart is the restart policy for a plugin that does not start or exits before it answers a call. Zero fields keep
+// the defaults.
 type Restart struct {
 	// Failures is the number of consecutive failures after which the plugin is suspended. Pause is the duration of the
 	// suspension.
@@ -302,8 +304,8 @@ type Limits struct {
 	Total Totals
 }
 
-// Totals restricts all processes of a plugin together. In the field Memory, zero means the default. In the other fields,
-// zero means no limit.
+// Totals restricts all processes of a plugin together. In the field Memory, zero means the default. In the other
+// fields, zero means no limit.
 type Totals struct {
 	// Memory is in bytes. [Unlimited] means no limit.
 	Memory uint64
@@ -316,7 +318,8 @@ type Totals struct {
 // Alias is an additional name of a tool.
 type Alias struct {
 	Name string
-	// Tool is the full name of the tool, such as "read" or "jira:search". An alias of a preset has the Role of the tool instead.
+	// Tool is the full name of the tool, such as "read" or "jira:search". An alias of a preset has the Role of the tool
+	// instead.
 	Tool string
 	Role tool.Role
 	// Params maps additional parameter names to the tool's own parameter names.

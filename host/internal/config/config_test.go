@@ -333,8 +333,8 @@ alias "Read" { tool = "jira:search" }
 	}
 }
 
-// TestPluginDiagnostics checks problems that a plugin reports about its configuration. The message must contain the line
-// of the operator's file.
+// TestPluginDiagnostics checks problems that a plugin reports about its configuration. The message must contain the
+// line of the operator's file.
 func TestPluginDiagnostics(t *testing.T) {
 	c, dir, err := load(t, map[string]string{"x.hcl": "plugin \"p\" {\n  path = \"x\"\n  config {\n    port = 1\n    auth {\n      user = \"u\"\n    }\n    auth {}\n  }\n}\nplugin \"q\" { path = \"y\" }\ntool \"raed\" {}\n"})
 	if err != nil {

@@ -125,8 +125,8 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 // unlimited is the value of a limit that removes the default.
 const unlimited = "unlimited"
 
-// orUnlimited evaluates a limit that has a default. It returns [Unlimited] if the operator removed the limit. Otherwise it
-// returns the result of the function "number".
+// orUnlimited evaluates a limit that has a default. It returns [Unlimited] if the operator removed the limit. Otherwise
+// it returns the result of the function "number".
 func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint64) uint64 {
 	if given(e) {
 		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {
@@ -136,8 +136,8 @@ func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint6
 	return number(e)
 }
 
-// count returns a function that evaluates a whole number and checks its minimum. The function returns 0 if the attribute
-// is not set.
+// count returns a function that evaluates a whole number and checks its minimum. The function returns 0 if the
+// attribute is not set.
 func (d *decoder) count(least uint64) func(hcl.Expression) uint64 {
 	return func(e hcl.Expression) uint64 {
 		if !given(e) {

@@ -39,11 +39,11 @@ type decoder struct {
 	manifests *manifest.Directory
 	diags     hcl.Diagnostics
 	cfg       *Config
-	// bundled contains generated blocks for the bundled plugins that no file configures. added is true while these blocks
-	// are being read.
+	// bundled contains generated blocks for the bundled plugins that no file configures. added is true while these
+	// blocks are being read.
 	added   bool
 	bundled []byte
-	// The field "described" caches the information in manifests about the plugins of fields. The key is the path of the
+	// described caches the information in manifests about the plugins of fields. The key is the path of the
 	// plugin.
 	described map[string]described
 }
@@ -92,8 +92,8 @@ func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
 type unavailable struct{ error }
 
 // external returns the reason why a block cannot be used, if all errors since the index n are missing environment
-// variables and files that cannot be read. It then removes these errors, because they concern only this block. Otherwise
-// it returns "".
+// variables and files that cannot be read. It then removes these errors, because they concern only this block.
+// Otherwise it returns "".
 func (d *decoder) external(n int) (why string) {
 	for _, diag := range d.diags[n:] {
 		var err error
@@ -369,7 +369,7 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// The function "missing" returns the reason why the host cannot run a binary. The reason is no error of the configuration,
+// missing returns the reason why the host cannot run a binary. The reason is no error of the configuration,
 // because the other plugins can still run.
 func missing(path string) string {
 	st, err := os.Stat(path)
@@ -388,8 +388,8 @@ func missing(path string) string {
 	return ""
 }
 
-// pluginConfig evaluates a "config" block. Only the plugin knows the schema of this block. Attributes become values, and
-// nested blocks become lists of objects.
+// pluginConfig evaluates a "config" block. Only the plugin knows the schema of this block. Attributes become values,
+// and nested blocks become lists of objects.
 func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
 	ranges := bodyRanges{"": c.At}
 	b, err := json.Marshal(d.body(c.Body, nil, ranges))

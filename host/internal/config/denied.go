@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// deniedPaths adds to the lists of paths what other settings keep from all tools: the globs of sandbox { deny }, and rules that
-// deny paths and nothing else. The sandbox enforces the lists, so that a command cannot use such a path under another name.
+// deniedPaths adds to the lists of paths what other settings keep from all tools: the globs of sandbox { deny }, and
+// rules that deny paths and nothing else. The sandbox enforces the lists, so that a command cannot use such a path
+// under another name.
 func (d *decoder) deniedPaths(s *sandboxHCL) {
 	p := &d.cfg.Permissions
 	for i := range p.Rules {

@@ -19,8 +19,8 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	return names
 }
 
-// dependencies reports plugins that depend on themselves or on an unknown plugin. The argument "at" maps each plugin to the
-// position of its attribute "depends_on".
+// dependencies reports plugins that depend on themselves or on an unknown plugin. The argument "at" maps each plugin to
+// the position of its attribute "depends_on".
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string

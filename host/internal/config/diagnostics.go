@@ -39,8 +39,8 @@ func (c *Config) format(diags hcl.Diagnostics) string {
 	return diagnose.Hide(diagnose.Format(diags, c.files), c.hide)
 }
 
-// bodyRanges maps each value in the "config" block of a plugin to its position in the file. With this position, the host
-// can show the affected line for a problem that the plugin reports.
+// bodyRanges maps each value in the "config" block of a plugin to its position in the file. With this position, the
+// host can show the affected line for a problem that the plugin reports.
 type bodyRanges map[string]hcl.Range
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
@@ -111,7 +111,8 @@ func (c *Config) BadHooks(problems map[string]error) error {
 	return c.failed(diags)
 }
 
-// UnknownName returns the message for a list of names with an unknown name. The list belongs to a block of the given type.
+// UnknownName returns the message for a list of names with an unknown name. The list belongs to a block of the given
+// type.
 func (c *Config) UnknownName(block, name string, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(c.lists[block+" "+name], fmt.Sprintf("A name in the %s %q has no effect", block, name), "%s", sentence(why))})
 }
@@ -127,8 +128,8 @@ func (c *Config) BadAlias(a Alias, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
 }
 
-// Unavailable returns an error about the variables of the environment and the files that are missing. Only the blocks that
-// need them are refused. It returns nil if nothing is missing.
+// Unavailable returns an error about the variables of the environment and the files that are missing. Only the blocks
+// that need them are refused. It returns nil if nothing is missing.
 func (c *Config) Unavailable() error {
 	if len(c.unavailable) == 0 {
 		return nil

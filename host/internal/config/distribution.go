@@ -35,7 +35,8 @@ type Catalog struct {
 	Source source.Name
 }
 
-// Installation describes a program on this machine that was installed from a registry and is a plugin. See [Environment].
+// Installation describes a program on this machine that was installed from a registry and is a plugin. See
+// [Environment].
 type Installation struct {
 	// Path is the path of the program. It is set even if the program is missing.
 	Path string

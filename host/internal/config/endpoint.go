@@ -29,8 +29,8 @@ type Endpoint struct {
 	Tools []string
 	// Mode determines which tools are listed: "all", "single", "lazy" or "auto".
 	Mode string
-	// Core contains the full names of the tools that are listed in the mode "lazy". A nil list means the tools with the roles in
-	// [DefaultCore].
+	// Core contains the full names of the tools that are listed in the mode "lazy". A nil list means the tools with the
+	// roles in [DefaultCore].
 	Core []string
 	// Principals contains the names of the principals that can use the endpoint. A nil list means all principals.
 	Principals []string
@@ -53,14 +53,14 @@ func matchesName(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
 }
 
-// Admits reports whether a principal can use the endpoint. If an issuer authenticated the principal, its name consists of
-// the name of the issuer's block, "/" and the subject.
+// Admits reports whether a principal can use the endpoint. If an issuer authenticated the principal, its name consists
+// of the name of the issuer's block, "/" and the subject.
 func (e *Endpoint) Admits(principal string) bool {
 	block, _, _ := strings.Cut(principal, "/")
 	return e.Principals == nil || slices.Contains(e.Principals, principal) || slices.Contains(e.Principals, block)
 }
 
-// The method "endpoints" reads the endpoint blocks. The caller must read the principals first, because endpoints name them.
+// endpoints reads the endpoint blocks. The caller must read the principals first, because endpoints name them.
 func (d *decoder) endpoints(blocks []endpointHCL) {
 	known := slices.Clone(ReservedPrincipals[:2])
 	for _, p := range d.cfg.Access.Principals {

@@ -34,13 +34,13 @@ const (
 	functionPlugin = "function"
 )
 
-// These are the default timeouts of a mounted server. The first timeout applies to the start. The second timeout applies
-// to a call without progress.
+// These are the default timeouts of a mounted server. The first timeout applies to the start. The second timeout
+// applies to a call without progress.
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is added to the start timeout of the plugin that mounts a server. The plugin needs this time to report that
-	// its server did not start.
+	// mountSpare is added to the start timeout of the plugin that mounts a server. The plugin needs this time to report
+	// that its server did not start.
 	mountSpare = 10 * time.Second
 )
 
@@ -90,8 +90,8 @@ func (d *decoder) field(f *fieldHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// describeField applies the manifest of the bundled plugin that serves a field. It reads each manifest only once, because a
-// configuration can have many fields.
+// describeField applies the manifest of the bundled plugin that serves a field. It reads each manifest only once,
+// because a configuration can have many fields.
 func (d *decoder) describeField(out *Plugin) error {
 	first, known := d.described[out.Path]
 	if !known {
@@ -106,7 +106,7 @@ func (d *decoder) describeField(out *Plugin) error {
 	return first.err
 }
 
-// The type "described" is the result of reading the manifest of a bundled plugin.
+// described is the result of reading the manifest of a bundled plugin.
 type described struct {
 	name    string
 	profile manifest.Profile
@@ -195,8 +195,8 @@ func readDefinitions(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// resolve makes the paths in a block absolute. It returns true if the block starts a local program, and false if the block
-// connects to a server.
+// resolve makes the paths in a block absolute. It returns true if the block starts a local program, and false if the
+// block connects to a server.
 func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
@@ -218,9 +218,9 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 	return !remote
 }
 
-// passOn sets the configuration and the confinement of a field's plugin. If exec is true, the plugin can start programs and
-// write files. If network is true, the plugin can use the network. For access to the roots, the operator must grant a
-// separate permission.
+// passOn sets the configuration and the confinement of a field's plugin. If exec is true, the plugin can start programs
+// and write files. If network is true, the plugin can use the network. For access to the roots, the operator must grant
+// a separate permission.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool

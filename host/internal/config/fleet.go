@@ -23,21 +23,21 @@ type Fleet struct {
 	// Name is the name of the fleet. Node is the name of this host in the fleet. An empty Node means the name of the
 	// machine.
 	Name, Node string
-	// Coordinators contains the addresses of the coordinators. If it is empty, the fleet has a single coordinator on its
-	// first node.
+	// Coordinators contains the addresses of the coordinators. If it is empty, the fleet has a single coordinator on
+	// its first node.
 	Coordinators []string
-	// NATS contains the URLs of an external NATS cluster. Credentials is the path of the credentials for the cluster. If
-	// NATS is empty, the coordinators store the records of the fleet.
+	// NATS contains the URLs of an external NATS cluster. Credentials is the path of the credentials for the cluster.
+	// If NATS is empty, the coordinators store the records of the fleet.
 	NATS        []string
 	Credentials string
-	// CA, Certificate and Key are paths of PEM files for TLS with an external cluster. CA contains the authority that signs
-	// the certificates of the cluster's servers. Empty means the authorities of the system. Certificate and Key identify
-	// this node to the cluster. Empty means that this node has no certificate.
+	// CA, Certificate and Key are paths of PEM files for TLS with an external cluster. CA contains the authority that
+	// signs the certificates of the cluster's servers. Empty means the authorities of the system. Certificate and Key
+	// identify this node to the cluster. Empty means that this node has no certificate.
 	CA, Certificate, Key string
 	// Replicas is the number of copies that an external cluster keeps of each record.
 	Replicas int
-	// Listen is the address on which this node accepts connections of other nodes. Advertise is the address to which other
-	// nodes connect. Empty means a default.
+	// Listen is the address on which this node accepts connections of other nodes. Advertise is the address to which
+	// other nodes connect. Empty means a default.
 	Listen, Advertise string
 	Labels            map[string]string
 	// MaxSessions and MaxCalls are the capacity of this node, in sessions and in concurrent calls. Zero means no limit.
@@ -53,7 +53,8 @@ type Fleet struct {
 // FleetWorkspace is a named workspace of a fleet.
 type FleetWorkspace struct {
 	Name, Path string
-	// Shared is an identifier for files to which several nodes have access. Empty means that only this node has the files.
+	// Shared is an identifier for files to which several nodes have access. Empty means that only this node has the
+	// files.
 	Shared string
 	// Nodes selects the nodes that have the workspace: a node must have all these labels. A nil map selects all nodes.
 	Nodes map[string]string
@@ -98,7 +99,8 @@ type fleetWorkspaceHCL struct {
 }
 
 // MinLease is the shortest lease in a fleet with several coordinators. Their JetStream can need nine seconds to elect a
-// leader, and a lease must not end during the election. A single coordinator needs no election, so minLeaseOfOne is shorter.
+// leader, and a lease must not end during the election. A single coordinator needs no election, so minLeaseOfOne is
+// shorter.
 const (
 	MinLease      = 12 * time.Second
 	minLeaseOfOne = 2 * time.Second
@@ -245,8 +247,8 @@ func (w *FleetWorkspace) Here(labels map[string]string) bool {
 }
 
 // SharedDigest returns the SHA-256 of the settings that all nodes of a fleet share. It omits the fleet block, the state
-// directory and the directory of the configuration files, because these belong to one node. It does not depend on secret
-// values.
+// directory and the directory of the configuration files, because these belong to one node. It does not depend on
+// secret values.
 func (c *Config) SharedDigest() string {
 	tree := c.Tree(TreeOptions{})
 	tree.Blocks = slices.DeleteFunc(tree.Blocks, func(n *TreeNode) bool { return n.Type == "fleet" })

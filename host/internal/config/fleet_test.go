@@ -36,7 +36,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestSharedDigest checks that nodes with the same configuration have the same digest, although their own settings differ.
+// TestSharedDigest checks that nodes with the same configuration have the same digest, although their own settings
+// differ.
 func TestSharedDigest(t *testing.T) {
 	digest := func(text string) string {
 		cfg, err := config.Parse([]byte(text), "fleet.hcl", config.Environment{})

@@ -39,13 +39,13 @@ type Hook struct {
 	Timeout time.Duration
 	// AllowOnFailure permits calls if the hook fails.
 	AllowOnFailure bool
-	// Command is a program with its arguments. Env contains additional environment variables for the program. If Command
-	// is empty, Plugin is the name of the plugin that implements the hook.
+	// Command is a program with its arguments. Env contains additional environment variables for the program. If
+	// Command is empty, Plugin is the name of the plugin that implements the hook.
 	Command []string
 	Env     map[string]string
 	Plugin  string
-	// If NoTrial is true, the host does not test the program of the hook with the event "trial". By default, it sends this
-	// event to a new program before it uses the configuration.
+	// If NoTrial is true, the host does not test the program of the hook with the event "trial". By default, it sends
+	// this event to a new program before it uses the configuration.
 	NoTrial bool
 	// Refused is the reason why the hook must not run. The calls that it judges are denied. It is empty if the hook can
 	// run.
@@ -122,8 +122,8 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	return out
 }
 
-// hookPlugin evaluates the name of the plugin that implements a hook. It also accepts an optional plugin whose binary does
-// not exist. Such a hook fails at every call, so the host denies the calls.
+// hookPlugin evaluates the name of the plugin that implements a hook. It also accepts an optional plugin whose binary
+// does not exist. Such a hook fails at every call, so the host denies the calls.
 func (d *decoder) hookPlugin(b *hookHCL) string {
 	name := d.text(b.Plugin)
 	if len(b.Env) > 0 {

@@ -42,9 +42,9 @@ func FieldName(server string) string {
 // installers lists programs that download a server before they start the server.
 var installers = []string{"npx", "bunx", "uvx", "pipx", "pnpm", "yarn", "deno", "docker", "podman"}
 
-// HCL returns the field block of a server. It converts the variable references of agents to calls of the function "env".
-// It also replaces each secret by a call of "env". The result "secrets" contains the names of the variables for these
-// secrets.
+// HCL returns the field block of a server. It converts the variable references of agents to calls of the function
+// "env". It also replaces each secret by a call of "env". The result "secrets" contains the names of the variables for
+// these secrets.
 func (m *Mount) HCL() (text []byte, secrets []string) {
 	w := &mountWriter{prefix: strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(m.Name, "_"))}
 	var b strings.Builder
@@ -132,8 +132,8 @@ func (w *mountWriter) variable(name string) string {
 	return w.prefix + "_" + strings.Trim(strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(name, "_")), "_")
 }
 
-// value returns an HCL expression for a value whose name does not suggest a secret. If the text of the value looks like a
-// secret, the expression is a call of "env".
+// value returns an HCL expression for a value whose name does not suggest a secret. If the text of the value looks like
+// a secret, the expression is a call of "env".
 func (w *mountWriter) value(name, text string) string {
 	if rest := references.ReplaceAllString(text, ""); audit.New(nil).Whole(rest) != rest {
 		return w.env(w.variable(name))
@@ -141,8 +141,8 @@ func (w *mountWriter) value(name, text string) string {
 	return reference(text)
 }
 
-// secretOr returns an HCL expression for a value. If the value contains a secret as plain text, the expression is a call
-// of "env".
+// secretOr returns an HCL expression for a value. If the value contains a secret as plain text, the expression is a
+// call of "env".
 func (w *mountWriter) secretOr(name, variable, text string) string {
 	rest := references.ReplaceAllString(text, "")
 	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // whether the value of a secret is written as plain text, at least in part
@@ -216,7 +216,7 @@ func literal(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// The function "inside" converts a text to the content of an HCL string, without the quotes.
+// inside converts a text to the content of an HCL string, without the quotes.
 func inside(text string) string {
 	quoted := literal(text)
 	return quoted[1 : len(quoted)-1]

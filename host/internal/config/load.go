@@ -32,15 +32,15 @@ type Environment struct {
 	VariableFiles []string
 }
 
-// builtIn is the source of the default configuration. It is also the file name in positions of bundled plugins without a
-// block.
+// builtIn is the source of the default configuration. It is also the file name in positions of bundled plugins without
+// a block.
 const builtIn = "built-in"
 
 // EnvVar is the environment variable that contains the path of the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, toolhost.hcl in the
-// directory dir, and the file in the user's configuration directory, in this order. It returns the first path that
+// Find returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, toolhost.hcl in
+// the directory dir, and the file in the user's configuration directory, in this order. It returns the first path that
 // exists, or "" for the built-in configuration. An empty dir means the current directory.
 func Find(path, dir string, getenv func(string) string) string {
 	if path != "" {

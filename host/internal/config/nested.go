@@ -47,8 +47,8 @@ func (g *group) depth() int { return g.around + g.blocks + g.parts }
 // next ends the current item of the group and starts another item.
 func (g *group) next() { g.height, g.parts = max(g.height, g.parts), 0 }
 
-// nestedTokens returns the first position that is nested too deeply. It counts at least the recursion depth of the parsers.
-// It can count more, because it ignores precedence and counts all parts of an item as nested.
+// nestedTokens returns the first position that is nested too deeply. It counts at least the recursion depth of the
+// parsers. It can count more, because it ignores precedence and counts all parts of an item as nested.
 func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	open := []group{{lines: lines}}
 	for i := range tokens {
@@ -100,8 +100,8 @@ func word(tokens hclsyntax.Tokens, words ...string) bool {
 	return false
 }
 
-// closed removes the innermost group that a token closes, together with all groups inside this group. A token that closes
-// no open group changes nothing. A group without a closing token stays open until a group around it is closed.
+// closed removes the innermost group that a token closes, together with all groups inside this group. A token that
+// closes no open group changes nothing. A group without a closing token stays open until a group around it is closed.
 func closed(open []group, by hclsyntax.TokenType) []group {
 	at := len(open) - 1
 	for at > 0 && open[at].closer != by {

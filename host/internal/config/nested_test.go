@@ -11,8 +11,8 @@ func TestNested(t *testing.T) {
 	r := strings.Repeat
 	nest := func(n int, o, c string) string { return r(o, n) + "1" + r(c, n) }
 	at := func(pre string, n int, of, post string) string { return pre + r(of, n) + post }
-	// The field "each" is a function that returns a text with n levels or n elements. A block permits one level less than
-	// the maximum.
+	// each is a function that returns a text with n levels or n elements. A block permits one level less
+	// than the maximum.
 	for name, c := range map[string]struct {
 		each  func(n int) string
 		most  int

@@ -13,8 +13,8 @@ import (
 type OAuth struct {
 	// Scopes replaces the scopes that the server requests. Nil means that the server's scopes are used.
 	Scopes []string `json:"scopes"`
-	// ClientID is the id of an OAuth client that is registered at the server. If it is empty, toolhost registers itself as a
-	// client. ClientSecret is the name of the environment variable that contains the client's secret.
+	// ClientID is the id of an OAuth client that is registered at the server. If it is empty, toolhost registers itself
+	// as a client. ClientSecret is the name of the environment variable that contains the client's secret.
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 }
@@ -22,8 +22,8 @@ type OAuth struct {
 // variableName matches the name of an environment variable.
 var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// oauth reads the "oauth" block of an "mcp" block and removes it from the values for the plugin. The plugin does not need
-// it, because the host manages logins.
+// oauth reads the "oauth" block of an "mcp" block and removes it from the values for the plugin. The plugin does not
+// need it, because the host manages logins.
 func (d *decoder) oauth(values map[string]any, ranges bodyRanges, out *Plugin) {
 	given, ok := values["oauth"]
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// TestOneLine checks that the message for a block in one line that is not valid has the same block over several lines, which
-// is valid.
+// TestOneLine checks that the message for a block in one line that is not valid has the same block over several lines,
+// which is valid.
 func TestOneLine(t *testing.T) {
 	for line, want := range map[string]string{
 		`plugin "p" { path = "/p" optional = true }`:                               "plugin \"p\" {\n  path     = \"/p\"\n  optional = true\n}",

@@ -20,8 +20,8 @@ import (
 
 // Permissions configures the permission rules for calls.
 type Permissions struct {
-	// Policy is the mode of the built-in rules: "open", "careful" or "listed", in ascending order of restrictions. Empty
-	// means "open".
+	// Policy is the mode of the built-in rules: "open", "careful" or "listed", in ascending order of restrictions.
+	// Empty means "open".
 	Policy string
 	// Default is the decision about calls without a matching rule: "allow", "ask" or "deny".
 	Default string
@@ -33,8 +33,8 @@ type Permissions struct {
 	// Project contains the deny and ask rules of a project file. These rules cannot permit a call that Rules or Default
 	// deny.
 	Project []PermissionRule
-	// Programs lists the programs that commands can run. Paths restricts paths. Each list in these fields is also a rule in
-	// Rules or Project; see [PermissionRule.List].
+	// Programs lists the programs that commands can run. Paths restricts paths. Each list in these fields is also a
+	// rule in Rules or Project; see [PermissionRule.List].
 	Programs Programs
 	Paths    Paths
 	Tests    []PermissionTest
@@ -51,8 +51,8 @@ type Programs struct {
 type Paths struct {
 	// Deny lists paths that tools cannot read or write. Protect lists paths that tools cannot write.
 	Deny, Protect []string
-	// Writable lists settings of other programs, such as editors. Tools can change these settings, although package paths
-	// protects settings by default.
+	// Writable lists settings of other programs, such as editors. Tools can change these settings, although package
+	// paths protects settings by default.
 	Writable []string
 }
 
@@ -180,8 +180,8 @@ func (d *decoder) permissions(p *permissionsHCL) {
 	out.Tests = d.tests(p.Tests)
 }
 
-// effective reports an error if a list of allowed programs has no effect, because all programs are allowed. Operators could mistake
-// such a list for a restriction.
+// effective reports an error if a list of allowed programs has no effect, because all programs are allowed. Operators
+// could mistake such a list for a restriction.
 func (d *decoder) effective(p *permissionsHCL, out *Permissions) {
 	if len(out.Programs.Allow) == 0 || out.Programs.Listed || out.AllowList || out.Policy == "careful" || out.Default != "allow" {
 		return
@@ -191,7 +191,7 @@ func (d *decoder) effective(p *permissionsHCL, out *Permissions) {
 	}
 }
 
-// The method "listed" reports an error if the mode "listed" contains no programs or allows all programs.
+// listed reports an error if the mode "listed" contains no programs or allows all programs.
 func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
 	if !out.Programs.Listed {
 		return
@@ -403,8 +403,8 @@ type RuleProblem struct {
 	Why       error
 }
 
-// BadRules returns an error that lists the problems, each with its line in the operator's file. It returns nil if there are
-// no problems.
+// BadRules returns an error that lists the problems, each with its line in the operator's file. It returns nil if there
+// are no problems.
 func (c *Config) BadRules(problems []RuleProblem) error {
 	var diags hcl.Diagnostics
 	for _, p := range problems {

@@ -13,10 +13,10 @@ func Stricter(a, b string) string {
 	return a
 }
 
-// listedAllow and listedAsk are the default lists of programs for policy = "listed". The programs in listedAllow only read.
-// If one of them has an option that writes its output to a file, listedAsk contains the program with this option. The other
-// programs in listedAsk build, run code of the workspace, or change files. After a person confirmed such a program, it can
-// start any program.
+// listedAllow and listedAsk are the default lists of programs for policy = "listed". The programs in listedAllow only
+// read. If one of them has an option that writes its output to a file, listedAsk contains the program with this option.
+// The other programs in listedAsk build, run code of the workspace, or change files. After a person confirmed such a
+// program, it can start any program.
 var (
 	listedAllow = []string{
 		"ls *", "cat *", "head *", "tail *", "wc *", "nl *", "tac *", "cut *", "paste *", "tr *", "uniq", "uniq ?*", "uniq -?* ?*", "uniq -?* -?* ?*", "comm *", "join *", "fold *", "column *", "rev *", "seq *", "expr *", "date", "date +*", "sleep *",
@@ -35,8 +35,8 @@ var (
 	}
 )
 
-// list adds the default lists of programs for policy = "listed". If the configuration sets a list, list does not add its
-// default.
+// list adds the default lists of programs for policy = "listed". If the configuration sets a list, list does not add
+// its default.
 func (p *Permissions) list(at position) {
 	p.Programs.Listed = true
 	for _, l := range []struct {

@@ -48,8 +48,8 @@ func (c *Config) Programs(bundledDir string) []Program {
 	return out
 }
 
-// commands returns the programs in a plugin's configuration: the server of an "mcp" block and the programs of "function"
-// blocks. It reads each setting separately, so that an invalid setting does not hide other settings.
+// commands returns the programs in a plugin's configuration: the server of an "mcp" block and the programs of
+// "function" blocks. It reads each setting separately, so that an invalid setting does not hide other settings.
 func (p *Plugin) commands() (out []Program) {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(p.Config, &values) != nil {

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Narrowing contains the settings of a project file that only restrict tools. It accepts only literal values. Therefore an
-// untrusted file cannot read variables, environment variables or other files.
+// Narrowing contains the settings of a project file that only restrict tools. It accepts only literal values. Therefore
+// an untrusted file cannot read variables, environment variables or other files.
 type Narrowing struct {
 	// Complete reports whether all settings of the file are restrictions.
 	Complete bool
@@ -181,7 +181,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 	n.lists(p)
 }
 
-// The method "lists" reads the lists of programs and paths, which can only restrict tools.
+// lists reads the lists of programs and paths, which can only restrict tools.
 func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 	out := &n.config.Permissions
 	for _, b := range p.Programs {
@@ -264,8 +264,8 @@ func (n *Narrowing) plugins(f *projectHCL) {
 }
 
 // turnOff removes the bundled plugins that the file turns off. It keeps the operator's own plugins, because they can
-// implement hooks that judge calls. With bundled = false, it also keeps bundled plugins for which the operator or the file
-// has a block.
+// implement hooks that judge calls. With bundled = false, it also keeps bundled plugins for which the operator or the
+// file has a block.
 func (n *Narrowing) turnOff(cfg *Config) {
 	cfg.Plugins = slices.DeleteFunc(slices.Clone(cfg.Plugins), func(p Plugin) bool {
 		off := p.Added && n.bundled && !slices.Contains(n.on, p.Name) || p.Bundled == p.Name && slices.Contains(n.off, p.Name)
@@ -286,7 +286,8 @@ func (n *Narrowing) Empty() bool {
 	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed && !n.bundled && len(n.off) == 0 && n.config.Permissions.Policy == ""
 }
 
-// Apply adds the restrictions to a configuration. Settings of the configuration that are already stricter do not change.
+// Apply adds the restrictions to a configuration. Settings of the configuration that are already stricter do not
+// change.
 func (n *Narrowing) Apply(cfg *Config) {
 	cfg.files = maps.Clone(cfg.files)
 	maps.Copy(cfg.files, n.texts)

@@ -5,9 +5,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Render returns the text of a configuration with the given plugins and without the bundled plugins. For each plugin, it
-// writes the name, the path, the arguments, the field and the additional readable paths. The plugins can only read in the
-// roots.
+// Render returns the text of a configuration with the given plugins and without the bundled plugins. For each plugin,
+// it writes the name, the path, the arguments, the field and the additional readable paths. The plugins can only read
+// in the roots.
 func Render(plugins []Plugin) []byte {
 	f := hclwrite.NewEmptyFile()
 	f.Body().SetAttributeValue("bundled", cty.False)

@@ -8,13 +8,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Retention limits how long the state directory keeps data. For the audit log, see [Audit]. A zero field means the default.
+// Retention limits how long the state directory keeps data. For the audit log, see [Audit]. A zero field means the
+// default.
 type Retention struct {
-	// Sessions is the time after which an unused session is deleted. History is the age at which a command is deleted from
-	// the history of its session.
+	// Sessions is the time after which an unused session is deleted. History is the age at which a command is deleted
+	// from the history of its session.
 	Sessions, History time.Duration
 	// Output is the age at which a file with long output is deleted. Undo is the age at which a change can no longer be
-	// undone. They apply to the plugins that say that they keep such files; see [tool.Kept]. A plugin's own block has priority.
+	// undone. They apply to the plugins that say that they keep such files; see [tool.Kept]. A plugin's own block has
+	// priority.
 	Output, Undo time.Duration
 }
 

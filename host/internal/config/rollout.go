@@ -69,7 +69,8 @@ func (d *decoder) rollout(b *rolloutHCL) *rollout.Settings {
 	return &out
 }
 
-// number evaluates a number from least to most and stores it in *to. If the attribute is not set, *to keeps its default.
+// number evaluates a number from least to most and stores it in *to. If the attribute is not set, *to keeps its
+// default.
 func (d *decoder) number(e hcl.Expression, to *float64, least, most float64, detail string) {
 	if !given(e) {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// SharedText returns the part of a configuration that all nodes of a fleet share. It removes the fleet block and the state
-// directory, because these belong to one node. name is the file name in errors.
+// SharedText returns the part of a configuration that all nodes of a fleet share. It removes the fleet block and the
+// state directory, because these belong to one node. name is the file name in errors.
 func SharedText(name string, text []byte) ([]byte, error) {
 	f, err := parseText(name, text)
 	if err != nil {

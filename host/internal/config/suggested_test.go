@@ -31,8 +31,8 @@ var places = []string{
 	"field \"f\" {\n@\n}", "field \"f\" {\nmcp {\nurl = \"https://x\"\n}\nsandbox {\n@\n}\n}",
 }
 
-// TestSuggestedBlocks checks the blocks of a configuration that messages suggest: a configuration can contain them, and has the
-// settings that they name.
+// TestSuggestedBlocks checks the blocks of a configuration that messages suggest: a configuration can contain them, and
+// has the settings that they name.
 func TestSuggestedBlocks(t *testing.T) {
 	checked := 0
 	for text, at := range suggestions(t) {
@@ -65,8 +65,8 @@ var several = regexp.MustCompile(`(?s)Write it over several lines:\n(.*?\n)   \d
 // bare matches the name of a setting without its value.
 var bare = regexp.MustCompile(`([{,]\s*)([a-z_]+)(\s*[,}])`)
 
-// unsupported returns why no place of a configuration can contain a block, or "". If lines is true, the block can be written over
-// several lines.
+// unsupported returns why no place of a configuration can contain a block, or "". If lines is true, the block can be
+// written over several lines.
 func unsupported(block string, lines bool) (problem string) {
 	for _, place := range places {
 		text := strings.ReplaceAll(place, "@", block)

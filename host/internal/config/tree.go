@@ -207,9 +207,9 @@ func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, f.place(a.NameRange)))
 }
 
-// paths lists the attributes that can contain relative paths. If the value is true, all strings of the attribute are paths.
-// If the value is false, the attribute is a command, and only its first element can be a path. This element is a path only
-// if it contains a slash.
+// paths lists the attributes that can contain relative paths. If the value is true, all strings of the attribute are
+// paths. If the value is false, the attribute is a command, and only its first element can be a path. This element is a
+// path only if it contains a slash.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
 	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
@@ -243,7 +243,8 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 	return out
 }
 
-// value returns a tree value with sensitive parts masked. A nil expr means that the value does not come from an expression.
+// value returns a tree value with sensitive parts masked. A nil expr means that the value does not come from an
+// expression.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}

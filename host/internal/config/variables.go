@@ -202,8 +202,8 @@ func (d *decoder) complain(summary, detail string, a ...any) {
 	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...)}})
 }
 
-// VariableFile returns the path of the file with variable values that is read automatically. The path is "a.hclvars" for
-// the file "a.hcl", and "toolhost.hclvars" in a directory.
+// VariableFile returns the path of the file with variable values that is read automatically. The path is "a.hclvars"
+// for the file "a.hcl", and "toolhost.hclvars" in a directory.
 func VariableFile(path string) string {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return filepath.Join(path, "toolhost.hclvars")
@@ -329,8 +329,8 @@ func (c *Config) secret(e hcl.Expression) bool {
 // leastHidden is the minimum length of a sensitive text, in bytes, to be hidden in other texts.
 const leastHidden = 4
 
-// hideSecrets returns a function that looks up environment variables. If the name of a variable suggests a secret, the value
-// of the variable is hidden in all texts, because any setting can contain it.
+// hideSecrets returns a function that looks up environment variables. If the name of a variable suggests a secret, the
+// value of the variable is hidden in all texts, because any setting can contain it.
 func (d *decoder) hideSecrets(look func(string) (string, bool)) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := look(name)
@@ -347,7 +347,7 @@ func (c *Config) Hide(text string) string { return diagnose.Hide(text, c.hide) }
 // Hidden returns the values of sensitive variables, and of environment variables with names of secrets.
 func (c *Config) Hidden() []string { return c.hide }
 
-// The function "leaves" returns the strings in a value that are long enough to hide in other texts.
+// leaves returns the strings in a value that are long enough to hide in other texts.
 func leaves(v cty.Value) (out []string) {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {

@@ -45,7 +45,8 @@ func (l *Launcher) Confines() bool {
 	return l.cfg.Sandbox.Enforce != "off" && backend.Abilities().Confines
 }
 
-// ConfinesPlugin reports whether the sandbox prevents the processes of one plugin from accessing files outside of their roots.
+// ConfinesPlugin reports whether the sandbox prevents the processes of one plugin from accessing files outside of their
+// roots.
 func (l *Launcher) ConfinesPlugin(name string) bool {
 	return l.Confines() && !slices.ContainsFunc(l.cfg.Plugins, func(p config.Plugin) bool {
 		return p.Name == name && Enforce(l.cfg, &p) == "off"
@@ -86,8 +87,8 @@ func (l *Launcher) branches(policy *confine.Policy, roots []tool.Root) error {
 	return nil
 }
 
-// inCopies returns paths in the copies among the roots. For each path in the original of a copy, the result contains the
-// corresponding path in the copy.
+// inCopies returns paths in the copies among the roots. For each path in the original of a copy, the result contains
+// the corresponding path in the copy.
 func inCopies(all []string, roots []tool.Root) (out []string) {
 	for _, path := range all {
 		if at, copied := scratch.Copied(roots, path); copied {

@@ -36,14 +36,14 @@ type Parts struct {
 	Commands Commands
 	// Sum returns the SHA-256 of a file. It caches the results, so that a repeated call is fast.
 	Sum func(path string) ([32]byte, error)
-	// Branches returns a detached mount of the branch with the given key, for one process. Nil means that no session has a
-	// branch.
+	// Branches returns a detached mount of the branch with the given key, for one process. Nil means that no session
+	// has a branch.
 	Branches func(key string) (*os.File, error)
-	// Layer returns the directory that contains the changes of a mounted branch at and below a path of the workspace. It
-	// returns "" if the branch is not mounted. Nil means that no session has a branch.
+	// Layer returns the directory that contains the changes of a mounted branch at and below a path of the workspace.
+	// It returns "" if the branch is not mounted. Nil means that no session has a branch.
 	Layer func(key, path string) string
-	// Refresh makes all processes of the branch with the given key see the current workspace. Nil means that no session has
-	// a branch.
+	// Refresh makes all processes of the branch with the given key see the current workspace. Nil means that no session
+	// has a branch.
 	Refresh func(key string) error
 	// Denials records the accesses that sandboxes denied.
 	Denials Denials
@@ -116,7 +116,8 @@ func Enforce(cfg *config.Config, p *config.Plugin) string {
 	return cfg.Sandbox.Enforce
 }
 
-// declared returns the profile that a manifest declares. A zero manifest profile permits only work on files in the roots.
+// declared returns the profile that a manifest declares. A zero manifest profile permits only work on files in the
+// roots.
 func declared(p manifest.Profile) sandbox.Profile {
 	return sandbox.Profile{WriteRoots: p.Roots == "" || p.Roots == "read-write", NoRoots: p.Roots == "none", StartProcesses: p.Exec}
 }

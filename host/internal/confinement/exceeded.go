@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sandbox"
 )
 
-// The variable "exceeded" lists the messages that programs print when they reach a limit.
+// exceeded lists the messages that programs print when they reach a limit.
 var exceeded = []struct {
 	printed *lazyregexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.
@@ -132,8 +132,8 @@ func block(cfg *config.Config, p *config.Plugin) string {
 	return where
 }
 
-// overMemory returns a function for the host to call when it killed a process because the plugin used too much memory. The
-// function reports the killed process.
+// overMemory returns a function for the host to call when it killed a process because the plugin used too much memory.
+// The function reports the killed process.
 func (l *Launcher) overMemory(p *config.Plugin, limit uint64) func(footprint.Killed) {
 	return func(k footprint.Killed) {
 		now := time.Now()

@@ -48,8 +48,8 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
-// TestDefaultLimits checks that a process can raise a default limit but not a limit of the operator. It also checks that
-// the operator can remove a limit.
+// TestDefaultLimits checks that a process can raise a default limit but not a limit of the operator. It also checks
+// that the operator can remove a limit.
 func TestDefaultLimits(t *testing.T) {
 	p := Profile(&config.Plugin{})
 	if l := p.Limits; l.Memory != 8<<30 || !l.Raise.Memory || l.Files != 1024 || l.Raise.Files != 16384 || l.Processes != 1024 || !l.Raise.FileSize || p.Temporary != 2<<30 || p.Resident != 0 {

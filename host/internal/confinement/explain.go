@@ -20,13 +20,13 @@ var refusedByMask = lazyregexp.New(`(?im)^.*(?:permission denied|read-only|resou
 // the expression, and most output contains no such substring.
 var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot permitted", "nvalid cross-device link", "EACCES", "EROFS", "EBUSY"}
 
-// explainMasks returns messages about the masks that caused errors in the printed output. Without these messages, a model
-// would look for a way around the masks.
+// explainMasks returns messages about the masks that caused errors in the printed output. Without these messages, a
+// model would look for a way around the masks.
 func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed string) (out []string) {
 	if len(roots) == 0 {
 		return nil
 	}
-	masked := l.parts.masks.of(p.Name, roots)
+	masked := l.parts.masks.processesOf(p.Name, roots)
 	if len(masked) == 0 || !slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(printed, text) }) {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed str
 	return out
 }
 
-// The function "names" reports whether a line contains a name as a separate word. Letters, digits, dots and hyphens are
+// names reports whether a line contains a name as a separate word. Letters, digits, dots and hyphens are
 // parts of words.
 func names(line, name string) bool {
 	for at := 0; ; {
@@ -86,8 +86,8 @@ func part(c byte) bool {
 	return c == '.' || c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// shorten joins at most three of the paths for a message, and adds the number of the remaining paths. It returns "" for an
-// empty list.
+// shorten joins at most three of the paths for a message, and adds the number of the remaining paths. It returns "" for
+// an empty list.
 func shorten(paths []string) string {
 	if len(paths) == 0 {
 		return ""

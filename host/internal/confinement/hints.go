@@ -21,8 +21,8 @@ import (
 	"toolhost.dev/sandbox/hostlist"
 )
 
-// Limits describes in one sentence the restrictions of the sandbox for commands of a plugin. It returns "" if the plugin
-// runs no commands or is not confined.
+// Limits describes in one sentence the restrictions of the sandbox for commands of a plugin. It returns "" if the
+// plugin runs no commands or is not confined.
 func (l *Launcher) Limits(p *config.Plugin) string {
 	prof := Profile(p)
 	if !prof.StartProcesses || p.Missing != "" {
@@ -46,8 +46,8 @@ func (l *Launcher) Limits(p *config.Plugin) string {
 	return "Sandbox: " + strings.Join(append(limits, "only the workspace can be changed"), "; ") + "."
 }
 
-// hint returns one sentence that explains how the sandbox caused the failure of a command. The sentence names the setting
-// with which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
+// hint returns one sentence that explains how the sandbox caused the failure of a command. The sentence names the
+// setting with which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
 func (l *Launcher) hint(p *config.Plugin, roots []tool.Root, e call.Ended) string {
 	prof := Profile(p)
 	git := gitCommand.MatchString(e.Command)
@@ -148,11 +148,12 @@ func programsOf(script string) (names []string) {
 	return names
 }
 
-// The variable "named" matches host names in commands and in messages of programs, with their ports.
+// named matches host names in commands and in messages of programs, with their ports.
 var named = lazyregexp.New(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)(:\d{1,5})?`)
 
-// hostsIn returns the host names in a text, except the names of this machine. A name has its port if a list of hosts needs it, which
-// permits the ports of HTTP and HTTPS without one. The result "local" reports whether the text contains a name of this machine.
+// hostsIn returns the host names in a text, except the names of this machine. A name has its port if a list of hosts
+// needs it, which permits the ports of HTTP and HTTPS without one. The result "local" reports whether the text contains
+// a name of this machine.
 func hostsIn(text string) (hosts []string, local bool) {
 	for _, m := range named.FindAllStringSubmatch(text, 50) {
 		host := strings.TrimRight(strings.Trim(m[1], "[]"), ".-")
@@ -175,7 +176,7 @@ func hostsIn(text string) (hosts []string, local bool) {
 // notFound matches the message of bash about an unknown command.
 var notFound = lazyregexp.New(`(?m)(?:^|: )([\w.+-]+): command not found$`)
 
-// The function "elsewhere" returns directories that contain programs but are often missing in PATH.
+// elsewhere returns directories that contain programs but are often missing in PATH.
 func elsewhere() []string {
 	dirs := []string{"/usr/local/go/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/snap/bin", "/opt/homebrew/bin"}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -200,8 +201,8 @@ func programHint(e call.Ended) string {
 	return ""
 }
 
-// These expressions match lines in which a program reports a failed write or a missing file, and the absolute paths in a
-// line.
+// These expressions match lines in which a program reports a failed write or a missing file, and the absolute paths in
+// a line.
 var (
 	refusedWrite = lazyregexp.New(`(?im)^.*(?:read-only file system|\bEROFS\b).*$`)
 	refusedRead  = lazyregexp.New(`(?im)^.*(?:permission denied|\bEACCES\b|no such file or directory|\bENOENT\b).*$`)
@@ -265,7 +266,7 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 	return ""
 }
 
-// The function "writable" returns the directories in which commands can write.
+// writable returns the directories in which commands can write.
 func writable(prof sandbox.Profile, roots []tool.Root) []string {
 	out := slices.Clone(prof.Write)
 	for _, r := range roots {
@@ -276,7 +277,7 @@ func writable(prof sandbox.Profile, roots []tool.Root) []string {
 	return out
 }
 
-// The function "outside" returns the first absolute path in a line. If the path is in one of the directories, the result
+// outside returns the first absolute path in a line. If the path is in one of the directories, the result
 // is "".
 func outside(line string, dirs []string) string {
 	m := absolutePath.FindStringSubmatch(line)

@@ -95,7 +95,7 @@ func (l *Launcher) wrap(c *confined, roots []tool.Root, policy confine.Policy) (
 	return err
 }
 
-// The method "unconfined" prepares the start of a plugin that is not confined. If the argument "weaker" is not nil, it
+// unconfined prepares the start of a plugin that is not confined. If the argument "weaker" is not nil, it
 // is the reason.
 func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Root, weaker error) {
 	if weaker != nil {
@@ -106,8 +106,8 @@ func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Ro
 	}
 }
 
-// projectFiles lists the files in a workspace that configure the host. They are protected even if this host did not read
-// them, because the next host can read them.
+// projectFiles lists the files in a workspace that configure the host. They are protected even if this host did not
+// read them, because the next host can read them.
 var projectFiles = []string{"toolhost.hcl", "toolhost.hcl.json", "toolhost.hclvars", "toolhost.lock.json"}
 
 // place determines the paths that a plugin's sandbox needs. It creates directories that do not exist.
@@ -148,8 +148,8 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// Verify returns an error if a program would get the rights of a bundled plugin but is not the program of this plugin. The
-// program can have changed after the configuration was read.
+// Verify returns an error if a program would get the rights of a bundled plugin but is not the program of this plugin.
+// The program can have changed after the configuration was read.
 func (l *Launcher) Verify(p *config.Plugin, program string) error {
 	if p.Bundled == "" || !manifest.ByContent() {
 		return nil

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// The constant "fresh" is the maximum age of a search for denied and protected paths that a call can reuse.
+	// fresh is the maximum age of a search for denied and protected paths that a call can reuse.
 	// Whatever its age is, a search cannot be reused if a call that can write has ended since the search, or if an
 	// entry of a root was created or removed.
 	fresh = 100 * time.Millisecond
-	// freshSettings replaces fresh if the rules protect only settings of other programs. An older search suffices then: the
-	// host removes settings that calls create, so the search can only miss settings that programs outside of the sandbox
-	// create.
+	// freshSettings replaces fresh if the rules protect only settings of other programs. An older search suffices then:
+	// the host removes settings that calls create, so the search can only miss settings that programs outside of the
+	// sandbox create.
 	freshSettings = 5 * time.Second
 	// maxFinders is the maximum number of cached finders without a running plugin.
 	maxFinders = 16
-	// maskAttempts limits how often a check tries to mount missing masks. A new mask disappears if another program replaces
-	// the file during the check.
+	// maskAttempts limits how often a check tries to mount missing masks. A new mask disappears if another program
+	// replaces the file during the check.
 	maskAttempts = 5
 )
 
@@ -47,9 +47,9 @@ type masks struct {
 // search is a finder together with state that all plugins with the same rules and roots share.
 type search struct {
 	*paths.Finder
-	// The field "below" is the search of the workspace itself if a root is a branch. Otherwise it is nil.
+	// below is the search of the workspace itself if a root is a branch. Otherwise it is nil.
 	below *search
-	// The field "hides" reports whether some paths are denied. The field "settings" reports whether only settings of
+	// hides reports whether some paths are denied. The field "settings" reports whether only settings of
 	// other programs are protected.
 	hides, settings bool
 
@@ -102,7 +102,7 @@ type masked struct {
 	seen       map[string]bool // all paths that have or had a mask
 	generation int             // of the last search whose masks are all mounted
 	watched    int             // generation of the last search whose directories are all watched
-	// The field "absent" lists the wanted masks whose paths the plugin did not see at the last check. In a branch, such a
+	// absent lists the wanted masks whose paths the plugin did not see at the last check. In a branch, such a
 	// path can appear without a new match, because the kernel caches missing names until the branch is refreshed.
 	absent []confine.Mask
 }
@@ -170,7 +170,7 @@ func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.R
 	return rules, nil
 }
 
-// The method "kept" returns the paths that tools of a plugin cannot change, because the kernel protects these paths.
+// kept returns the paths that tools of a plugin cannot change, because the kernel protects these paths.
 func (l *Launcher) kept(prof *sandbox.Profile, roots []tool.Root) ([]string, error) {
 	out := slices.Clone(l.cfg.Protected)
 	rules, err := l.pathRules(prof, roots)
@@ -193,7 +193,7 @@ func (l *Launcher) settings() []string {
 	})
 }
 
-// The method "searched" returns the roots to search for paths. It omits the state directory of the host.
+// searched returns the roots to search for paths. It omits the state directory of the host.
 func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	for _, r := range roots {
 		if home := l.parts.Home.Root; home == "" || r.CopyOf != "" || !(tool.Root{Path: home}).Contains(r.Path) {
@@ -207,7 +207,7 @@ func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	return out
 }
 
-// The method "search" returns the search for the rules in the roots. If a root is a branch, the search uses the search of
+// search returns the search for the rules in the roots. If a root is a branch, the search uses the search of
 // the workspace itself, which all branches of the workspace share.
 func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
 	m.mu.Lock()
@@ -283,8 +283,8 @@ func (m *masks) remove(p *masked) {
 	}
 }
 
-// The method "of" returns the masked processes of a plugin in sessions with the given roots.
-func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
+// processesOf returns the masked processes of a plugin in sessions with the given roots.
+func (m *masks) processesOf(plugin string, roots []tool.Root) (out []*masked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var others []*masked
@@ -303,7 +303,7 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 	return out
 }
 
-// The method "running" opens the root of the plugin process for later checks of its masks.
+// running opens the root of the plugin process for later checks of its masks.
 func (p *masked) running(pid int) error {
 	inside, err := warden.Enter(pid)
 	if errors.Is(err, warden.ErrEnded) {
@@ -318,7 +318,7 @@ func (p *masked) running(pid int) error {
 	return nil
 }
 
-// The method "wanted" returns the required masks for matches. Each directory precedes its subdirectories.
+// wanted returns the required masks for matches. Each directory precedes its subdirectories.
 func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
 	fixed := make(map[string]bool)
 	for _, m := range matches {
@@ -391,7 +391,7 @@ func (p *masked) check(matches []paths.Match, generation int) error {
 	return errors.New("denied or protected paths are replaced faster than they can be masked; stop the program that does this")
 }
 
-// The method "note" records masks that were mounted.
+// note records masks that were mounted.
 func (p *masked) note(all []confine.Mask) {
 	if len(p.seen) > 4*paths.MaxMatches {
 		clear(p.seen)
@@ -404,7 +404,7 @@ func (p *masked) note(all []confine.Mask) {
 	}
 }
 
-// The method "missing" returns the masks that are not mounted.
+// missing returns the masks that are not mounted.
 func (p *masked) missing(matches []paths.Match, generation int) (out []confine.Mask, err error) {
 	gone := false
 	for path, kind := range p.applied {
@@ -441,7 +441,7 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 	return out, nil
 }
 
-// The method "holds" reports whether a mask is mounted.
+// holds reports whether a mask is mounted.
 func (p *masked) holds(path, kind string) (bool, error) {
 	o, mounted, err := p.inside.Stat(path)
 	if err != nil {
@@ -458,7 +458,7 @@ func (l *Launcher) checkMasks(p *config.Plugin, roots []tool.Root) error {
 	if len(roots) == 0 {
 		return nil
 	}
-	running := l.parts.masks.of(p.Name, roots)
+	running := l.parts.masks.processesOf(p.Name, roots)
 	if len(running) == 0 {
 		l.prepareMasks(p, roots)
 	}

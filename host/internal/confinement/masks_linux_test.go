@@ -93,8 +93,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestExpireBelow checks that a search of a branch that is marked as too old finds a new file in the workspace. A file in
-// a subdirectory does not change the root, so the search of the workspace itself must also be marked.
+// TestExpireBelow checks that a search of a branch that is marked as too old finds a new file in the workspace. A file
+// in a subdirectory does not change the root, so the search of the workspace itself must also be marked.
 func TestExpireBelow(t *testing.T) {
 	base, layer := t.TempDir(), t.TempDir()
 	if err := os.Mkdir(filepath.Join(base, "d"), 0o700); err != nil {

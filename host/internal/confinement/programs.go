@@ -28,7 +28,7 @@ func gateKey(plugin, owner string, roots []tool.Root) string {
 	return b.String()
 }
 
-// The method "gated" reports whether the exec gate judges the programs of a plugin that runs under the given backend.
+// gated reports whether the exec gate judges the programs of a plugin that runs under the given backend.
 func (l *Launcher) gated(prof *sandbox.Profile, backend sandbox.Backend) bool {
 	return prof.StartProcesses && l.Kernel().Gate(backend) == nil
 }
@@ -44,8 +44,8 @@ func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
 	return err == nil && l.gated(&prof, backend) && (l.listed == nil || listable(p) && backend.Abilities().OwnRoot)
 }
 
-// listable reports whether the list of programs applies to a plugin. It does not apply to the plugins of fields, because the
-// operator chose their programs in the configuration.
+// listable reports whether the list of programs applies to a plugin. It does not apply to the plugins of fields,
+// because the operator chose their programs in the configuration.
 func listable(p *config.Plugin) bool { return p.Field == "" }
 
 // Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if the programs are
@@ -62,8 +62,8 @@ func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
 	return ""
 }
 
-// programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has no
-// exec gate. The argument "token" is the token of the call's commands. It can be empty.
+// programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has
+// no exec gate. The argument "token" is the token of the call's commands. It can be empty.
 func (l *Launcher) programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
 	prof := Profile(p)
 	if l.parts.Gate == nil || !prof.StartProcesses {

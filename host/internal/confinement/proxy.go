@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sandbox/hostlist"
 )
 
-// The type "confined" is a confined plugin process.
+// confined is a confined plugin process.
 type confined struct {
 	launcher *Launcher
 	plugin   *config.Plugin
@@ -36,7 +36,7 @@ type confined struct {
 	watch    func()  // stops monitoring the memory; can be nil
 }
 
-// The method "running" waits until the plugin's program starts. Then it starts the plugin's proxy.
+// running waits until the plugin's program starts. Then it starts the plugin's proxy.
 func (c *confined) running(started error) error {
 	listener, err := c.wait(started, c.serveGate)
 	err = advise(err)

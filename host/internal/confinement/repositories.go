@@ -42,8 +42,8 @@ func (l *Launcher) watch(p *config.Plugin, owner string, roots []tool.Root) (aft
 }
 
 // watchRepositories prepares for a call that can create repositories. The returned function removes files from new
-// repositories through which git would run programs. It returns messages about these files. The returned function is nil
-// if the plugin is not confined or cannot write, or if the configuration permits such repositories.
+// repositories through which git would run programs. It returns messages about these files. The returned function is
+// nil if the plugin is not confined or cannot write, or if the configuration permits such repositories.
 func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	if guard != nil && l.cfg.Sandbox.Repositories == "off" && len(l.settings()) == 0 {
@@ -63,8 +63,8 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 	return after, nil
 }
 
-// observeRepositories prepares for the start of a plugin that can create repositories. A mounted server runs before its first
-// call, and what it writes then must not count as what was there before.
+// observeRepositories prepares for the start of a plugin that can create repositories. A mounted server runs before its
+// first call, and what it writes then must not count as what was there before.
 func (l *Launcher) observeRepositories(p *config.Plugin, owner string, roots []tool.Root) error {
 	if l.cfg.Sandbox.Repositories == "off" && len(l.settings()) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func auditEntry(e *quarantine.Entry) state.AuditEntry {
 	}
 }
 
-// The method "outer" returns what git reads outside of each root. It searches once per root and process: what tools write
+// outer returns what git reads outside of each root. It searches once per root and process: what tools write
 // later changes nothing. It omits what is in a root and what is in the state directory of the host.
 func (l *Launcher) outer(roots []tool.Root) (out []repository.Outer) {
 	in := func(path string) bool {
@@ -242,9 +242,9 @@ func (l *Launcher) gitHint(roots []tool.Root, e call.Ended) string {
 	return ""
 }
 
-// GuardApply prepares for the apply of a branch in a workspace. The apply can add repositories with files that make git run
-// programs. The returned function removes these files and returns messages about them. This check cannot happen earlier,
-// because nobody outside of the branch's sandbox sees the files before the apply.
+// GuardApply prepares for the apply of a branch in a workspace. The apply can add repositories with files that make git
+// run programs. The returned function removes these files and returns messages about them. This check cannot happen
+// earlier, because nobody outside of the branch's sandbox sees the files before the apply.
 func GuardApply(cfg *config.Config, parts *Parts, workspace string) (after func() []string, err error) {
 	l := New(cfg, parts)
 	off, settings := cfg.Sandbox.Repositories == "off", l.settings()

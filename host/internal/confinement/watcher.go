@@ -136,8 +136,8 @@ func (p *masked) concerns(path string) bool {
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 // it can be another name of a denied file
 }
 
-// uncover refreshes the branch of a process if a path needs a mask and the process does not see the path. Otherwise the path
-// would appear without a mask as soon as the kernel drops its cache of missing names.
+// uncover refreshes the branch of a process if a path needs a mask and the process does not see the path. Otherwise the
+// path would appear without a mask as soon as the kernel drops its cache of missing names.
 func (m *masks) uncover(p *masked) {
 	if refresh := p.refresh; refresh != nil && p.misses(p.roots[0].Branch) {
 		_ = refresh(p.roots[0].Branch) // ignore the error: the next call reports it
@@ -152,8 +152,8 @@ func (p *masked) misses(branch string) bool {
 	return branch != "" && p.roots[0].Branch == branch && len(p.absent) > 0
 }
 
-// Refreshed checks the processes in a branch after a refresh of the branch. The refresh can make denied paths visible to
-// these processes, including those that run other calls.
+// Refreshed checks the processes in a branch after a refresh of the branch. The refresh can make denied paths visible
+// to these processes, including those that run other calls.
 func (l *Launcher) Refreshed(branch string) {
 	m := &l.parts.masks
 	for _, p := range m.all() {

@@ -18,7 +18,7 @@ func (l *Launcher) weaker(p *config.Plugin, roots []tool.Root) string {
 	return l.describeLost(why, lost)
 }
 
-// The method "lost" returns the restrictions that are not enforced on a plugin, and the reason.
+// lost returns the restrictions that are not enforced on a plugin, and the reason.
 func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why error) {
 	if Enforce(l.cfg, p) != "auto" || p.Missing != "" {
 		return nil, nil
@@ -52,8 +52,8 @@ func (l *Launcher) describeLost(why error, lost []string) string {
 		backend.Name(), why, strings.Join(lost, "; "))
 }
 
-// Problem describes the restrictions that are not enforced, for all plugins of the configuration together. It returns ""
-// if all plugins are confined as configured.
+// Problem describes the restrictions that are not enforced, for all plugins of the configuration together. It returns
+// "" if all plugins are confined as configured.
 func (l *Launcher) Problem(roots []tool.Root) string {
 	var why error
 	var lost []string

@@ -119,7 +119,7 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 // maxAddress is the maximum length of a socket path on all systems.
 const maxAddress = 100
 
-// The function "reach" returns an address for a socket in a directory. It works even if the path of the socket is too
+// reach returns an address for a socket in a directory. It works even if the path of the socket is too
 // long. The caller must close the returned file after the last use of the address.
 func reach(dir, name string) (address string, through *os.File, err error) {
 	if through, err = os.Open(dir); err != nil {

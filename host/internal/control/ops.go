@@ -14,8 +14,8 @@ const (
 
 	// OpReleaseBranch ends the processes of a branch and unmounts it, so that another process can use it.
 	OpReleaseBranch = "release-branch"
-	// OpCheckpoint makes a checkpoint of a branch that the host has mounted, and OpRestore restores one. Programs keep running. The
-	// answer is null if the branch is not mounted.
+	// OpCheckpoint makes a checkpoint of a branch that the host has mounted, and OpRestore restores one. Programs keep
+	// running. The answer is null if the branch is not mounted.
 	OpCheckpoint = "checkpoint-branch"
 	OpRestore    = "restore-branch"
 	OpTakeOver   = "take-over"
@@ -23,8 +23,8 @@ const (
 	OpFleet   = "fleet"
 	OpConsole = "console"
 
-	// OpSupervises reports whether people can answer asks of other hosts through this host. OpAsks lists the open asks of a
-	// host, and OpAnswer answers one.
+	// OpSupervises reports whether people can answer asks of other hosts through this host. OpAsks lists the open asks
+	// of a host, and OpAnswer answers one.
 	OpSupervises = "supervises"
 	OpAsks       = "asks"
 	OpAnswer     = "answer"
@@ -64,8 +64,8 @@ type RolloutArgs struct {
 	Action string `json:"action"`
 }
 
-// RollbackArgs contains the arguments of OpRollback: the id of a configuration in the history, or 0 for the last one that
-// differs from the files.
+// RollbackArgs contains the arguments of OpRollback: the id of a configuration in the history, or 0 for the last one
+// that differs from the files.
 type RollbackArgs struct {
 	ID int64 `json:"id"`
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The function "allowed" returns an error for clients of other users, and for clients with more restrictions than the
+// allowed returns an error for clients of other users, and for clients with more restrictions than the
 // host. Otherwise a command in the host's sandbox could control the host.
 func allowed(conn *net.UnixConn) error {
 	uid, err := PeerUser(conn)
@@ -53,7 +53,7 @@ func PeerUser(conn *net.UnixConn) (int, error) {
 	return uid, nil
 }
 
-// The type "confined" contains restrictions that a process can never remove.
+// confined contains restrictions that a process can never remove.
 type confined struct{ filters, noNewPrivs int }
 
 func confinement(pid string) (c confined, err error) {

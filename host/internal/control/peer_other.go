@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// The function "allowed" permits every client, because only the user can open the directory of the socket.
+// allowed permits every client, because only the user can open the directory of the socket.
 func allowed(*net.UnixConn) error { return nil }
 
 // PeerUser always returns an error, because this system does not identify the client of a connection.

@@ -83,7 +83,7 @@ func Listen(dir string, handle Handler) (*Server, error) {
 	return s, nil
 }
 
-// The function "private" creates a directory that only the user can open.
+// private creates a directory that only the user can open.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -34,8 +34,9 @@ type Pending struct {
 	label     func() string
 }
 
-// Begin resolves the request of a ticket without blocking. The caller must call Run on the result. The calls of a session take
-// effect in the order of their tickets. The session of the request must have been loaded after the ticket was made.
+// Begin resolves the request of a ticket without blocking. The caller must call Run on the result. The calls of a
+// session take effect in the order of their tickets. The session of the request must have been loaded after the ticket
+// was made.
 func (d *Dispatcher) Begin(req call.Request, ticket *scheduler.Ticket) *Pending {
 	p := d.pending(req)
 	c := &p.call
@@ -59,8 +60,8 @@ func (d *Dispatcher) Begin(req call.Request, ticket *scheduler.Ticket) *Pending 
 	return p
 }
 
-// beginInside resolves a child call. The function "parse" returns the command of the child call. A child call shares the
-// queue position and the concurrency slots of its parent.
+// beginInside resolves a child call. The function "parse" returns the command of the child call. A child call shares
+// the queue position and the concurrency slots of its parent.
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
@@ -127,7 +128,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	return res
 }
 
-// The method "keep" waits until the changes that the call made to its session are stored so that they survive a kill of
+// keep waits until the changes that the call made to its session are stored so that they survive a kill of
 // the host. If the changes cannot be stored, it adds a note to the result. A call that did not run needs no note,
 // because it only changed the history.
 func (d *Dispatcher) keep(c *Call, res *tool.Result) {
@@ -207,8 +208,8 @@ func (p *Pending) resolve(cmd *router.Command) {
 	}
 }
 
-// complete adds to the session what it has in the generation of the call, so that no call has the roots of one generation and the
-// rules of another.
+// complete adds to the session what it has in the generation of the call, so that no call has the roots of one
+// generation and the rules of another.
 func (p *Pending) complete() {
 	r := &p.call.Request
 	r.Session = p.d.plugins.Complete(r.Session, r.Command, r.Arguments)

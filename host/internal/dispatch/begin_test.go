@@ -135,8 +135,8 @@ func TestNoPrincipal(t *testing.T) {
 	}
 }
 
-// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session at its turn,
-// and that the call leaves the queue.
+// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session at
+// its turn, and that the call leaves the queue.
 func TestASessionThatCannotBeRead(t *testing.T) {
 	d := dispatcher(t, ok)
 	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "change")

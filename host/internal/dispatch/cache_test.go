@@ -41,7 +41,8 @@ func TestCachedResults(t *testing.T) {
 	}
 }
 
-// TestFastResultsAreNotKept checks which results are worth a place in the cache: those of slow calls of a tool that is called often.
+// TestFastResultsAreNotKept checks which results are worth a place in the cache: those of slow calls of a tool that is
+// called often.
 func TestFastResultsAreNotKept(t *testing.T) {
 	for took, kept := range map[time.Duration]bool{0: false, runs.Slow - 1: false, runs.Slow: true} {
 		d := dispatcher(t, ok)

@@ -138,8 +138,8 @@ func TestARouteThatDependsOnFilesIsSettledAtTheTurn(t *testing.T) {
 	wg.Wait()
 }
 
-// TestACommandThatEndsWhileACallArrives checks a call that loaded its session before an earlier command changed the directory, and
-// has its claim only after the command ended. The call did not wait, but must run in the new directory.
+// TestACommandThatEndsWhileACallArrives checks a call that loaded its session before an earlier command changed the
+// directory, and has its claim only after the command ended. The call did not wait, but must run in the new directory.
 func TestACommandThatEndsWhileACallArrives(t *testing.T) {
 	var moved string
 	d, s := claims(t, func(_ context.Context, c *tool.Call, _ tool.Peer) *tool.Result {

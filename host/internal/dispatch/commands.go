@@ -17,8 +17,8 @@ import (
 type Commands interface {
 	// Available reports whether commands can call tools on this host.
 	Available() bool
-	// Grant permits commands to call tools until the caller calls revoke. If the result "c" is nil, commands cannot call
-	// tools.
+	// Grant permits commands to call tools until the caller calls revoke. If the result "c" is nil, commands cannot
+	// call tools.
 	Grant(ctx context.Context, handle shim.Handler) (c *tool.Commands, revoke func())
 }
 
@@ -35,7 +35,7 @@ func (s *ChildCalls) Stage() Stage {
 	return Stage{Name: "commands", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			var children *childcall.Calls // made by the first child call, because few calls have children
-			made := sync.OnceFunc(func() { children = s.of(c) })
+			made := sync.OnceFunc(func() { children = s.callsOf(c) })
 			c.CallTool = func(ctx context.Context, t *tool.ToolCall) *tool.Result {
 				made()
 				return children.Call(ctx, t, func(name string) bool { return s.Plugins.MayCall(c.Identity.Tool.Plugin, name) })
@@ -52,9 +52,9 @@ func (s *ChildCalls) Stage() Stage {
 	}}
 }
 
-// The method "of" returns the handler for child calls from the commands of a call. Child calls belong to the latest
+// callsOf returns the handler for child calls from the commands of a call. Child calls belong to the latest
 // generation.
-func (s *ChildCalls) of(parent *Call) *childcall.Calls {
+func (s *ChildCalls) callsOf(parent *Call) *childcall.Calls {
 	return childcall.New(parent, func(req call.Request, parse func(*registry.Registry) *router.Command) childcall.Pending {
 		return s.Host.Latest().beginInside(parent, req, parse)
 	})

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The type "granted" implements [Commands]. Tests call its handler directly.
+// granted implements [Commands]. Tests call its handler directly.
 type granted struct {
 	handle  shim.Handler
 	revoked func()
@@ -93,7 +93,7 @@ func TestChildCallsOfChildCallsEnd(t *testing.T) {
 	parent := prepared(t, d, "change")
 	parent.Identity.Depth = call.MaxDepth
 	var errs strings.Builder
-	if code := d.childCalls().of(parent).Handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
+	if code := d.childCalls().callsOf(parent).Handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
 		t.Errorf("status %d, %q", code, errs.String())
 	}
 }

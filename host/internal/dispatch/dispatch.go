@@ -1,8 +1,8 @@
 // Package dispatch runs calls of tools.
 //
 // [Dispatcher.Begin] resolves and queues a call. [Pending.Run] waits for the call's turn in its session, loads the
-// current session, and runs the call through the stages. Package generation lists the stages in order. All frontends use
-// this package, so that no call can skip a stage.
+// current session, and runs the call through the stages. Package generation lists the stages in order. All frontends
+// use this package, so that no call can skip a stage.
 package dispatch
 
 import (
@@ -35,12 +35,12 @@ type Call = call.Call
 
 // Plugins are the plugins of a generation.
 type Plugins interface {
-	// Complete returns a stored session with the roots and the temporary directory that it has in the generation. The texts are
-	// those of the request.
+	// Complete returns a stored session with the roots and the temporary directory that it has in the generation. The
+	// texts are those of the request.
 	Complete(s call.Session, command string, arguments []byte) call.Session
-	// Lease leases the current instance of the plugin of a call. If a rollout chose the new version for the session of the
-	// call, it leases this version, too. It returns false if a reload replaced the plugin. The dispatcher then tries again
-	// with the dispatcher from Host.Latest.
+	// Lease leases the current instance of the plugin of a call. If a rollout chose the new version for the session of
+	// the call, it leases this version, too. It returns false if a reload replaced the plugin. The dispatcher then
+	// tries again with the dispatcher from Host.Latest.
 	Lease(c *Call) bool
 	// Reserve leases the current instance of a plugin. The owner is the principal of the call. Each owner has separate
 	// processes. Reserve returns nil if a reload replaced the plugin.
@@ -168,7 +168,8 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 }
 
 // Judge returns the policy's decision on a request without asking a person and without running the call. Judge makes no
-// use of the exec gate, so the decision does not depend on the machine. If remembered is true, earlier answers count, too.
+// use of the exec gate, so the decision does not depend on the machine. If remembered is true, earlier answers count,
+// too.
 func (d *Dispatcher) Judge(req call.Request, remembered bool) *policy.Decision {
 	p := &Pending{d: d, call: Call{Request: req}}
 	c := &p.call

@@ -65,8 +65,8 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 	}
 }
 
-// TestNoFallbackForACallThatDidNotReachItsTool checks that a fallback runs only if the tool is unavailable or fails. The
-// fallback must not run if the call ends while it waits for its session, for hooks or for an answer.
+// TestNoFallbackForACallThatDidNotReachItsTool checks that a fallback runs only if the tool is unavailable or fails.
+// The fallback must not run if the call ends while it waits for its session, for hooks or for an answer.
 func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	var fell atomic.Bool
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {

@@ -58,8 +58,8 @@ func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	}
 }
 
-// TestResultsOfHooksAreLimited checks that what a hook returns is shortened, that a hook receives the whole result, and that
-// only what passed the hooks is in a file. Otherwise the file would have what a hook removes or withholds.
+// TestResultsOfHooksAreLimited checks that what a hook returns is shortened, that a hook receives the whole result, and
+// that only what passed the hooks is in a file. Otherwise the file would have what a hook removes or withholds.
 func TestResultsOfHooksAreLimited(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {

@@ -41,8 +41,8 @@ func TestBusyTools(t *testing.T) {
 	}
 }
 
-// TestJobNeedsNoRoom checks that the bundled tool for jobs can run while other calls use all slots. Otherwise nobody could stop these
-// calls. A tool of others needs room whatever role it claims.
+// TestJobNeedsNoRoom checks that the bundled tool for jobs can run while other calls use all slots. Otherwise nobody
+// could stop these calls. A tool of others needs room whatever role it claims.
 func TestJobNeedsNoRoom(t *testing.T) {
 	for _, role := range []tool.Role{tool.RoleJobs, tool.RoleAsk} {
 		for _, bundled := range []bool{true, false} {
@@ -111,8 +111,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestToolsWithoutAnAdaptiveLimit checks that the adaptive mode ignores two kinds of tools. These are tools that control
-// their own timeout, and tools whose calls run one at a time.
+// TestToolsWithoutAnAdaptiveLimit checks that the adaptive mode ignores two kinds of tools. These are tools that
+// control their own timeout, and tools whose calls run one at a time.
 func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Limits.Adaptive = new(adaptive.Learned)

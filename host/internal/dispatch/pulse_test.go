@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The type "living" is a client that records the events that it receives.
+// living is a client that records the events that it receives.
 type living struct {
 	client
 	titles chan string
@@ -27,7 +27,7 @@ func (h living) Progress(title string, metadata map[string]any) {
 	}
 }
 
-// The method "until" waits for a progress notification that contains the given text, and returns the notification.
+// until waits for a progress notification that contains the given text, and returns the notification.
 func (h living) until(t *testing.T, text string) string {
 	t.Helper()
 	late := time.After(20 * time.Second)

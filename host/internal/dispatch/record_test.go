@@ -83,7 +83,8 @@ func TestEveryCallIsAuditedOnce(t *testing.T) {
 	}
 }
 
-// TestRememberedAnswersAreRecorded checks that the audit log names the remembered answers to what a running tool asks for.
+// TestRememberedAnswersAreRecorded checks that the audit log names the remembered answers to what a running tool asks
+// for.
 func TestRememberedAnswersAreRecorded(t *testing.T) {
 	d := dispatcher(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
 		for _, subject := range []string{"/opt/a", "/opt/b"} {

@@ -106,8 +106,8 @@ func TestDirectoriesAndFiles(t *testing.T) {
 	}
 }
 
-// TestTheStateOfAReadOnlyTool checks that a read-only tool receives the state. A state that the tool returns must not be
-// saved.
+// TestTheStateOfAReadOnlyTool checks that a read-only tool receives the state. A state that the tool returns must not
+// be saved.
 func TestTheStateOfAReadOnlyTool(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, call.Tool[0])}
@@ -158,8 +158,8 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 }
 
-// TestDenialsOfACallThatTimedOut checks that the host searches the original message of the tool for denied accesses. The
-// message of the timeout replaces the original message later.
+// TestDenialsOfACallThatTimedOut checks that the host searches the original message of the tool for denied accesses.
+// The message of the timeout replaces the original message later.
 func TestDenialsOfACallThatTimedOut(t *testing.T) {
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "brief" {

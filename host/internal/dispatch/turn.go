@@ -25,7 +25,7 @@ type Turns struct {
 // always loads the session again, because the session's directory can be gone.
 const renewAfter = time.Second
 
-// The method "turn" waits for the call's turn in its session. If the call waited for calls that can change the session, turn
+// turn waits for the call's turn in its session. If the call waited for calls that can change the session, turn
 // loads the session again, because earlier calls can change the working directory and the roots. If the route depends
 // on the directory, turn also determines the route again. Hooks, path checks and the policy run after turn, so they
 // always use the current directory. If the call cannot run, turn sets the call's result.
@@ -53,7 +53,8 @@ func (p *Pending) turn(ctx context.Context) {
 		c.Identity.Answer = p.d.turns.Limits.NotStarted(ctx, c, err, c.WaitsFor())
 		return
 	}
-	// Otherwise the session is unchanged since it was loaded: the call started at once, or it only waited for calls that read.
+	// Otherwise the session is unchanged since it was loaded: the call started at once, or it only waited for calls
+	// that read.
 	changed := renewed || c.Ticket.Follows() || c.Outcome.Waited && time.Since(c.Identity.Started) > renewAfter
 	if changed {
 		if p.renew() && p.unsettled {
@@ -73,8 +74,8 @@ func (p *Pending) turn(ctx context.Context) {
 }
 
 // lock locks the session for a call that can change it. The lock prevents concurrent changes by other processes. The
-// result "renewed" reports whether another process can have changed the session since the last call in this process. The
-// lock is released at the end of the call.
+// result "renewed" reports whether another process can have changed the session since the last call in this process.
+// The lock is released at the end of the call.
 func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	if !p.exclusive {
 		return false, nil

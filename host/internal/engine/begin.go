@@ -69,7 +69,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	return e.begin(e.reloader.Current(), req, client)
 }
 
-// The method "begin" is like Begin. All that is decided before the request is queued is decided by one generation, even if a reload
+// begin is like Begin. All that is decided before the request is queued is decided by one generation, even if a reload
 // replaces it meanwhile. Only a request whose plugin was retired moves on to the newest generation.
 func (e *Engine) begin(g *generation.Generation, req Request, client Client) *Pending {
 	if req.ID == "" {
@@ -113,8 +113,8 @@ func (a *arrival) leave() {
 	a.left()
 }
 
-// arrive queues a request in the line of its session, and loads the session only then: from here on, only the earlier calls in the
-// line can change it. If arrive returns an error, the caller must release what the arrival has by then.
+// arrive queues a request in the line of its session, and loads the session only then: from here on, only the earlier
+// calls in the line can change it. If arrive returns an error, the caller must release what the arrival has by then.
 func (e *Engine) arrive(g *generation.Generation, a *arrival, req Request) error {
 	at, err := e.locate(g, req)
 	if err != nil {
@@ -157,7 +157,7 @@ func (e *Engine) arrive(g *generation.Generation, a *arrival, req Request) error
 	return nil
 }
 
-// The method "previewed" makes the branch of a preview, and queues the request in the line of the preview's own session.
+// previewed makes the branch of a preview, and queues the request in the line of the preview's own session.
 func (e *Engine) previewed(g *generation.Generation, a *arrival, req Request) error {
 	top := a.session.Top()
 	s, shown, err := e.previewOf(g, a.session, true)
@@ -173,7 +173,7 @@ func (e *Engine) previewed(g *generation.Generation, a *arrival, req Request) er
 	return nil
 }
 
-// The method "client" returns a client that applies the operator's decisions to the permission requests of a call.
+// client returns a client that applies the operator's decisions to the permission requests of a call.
 func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Call) call.Client {
 	onAsk := cmp.Or(e.opts.OnAsk, g.Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
@@ -182,7 +182,7 @@ func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Cal
 	return answer.Client(c, onAsk, flight)
 }
 
-// The method "refused" returns a request that failed before it was queued.
+// refused returns a request that failed before it was queued.
 func (e *Engine) refused(req Request, err error) *Pending {
 	failure := tool.AsError(err).From(tool.SourceHost)
 	e.auditRefused(req, failure)
@@ -251,13 +251,13 @@ func (r *Request) limitTexts() (err error) {
 	return err
 }
 
-// The type "busy" counts the running and queued calls of each principal with a limit.
+// busy counts the running and queued calls of each principal with a limit.
 type busy struct {
 	mu sync.Mutex
 	by map[string]int
 }
 
-// The method "enter" counts a call until the caller calls done. It returns an error if the principal has reached its
+// enter counts a call until the caller calls done. It returns an error if the principal has reached its
 // limit.
 func (b *busy) enter(who *Principal) (done func(), err error) {
 	if who.MaxCalls == 0 {
@@ -296,7 +296,7 @@ func (e *Engine) auditRefused(req Request, err *tool.Error) {
 	})
 }
 
-// The type "ids" generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess
+// ids generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess
 // them.
 type ids struct {
 	prefix string

@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/host/internal/generation"
 )
 
-// TestASwapWhileARequestArrives checks a reload that ends after a request took its generation. If the plugin stays, the old rules
-// decide about the request. If the plugin is replaced, which a change of the roots does too, the new rules and the new roots decide.
-// A request that has leased its plugin keeps its rules and its roots.
+// TestASwapWhileARequestArrives checks a reload that ends after a request took its generation. If the plugin stays, the
+// old rules decide about the request. If the plugin is replaced, which a change of the roots does too, the new rules
+// and the new roots decide. A request that has leased its plugin keeps its rules and its roots.
 func TestASwapWhileARequestArrives(t *testing.T) {
 	write := func(path string) Request {
 		return Request{Session: "a", Name: "write", Arguments: fmt.Appendf(nil, `{"path":%q,"text":"y"}`, path)}

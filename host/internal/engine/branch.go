@@ -27,7 +27,7 @@ import (
 	"toolhost.dev/host/internal/undo"
 )
 
-// The method "openBranches" prepares the branches of the state directory. A host without a state directory supports no branches.
+// openBranches prepares the branches of the state directory. A host without a state directory supports no branches.
 func (e *Engine) openBranches() {
 	if e.home.Root == "" {
 		return
@@ -60,7 +60,7 @@ func (e *Engine) cleanBranches() {
 	}
 }
 
-// The method "mounted" mounts the branch of a request's session. A missing branch is made.
+// mounted mounts the branch of a request's session. A missing branch is made.
 func (e *Engine) mounted(g *generation.Generation, a *arrival) error {
 	s := a.session
 	for attempt := 1; ; attempt++ {
@@ -88,7 +88,7 @@ func (e *Engine) mounted(g *generation.Generation, a *arrival) error {
 // before it is mounted.
 const maxAttempts = 10
 
-// The method "mount" mounts the branch of a session. The caller must call release once the session no longer uses the
+// mount mounts the branch of a session. The caller must call release once the session no longer uses the
 // branch.
 func (e *Engine) mount(g *generation.Generation, s call.Session, b *branch.Branch) (mounted call.Session, release func(), err error) {
 	mount, unmount, err := e.branches.Acquire(b, s.ID)
@@ -178,9 +178,9 @@ func (e *Engine) layer(g *generation.Generation, b *branch.Branch, m *branch.Mou
 	return l
 }
 
-// holdsBack reports whether commands in a branch can only change files of the branch, and whether these changes wait for an
-// apply that somebody must confirm. The preview of a permission request and the branch of an atomic batch are applied without
-// such a confirmation.
+// holdsBack reports whether commands in a branch can only change files of the branch, and whether these changes wait
+// for an apply that somebody must confirm. The preview of a permission request and the branch of an atomic batch are
+// applied without such a confirmation.
 func holdsBack(g *generation.Generation, b *branch.Branch) bool {
 	if b.Held || strings.HasPrefix(b.Name, branch.AtomicPrefix) {
 		return false
@@ -296,8 +296,8 @@ func (e *Engine) ApplyBranch(ctx context.Context, req Request, sel BranchSelecti
 	return out, err
 }
 
-// confirm decides whether a selection may be applied although nobody has confirmed the changes of its branch. It asks a person
-// if the principal itself cannot confirm them.
+// confirm decides whether a selection may be applied although nobody has confirmed the changes of its branch. It asks a
+// person if the principal itself cannot confirm them.
 func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *branch.Selection) error {
 	b, set, err := e.findBranch(req)
 	if err != nil {
@@ -348,7 +348,8 @@ func (e *Engine) keeps(who *Principal, b *branch.Branch) error {
 	return nil
 }
 
-// denied returns a function that reports whether a configuration keeps all tools from reading or writing a path of a workspace.
+// denied returns a function that reports whether a configuration keeps all tools from reading or writing a path of a
+// workspace.
 func denied(cfg *config.Config, workspace string) func(path string, write bool) bool {
 	find := func(globs ...string) func() *paths.Finder {
 		return sync.OnceValue(func() *paths.Finder {

@@ -18,8 +18,8 @@ import (
 // The following aliases name the types in the methods of [Engine]. Package host uses the aliases, because engine is the
 // only internal package that it imports.
 
-// Client receives the events of a running call and answers its questions. The engine adds the methods that it lacks; see
-// [call.Complete].
+// Client receives the events of a running call and answers its questions. The engine adds the methods that it lacks;
+// see [call.Complete].
 type Client = call.Caller
 
 // Ledger records a call. See host.Ledger.

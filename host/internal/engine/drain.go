@@ -39,7 +39,7 @@ var ErrStopped = stage.ErrStopped
 // retryShutdown is the time after which a refused caller can try again. By then, another host usually runs.
 const retryShutdown = time.Second
 
-// The type "running" counts the calls that have not ended.
+// running counts the calls that have not ended.
 type running struct {
 	mu       sync.Mutex
 	calls    int
@@ -48,7 +48,7 @@ type running struct {
 	changed  chan struct{} // closed when the number of calls becomes 0; nil if no goroutine waits
 }
 
-// The method "enter" counts a call until the caller calls done. It returns an error if the host shuts down.
+// enter counts a call until the caller calls done. It returns an error if the host shuts down.
 func (r *running) enter() (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *running) leave() {
 	}
 }
 
-// The method "wait" returns when no call runs and no call began or ended for the duration of the argument "quiet". It
+// wait returns when no call runs and no call began or ended for the duration of the argument "quiet". It
 // also returns when ctx ends.
 func (r *running) wait(ctx context.Context, quiet time.Duration) {
 	for {

@@ -318,8 +318,8 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace is like checkPlaces for the start of a host. If only the directory of recordings is wrong, the host starts, and records
-// nothing. If checkPlace returns an error, it also closes the database.
+// checkPlace is like checkPlaces for the start of a host. If only the directory of recordings is wrong, the host
+// starts, and records nothing. If checkPlace returns an error, it also closes the database.
 func (e *Engine) checkPlace(cfg *config.Config) error {
 	if err := roots.RecordingsOutside(cfg, e.opts.Workspace); err != nil {
 		e.problemf("Sessions are not recorded, because %v.", err)
@@ -337,7 +337,7 @@ func (e *Engine) checkPlaces(cfg *config.Config) error {
 	return e.places(cfg).Check(cfg, e.opts.Workspace)
 }
 
-// The method "places" returns the files of the host that tools must not change.
+// places returns the files of the host that tools must not change.
 func (e *Engine) places(cfg *config.Config) *roots.Places {
 	dir := e.home.Root
 	if found, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir); err == nil && e.home.Root != "" {

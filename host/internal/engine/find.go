@@ -31,8 +31,8 @@ func (e *Engine) DefaultCore() (names []string) {
 // Endpoints returns the endpoints of the current configuration.
 func (e *Engine) Endpoints() []Endpoint { return e.Current().Endpoints }
 
-// Endpoint returns the endpoint with the given name. An endpoint that the principal is not allowed to use does not exist
-// for the principal. A nil principal is the local user, who is allowed to use all endpoints.
+// Endpoint returns the endpoint with the given name. An endpoint that the principal is not allowed to use does not
+// exist for the principal. A nil principal is the local user, who is allowed to use all endpoints.
 func (e *Engine) Endpoint(name string, who *Principal) (*Endpoint, error) {
 	return e.endpoint(e.Current(), name, who)
 }
@@ -56,7 +56,7 @@ func (e *Engine) Within(who *Principal, endpoint string) (*Principal, error) {
 	if who == nil {
 		who = e.local
 	}
-	return e.within(e.Current(), who, endpoint)
+	return e.restricted(e.Current(), who, endpoint)
 }
 
 // Only returns a principal that may call only the tools with the given full names. The name describes for messages what
@@ -68,8 +68,8 @@ func (e *Engine) Only(who *Principal, name string, tools []string) *Principal {
 	return who.Within(name, tools)
 }
 
-// The method "within" restricts a principal to an endpoint.
-func (e *Engine) within(g *generation.Generation, who *Principal, endpoint string) (*Principal, error) {
+// restricted restricts a principal to an endpoint.
+func (e *Engine) restricted(g *generation.Generation, who *Principal, endpoint string) (*Principal, error) {
 	if endpoint == "" {
 		return who, nil
 	}
@@ -106,8 +106,8 @@ type FoundTool struct {
 	Description string `json:"description"`
 	// Command is the command that calls the tool, with its parameters and their types.
 	Command string `json:"command"`
-	// Permission is what the policy decides about calls of the tool while their arguments are unknown. It ignores earlier
-	// answers of a person.
+	// Permission is what the policy decides about calls of the tool while their arguments are unknown. It ignores
+	// earlier answers of a person.
 	Permission policy.Outlook `json:"permission"`
 	Score      float64        `json:"score"`
 	Matches    []find.Match   `json:"matches,omitempty"`
@@ -125,7 +125,7 @@ func (e *Engine) Search(q SearchQuery) (*Found, error) {
 	if q.Principal != nil {
 		who = q.Principal
 	}
-	who, err := e.within(g, who, q.Endpoint)
+	who, err := e.restricted(g, who, q.Endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func DefaultFleet() *FleetSettings { return config.DefaultFleet() }
 // MinFleetLease is the shortest lease in a fleet with several coordinators.
 const MinFleetLease = config.MinLease
 
-// The type "fleet" holds the functions that the fleet registered in this host, and a cached digest. The functions are
+// fleet holds the functions that the fleet registered in this host, and a cached digest. The functions are
 // nil if the host is in no fleet.
 type fleet struct {
 	guard   atomic.Pointer[func(pid int, roots []tool.Root) error]

@@ -130,8 +130,8 @@ func NeededLogin(res *tool.Result) (field string, scopes []string) {
 	return field, scopes
 }
 
-// Ping asks the mounted server of a field for its version and for the number of its tools and items. It starts the plugin
-// if needed. The error is the reason why the server cannot be used.
+// Ping asks the mounted server of a field for its version and for the number of its tools and items. It starts the
+// plugin if needed. The error is the reason why the server cannot be used.
 func (e *Engine) Ping(ctx context.Context, field string) (*tool.Pong, error) {
 	g := e.Current()
 	p := g.Plugin(field)

@@ -69,7 +69,7 @@ func (e *Engine) jobs(ctx context.Context, id string) (out []string) {
 	return out
 }
 
-// The method "release" unmounts a branch in all hosts. If the branch is a preview of another branch, release also
+// release unmounts a branch in all hosts. If the branch is a preview of another branch, release also
 // unmounts that branch. If keep is true and jobs run in one of these branches, it returns a [BranchJobsError].
 func (e *Engine) release(ctx context.Context, b *branch.Branch, set *changeset.Set, keep bool) error {
 	for _, id := range []string{b.ID(), b.ParentID()} {
@@ -109,7 +109,8 @@ func (e *Engine) controlBranch(ctx context.Context, op string, args json.RawMess
 	return struct{}{}, e.releaseBranch(ctx, a.ID, a.Name, 0, a.KeepJobs)
 }
 
-// controlCheckpoint makes or restores a checkpoint for a person. It returns nil if this host has not mounted the branch.
+// controlCheckpoint makes or restores a checkpoint for a person. It returns nil if this host has not mounted the
+// branch.
 func (e *Engine) controlCheckpoint(ctx context.Context, op string, args json.RawMessage) (any, error) {
 	var a control.CheckpointArgs
 	if err := json.Unmarshal(args, &a); err != nil {

@@ -173,8 +173,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestUnhealthyPlugin checks that an unhealthy plugin is replaced, and that a replacement that fails is not tried again at
-// once.
+// TestUnhealthyPlugin checks that an unhealthy plugin is replaced, and that a replacement that fails is not tried again
+// at once.
 func TestUnhealthyPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, "host {\n health_interval = \"10s\"\n}\n")

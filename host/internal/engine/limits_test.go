@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestAdaptiveTimeout checks that the adaptive mode shortens the timeout of a tool once its calls were short often enough,
-// and only while the mode is on.
+// TestAdaptiveTimeout checks that the adaptive mode shortens the timeout of a tool once its calls were short often
+// enough, and only while the mode is on.
 func TestAdaptiveTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, "host {\n adaptive = true\n}\ntool \"hold\" {\n max_concurrent = 7\n}\n")

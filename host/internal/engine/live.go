@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// The type "live" holds the background tasks of a host, and the server that answers requests of other processes.
+// live holds the background tasks of a host, and the server that answers requests of other processes.
 type live struct {
 	began        time.Time
 	files        files
@@ -26,7 +26,7 @@ type live struct {
 	reconfigured chan struct{}      // receives a value after a change of the configuration
 }
 
-// The type "files" holds the watcher of the configuration's files.
+// files holds the watcher of the configuration's files.
 type files struct {
 	mu      sync.Mutex
 	watcher *watch.Watcher // nil if the host does not watch files
@@ -82,7 +82,7 @@ func (l *live) close() {
 	l.background.Wait()
 }
 
-// The method "configured" applies a new configuration to the background tasks.
+// configured applies a new configuration to the background tasks.
 func (e *Engine) configured(cfg *config.Config) {
 	if err := e.watchFiles(cfg); err != nil {
 		e.opts.Log.Warn("changes of files are not watched", "why", err)
@@ -143,7 +143,7 @@ func (e *Engine) diskChanged() {
 	})
 }
 
-// The method "control" runs a request from another process.
+// control runs a request from another process.
 func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (any, error) {
 	switch op {
 	case control.OpEnable:

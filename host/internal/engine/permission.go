@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/seal"
 )
 
-// Judge returns the policy's decision about a request, with the answers that people gave earlier. It does not ask the user or run
-// the request.
+// Judge returns the policy's decision about a request, with the answers that people gave earlier. It does not ask the
+// user or run the request.
 func (e *Engine) Judge(req Request) (*policy.Decision, error) { return e.judge(req, true) }
 
 func (e *Engine) judge(req Request, remembered bool) (*policy.Decision, error) {
@@ -49,7 +49,7 @@ func (e *Engine) TestPermissions(t config.PermissionTest) error {
 	return nil
 }
 
-// The function "past" returns the past participle of an effect, such as "allowed".
+// past returns the past participle of an effect, such as "allowed".
 func past(effect string) string {
 	return map[string]string{"allow": "allowed", "ask": "asked about", "deny": "denied"}[effect]
 }

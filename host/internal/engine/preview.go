@@ -70,8 +70,8 @@ func trimmed(err error) string {
 	return strings.TrimRight(tool.AsError(err).Message, ".")
 }
 
-// previewOf makes and mounts the branch for the preview of a call in a session. If fork is true, the preview gets a copy of
-// the session, so that the call does not change the session.
+// previewOf makes and mounts the branch for the preview of a call in a session. If fork is true, the preview gets a
+// copy of the session, so that the call does not change the session.
 func (e *Engine) previewOf(g *generation.Generation, s call.Session, fork bool) (call.Session, *preview, error) {
 	if e.branches.Store == nil {
 		return s, nil, tool.Errorf(tool.Unavailable, "Previews need a state directory, and this host has none. See the problems in toolhost status.")

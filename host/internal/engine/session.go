@@ -33,7 +33,7 @@ type seat struct {
 	branch, key      string
 }
 
-// The method "session" returns the session of a request as it is now. It creates a missing session. It does not mount the
+// session returns the session of a request as it is now. It creates a missing session. It does not mount the
 // session's branch.
 func (e *Engine) session(g *generation.Generation, req Request) (call.Session, error) {
 	at, err := e.locate(g, req)
@@ -88,8 +88,8 @@ func (e *Engine) locate(g *generation.Generation, req Request) (at seat, err err
 func (e *Engine) ownBranch(owner, workspace, session string) string {
 	sum := sha256.Sum256([]byte(session))
 	name := func(bytes int) string { return "session-" + hex.EncodeToString(sum[:bytes]) }
-	// Earlier versions used only a few bytes, so that two sessions could get the same branch. Whoever has used such a branch
-	// keeps it.
+	// Earlier versions used only a few bytes, so that two sessions could get the same branch. Whoever has used such a
+	// branch keeps it.
 	if old := name(4); e.branches.Store != nil {
 		if b, err := e.branches.Store.Find(owner, workspace, old); err == nil && slices.Contains(b.Sessions, session+"+"+old) {
 			return old
@@ -125,8 +125,8 @@ func (e *Engine) branchOf(g *generation.Generation, req Request, at seat) (strin
 }
 
 // withoutBranch returns the key of a session without a branch. A session whose id ends like the key of a session in a
-// branch gets a key of its own, which ends with a plus sign. Earlier versions did not do that. Their sessions keep the old
-// key if it cannot be that of a session in a branch.
+// branch gets a key of its own, which ends with a plus sign. Earlier versions did not do that. Their sessions keep the
+// old key if it cannot be that of a session in a branch.
 func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
 	ending := strings.TrimRight(id, "+")
 	i := strings.LastIndex(ending, "+")
@@ -164,13 +164,13 @@ func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
 	return nil
 }
 
-// The method "place" returns the principal and the workspace of a request.
+// place returns the principal and the workspace of a request.
 func (e *Engine) place(g *generation.Generation, req Request) (who *Principal, workspace string, err error) {
 	if who = req.Principal; who == nil {
 		who = e.local
 	}
 	if req.Endpoint != "" {
-		if who, err = e.within(g, who, req.Endpoint); err != nil {
+		if who, err = e.restricted(g, who, req.Endpoint); err != nil {
 			return nil, "", err
 		}
 	}
@@ -178,7 +178,7 @@ func (e *Engine) place(g *generation.Generation, req Request) (who *Principal, w
 	return who, workspace, err
 }
 
-// The method "clean" removes unused temporary directories of sessions and old branches.
+// clean removes unused temporary directories of sessions and old branches.
 func (e *Engine) clean() {
 	base, err := e.home.Scratch()
 	if err != nil {
@@ -190,7 +190,7 @@ func (e *Engine) clean() {
 	}
 }
 
-// The method "workspace" returns the directory in which a request runs. If the principal is not allowed to use the
+// workspace returns the directory in which a request runs. If the principal is not allowed to use the
 // directory, the error does not reveal whether the directory exists.
 func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	dir := named
@@ -209,7 +209,7 @@ func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	return path, nil
 }
 
-// The method "open" loads the stored session of a request, or creates the session. A session belongs to one workspace.
+// open loads the stored session of a request, or creates the session. A session belongs to one workspace.
 func (e *Engine) open(req Request, at seat) (call.Session, error) {
 	e.cleaning.Do(func() { go e.clean() })
 	out := call.Session{Principal: at.who, Branch: at.branch}
@@ -244,7 +244,7 @@ func (e *Engine) open(req Request, at seat) (call.Session, error) {
 	return out, nil
 }
 
-// The method "load" loads a stored session. If the session belongs to another workspace, load replaces the key with the
+// load loads a stored session. If the session belongs to another workspace, load replaces the key with the
 // key of a separate session for this workspace.
 func (e *Engine) load(out *call.Session, at *seat) (found bool, err error) {
 	s, known, err := e.state.Session(at.key)
@@ -345,8 +345,8 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return principal.WithPeer(ctx, principal.Peer{User: uid, Err: err})
 }
 
-// Directory returns a directory with the principals and issuers of the current configuration, and with the tokens of the
-// state directory.
+// Directory returns a directory with the principals and issuers of the current configuration, and with the tokens of
+// the state directory.
 func (e *Engine) Directory() *Directory {
 	var tokens *principal.Tokens
 	if e.home.Root != "" {

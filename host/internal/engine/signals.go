@@ -90,7 +90,7 @@ type PluginSignals struct {
 // plugins.
 const signalsLife = 2 * time.Second
 
-// The type "signals" keeps the last signals.
+// signals keeps the last signals.
 type signals struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -99,8 +99,8 @@ type signals struct {
 	spill spill
 }
 
-// Signals returns the current signals. It asks running plugins for their health, and waits at most two seconds. The result
-// can be two seconds old.
+// Signals returns the current signals. It asks running plugins for their health, and waits at most two seconds. The
+// result can be two seconds old.
 func (e *Engine) Signals() Signals {
 	e.signals.mu.Lock()
 	defer e.signals.mu.Unlock()
@@ -145,7 +145,7 @@ func (e *Engine) Signals() Signals {
 	return out
 }
 
-// The method "alarms" returns the current alarms without their times.
+// alarms returns the current alarms without their times.
 func (e *Engine) alarms(plugins []PluginStatus) (out []Alarm) {
 	add := func(kind, subject, message string) {
 		out = append(out, Alarm{Kind: kind, Subject: subject, Message: strings.TrimSuffix(message, ".") + "."})
@@ -185,7 +185,7 @@ func (e *Engine) alarms(plugins []PluginStatus) (out []Alarm) {
 	return out
 }
 
-// The method "seen" adds the time when each alarm was first seen.
+// seen adds the time when each alarm was first seen.
 func (s *signals) seen(now []Alarm) []Alarm {
 	since := make(map[Alarm]time.Time)
 	out := []Alarm{}
@@ -218,14 +218,14 @@ func waitReason(reason string) string {
 // each file.
 const spillLife = 30 * time.Second
 
-// The type "spill" keeps the sizes of the parts of the state directory, and the number of the files with long output.
+// spill keeps the sizes of the parts of the state directory, and the number of the files with long output.
 type spill struct {
 	at           time.Time
 	bytes, files int64
 	parts        map[string]int64
 }
 
-// The method "measure" reads the sizes if they are too old.
+// measure reads the sizes if they are too old.
 func (s *spill) measure(home statedir.Home, history statedir.History) {
 	if time.Since(s.at) < spillLife || home.Root == "" {
 		return

@@ -28,8 +28,8 @@ type Tool struct {
 	tool.Definition
 	// FullName is the name of the tool in calls, such as "read", or "jira:search" for a tool in a namespace.
 	FullName string `json:"full_name"`
-	// FunctionName is the name of the tool in function calls of models, such as "jira_search". It consists of at most 48
-	// letters, digits, '_' and '-'. Requests can also use this name.
+	// FunctionName is the name of the tool in function calls of models, such as "jira_search". It consists of at most
+	// 48 letters, digits, '_' and '-'. Requests can also use this name.
 	FunctionName string `json:"function_name"`
 	Namespace    string `json:"namespace,omitempty"`
 	Plugin       string `json:"plugin"`
@@ -57,7 +57,7 @@ func ToolOf(e *registry.Entry) Tool {
 	return Tool{Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled}
 }
 
-// The type "listing" holds the tools of a generation.
+// listing holds the tools of a generation.
 type listing struct {
 	of    *generation.Generation
 	tools []Tool
@@ -69,7 +69,7 @@ func (e *Engine) Tools() []Tool { return slices.Clone(e.listed()) }
 // AllTools returns an iterator over the tools that Tools returns. It does not copy the list, which can be long.
 func (e *Engine) AllTools() iter.Seq[Tool] { return slices.Values(e.listed()) }
 
-// The method "listed" returns the tools of the current generation. The caller must not modify them.
+// listed returns the tools of the current generation. The caller must not modify them.
 func (e *Engine) listed() []Tool {
 	g := e.Current()
 	l := e.listing.Load()
@@ -305,7 +305,8 @@ type ActiveCall struct {
 	Written int64  `json:"written,omitempty"`
 	// Waits is the reason why the call does not run yet, or does not continue.
 	Waits string `json:"waits,omitempty"`
-	// Ask is the digest of the ask for whose answer the call waits; see [AskDigest]. Empty means that it waits for no answer.
+	// Ask is the digest of the ask for whose answer the call waits; see [AskDigest]. Empty means that it waits for no
+	// answer.
 	Ask string `json:"ask,omitempty"`
 }
 

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/answer"
 )
 
-// TestWaitingCalls checks that a call waits for an earlier one of its session, at most for max_wait, and that the status
-// names the reason.
+// TestWaitingCalls checks that a call waits for an earlier one of its session, at most for max_wait, and that the
+// status names the reason.
 func TestWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, "host {\n max_wait = \"30s\"\n max_parallel = 1\n}\n")

@@ -14,8 +14,8 @@ import (
 // maxDepth is the maximum depth of nested objects that are searched for parameters.
 const maxDepth = 4
 
-// texts returns the words of each column for a tool. It omits words that most descriptions contain, except in keywords and in
-// a name that consists of nothing else. A query can have such words, and finds only these tools by them.
+// texts returns the words of each column for a tool. It omits words that most descriptions contain, except in keywords
+// and in a name that consists of nothing else. A query can have such words, and finds only these tools by them.
 func texts(e *registry.Entry) [len(columns)][]string {
 	text := strings.TrimSpace(e.Definition.Description)
 	summary, rest := text, ""

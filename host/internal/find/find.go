@@ -109,7 +109,7 @@ func fingerprint(e *registry.Entry) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// The method "search" returns the best tools.
+// search returns the best tools.
 func (t *table) search(allowed func(*registry.Entry) bool, q Query) (hits []Hit) {
 	limit := min(q.Limit, MaxLimit)
 	if limit <= 0 {
@@ -149,8 +149,8 @@ type Namespace struct {
 	Tools []string
 }
 
-// Namespaces returns the namespaces with the enabled tools for which the function "allowed" returns true, in the order of
-// the registry. It omits namespaces without such tools.
+// Namespaces returns the namespaces with the enabled tools for which the function "allowed" returns true, in the order
+// of the registry. It omits namespaces without such tools.
 func Namespaces(r *registry.Registry, allowed func(*registry.Entry) bool) []Namespace {
 	var out []Namespace
 	at := make(map[string]int)
@@ -172,8 +172,8 @@ func Namespaces(r *registry.Registry, allowed func(*registry.Entry) bool) []Name
 // maxNearest is the number of namespaces that nearest returns.
 const maxNearest = 3
 
-// nearest returns the namespaces whose name or tools resemble a word. It adds the largest namespaces if fewer than three
-// resemble a word.
+// nearest returns the namespaces whose name or tools resemble a word. It adds the largest namespaces if fewer than
+// three resemble a word.
 func nearest(all []Namespace, ws []string) []Namespace {
 	best := func(n Namespace) int {
 		least := 1 << 30

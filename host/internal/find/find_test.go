@@ -251,8 +251,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestKeywords checks that a tool is found by the keywords of its definition and of the operator. A keyword counts even if
-// it is one of the words that searches omit.
+// TestKeywords checks that a tool is found by the keywords of its definition and of the operator. A keyword counts even
+// if it is one of the words that searches omit.
 func TestKeywords(t *testing.T) {
 	r := registry.New()
 	for _, d := range []tool.Definition{

@@ -10,14 +10,15 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// column is a part of a tool's definition. The weight is its share of the rank. The norm determines how much a word counts
-// less in a column that is longer than usual: not at all with 0, and in proportion to the length with 1.
+// column is a part of a tool's definition. The weight is its share of the rank. The norm determines how much a word
+// counts less in a column that is longer than usual: not at all with 0, and in proportion to the length with 1.
 type column struct {
 	name         string
 	weight, norm float64
 }
 
-// columns lists the columns of the index. The weights and norms were tuned on public sets of labelled calls; see ADR 23.
+// columns lists the columns of the index. The weights and norms were tuned on public sets of labelled calls; see ADR
+// 23.
 var columns = [...]column{
 	{"name", 4, 0.8}, {"namespace", 1.2, 0.5}, {"summary", 2, 0.9}, {"description", 1.5, 0.5}, {"parameters", 1, 0.5},
 	{"parameter_texts", 1, 0.6}, {"choices", 1.5, 0.4}, {"keywords", 4, 0},
@@ -69,8 +70,8 @@ type posting struct {
 	frequency float64
 }
 
-// newTable indexes the tools of a registry. It takes the words of tools that have not changed from the table "old", which
-// can be nil.
+// newTable indexes the tools of a registry. It takes the words of tools that have not changed from the table "old",
+// which can be nil.
 func newTable(r *registry.Registry, old *table) *table {
 	all := r.All()
 	t := &table{of: r, byName: make(map[string]*document, len(all)), words: make(map[string][]posting), frequent: make(map[string]bool)}
@@ -110,7 +111,8 @@ func newTable(r *registry.Registry, old *table) *table {
 	return t
 }
 
-// asked returns the words of a query. It omits words that most descriptions contain, unless they are keywords of a tool.
+// asked returns the words of a query. It omits words that most descriptions contain, unless they are keywords of a
+// tool.
 func (t *table) asked(query string) []string {
 	return slices.DeleteFunc(every(firstCharacters(query, MaxQuery)), func(w string) bool { return frequent()[w] && !t.frequent[w] })
 }
@@ -124,8 +126,9 @@ type ranked struct {
 // sentenceWeight is the share of the best sentence in the rank. It was tuned on the same sets as the columns.
 const sentenceWeight = 0.75
 
-// rank returns the tools that contain a word of a query, the best first. A query of several sentences often asks for several
-// tools. So a tool also gains from the sentence that it fits best, and a short sentence counts almost as much as a long one.
+// rank returns the tools that contain a word of a query, the best first. A query of several sentences often asks for
+// several tools. So a tool also gains from the sentence that it fits best, and a short sentence counts almost as much
+// as a long one.
 func (t *table) rank(query string) []ranked {
 	scores, sentences := t.scores(t.asked(query)), t.sentences(query)
 	if len(sentences) > 1 && len(scores) > 0 {

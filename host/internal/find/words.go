@@ -21,14 +21,15 @@ func stems(ws []string) (out []string) {
 	return slices.Compact(out)
 }
 
-// words returns the words of a text in lower case. It splits identifiers and omits words that most descriptions contain.
+// words returns the words of a text in lower case. It splits identifiers and omits words that most descriptions
+// contain.
 func words(text string) (out []string) {
 	each(text, func(parts []string) { out = append(out, parts...) })
 	return keep(out)
 }
 
-// prose is like words, but also returns a name in camel case as one word. GitHub is then found as github, and the other way
-// around.
+// prose is like words, but also returns a name in camel case as one word. GitHub is then found as github, and the other
+// way around.
 func prose(text string) []string { return keep(every(text)) }
 
 // every is like prose, but does not omit words.
@@ -53,8 +54,8 @@ func each(text string, f func(parts []string)) {
 	}
 }
 
-// camelParts splits a word in camel case, such as listPullRequests. A part can be an abbreviation in capitals, also in the
-// plural: HTTPServer, userIDs.
+// camelParts splits a word in camel case, such as listPullRequests. A part can be an abbreviation in capitals, also in
+// the plural: HTTPServer, userIDs.
 func camelParts(word string) (parts []string) {
 	rs, start := []rune(word), 0
 	at := func(i int, class func(rune) bool) bool { return i >= 0 && i < len(rs) && class(rs[i]) }

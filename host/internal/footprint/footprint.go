@@ -1,6 +1,6 @@
-// Package footprint limits the memory that a process and its descendants use together, without a cgroup. [Watch] measures
-// the memory at intervals and kills the largest process if the sum exceeds a limit. Between two measurements the
-// processes can use more, so the limit is a safety net and not a guarantee.
+// Package footprint limits the memory that a process and its descendants use together, without a cgroup. [Watch]
+// measures the memory at intervals and kills the largest process if the sum exceeds a limit. Between two measurements
+// the processes can use more, so the limit is a safety net and not a guarantee.
 package footprint
 
 import (
@@ -25,8 +25,8 @@ const (
 	near   = 50 * time.Millisecond
 )
 
-// Watch kills processes while the process pid and its descendants use more than limit bytes of anonymous memory together.
-// It kills the process itself only if it has no descendants. The caller must call stop.
+// Watch kills processes while the process pid and its descendants use more than limit bytes of anonymous memory
+// together. It kills the process itself only if it has no descendants. The caller must call stop.
 func Watch(pid int, limit uint64, killed func(Killed)) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

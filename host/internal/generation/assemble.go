@@ -87,7 +87,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g.checkHooks()
 	rules, err := g.boundRules(b.Options.Workspace)
 	rules.Private = b.Home.Root
-	g.Hooks, g.Tracer = b.hooks(g), b.tracing.of(g.Config, b.Log)
+	g.Hooks, g.Tracer = b.hooks(g), b.tracing.tracerOf(g.Config, b.Log)
 	core := b.core(g, set, rules)
 	g.Dispatch = dispatch.New(core, b.stages(g, core)...)
 	return g, refused, err
@@ -109,8 +109,8 @@ func (b *Builder) lose(g *Generation, p *Plugin, missing map[string]string) {
 	}
 }
 
-// checkRoles reports the tools of others that claim the role of a bundled tool that is not loaded, or of another plugin. Their order
-// in the configuration decides which of them gets the calls.
+// checkRoles reports the tools of others that claim the role of a bundled tool that is not loaded, or of another
+// plugin. Their order in the configuration decides which of them gets the calls.
 func (g *Generation) checkRoles(plugins []*Plugin) {
 	for _, p := range plugins {
 		if p.Bundled != "" || p.Field != "" {
@@ -133,7 +133,7 @@ func (g *Generation) checkRoles(plugins []*Plugin) {
 	}
 }
 
-// The method "known" returns the approved definitions of all usable plugins.
+// known returns the approved definitions of all usable plugins.
 func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	var subjects []trust.Subject
 	for _, p := range plugins {
@@ -144,7 +144,7 @@ func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	return b.Approvals(cfg).Known(subjects)
 }
 
-// The method "addition" returns what a plugin registers.
+// addition returns what a plugin registers.
 func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry.Addition {
 	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
@@ -169,7 +169,7 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 	}}
 }
 
-// The method "core" returns what the dispatcher of a generation needs beside its stages.
+// core returns what the dispatcher of a generation needs beside its stages.
 func (b *Builder) core(g *Generation, set supervisor.Set, rules policy.Rules) dispatch.Core {
 	c := b.Calls
 	return dispatch.Core{
@@ -185,7 +185,7 @@ func (b *Builder) core(g *Generation, set supervisor.Set, rules policy.Rules) di
 	}
 }
 
-// The method "limits" returns the limits of a configuration. Without adaptive mode, it also drops what the mode cached.
+// limits returns the limits of a configuration. Without adaptive mode, it also drops what the mode cached.
 func (b *Builder) limits(cfg *config.Config) *limits.Limits {
 	c := b.Calls
 	l := &limits.Limits{Gates: &c.Gates, MaxCalls: cfg.Host.MaxCalls, Metrics: &c.Metrics, Timeout: cfg.Host.Timeout, MaxWait: cfg.Host.MaxWait}
@@ -197,7 +197,7 @@ func (b *Builder) limits(cfg *config.Config) *limits.Limits {
 	return l
 }
 
-// The method "stages" returns the stages of a call from the outermost to the innermost. ARCHITECTURE.md explains the
+// stages returns the stages of a call from the outermost to the innermost. ARCHITECTURE.md explains the
 // order.
 func (b *Builder) stages(g *Generation, core dispatch.Core) []dispatch.Stage {
 	c := b.Calls
@@ -327,8 +327,8 @@ func (g *Generation) addHabits() {
 	}
 }
 
-// toolOf returns the name of the tool with a role. If the configuration has none, it returns the name of a bundled tool that
-// the operator can add, or "".
+// toolOf returns the name of the tool with a role. If the configuration has none, it returns the name of a bundled tool
+// that the operator can add, or "".
 func (g *Generation) toolOf(role tool.Role) string {
 	if name := g.Registry.RoleName(role); name != "" {
 		return name

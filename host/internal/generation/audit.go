@@ -25,7 +25,7 @@ func Audit(cfg *config.Config, db *state.DB, logs *pluginlog.Log) {
 	db.Audit(&state.Auditing{Entry: m.Entry, Command: m.Command, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge, Continue: a.Continue})
 }
 
-// The function "secrets" returns the secret values in a configuration: the values in the operator's list, the values of
+// secrets returns the secret values in a configuration: the values in the operator's list, the values of
 // sensitive variables, and the plugins' environment variables with secret names.
 func secrets(cfg *config.Config) []string {
 	out := slices.Concat(cfg.Audit.Secrets, cfg.Hidden())

@@ -16,14 +16,14 @@ type Binary struct {
 	File string
 	// Sum is the SHA-256 of the file. It is nil if the file cannot be read.
 	Sum *[32]byte
-	// Key is a hash of the binary and its settings, because both can change the plugin's tools. The plugin's description
-	// is saved under this key. Key is valid only if Keyed is true.
+	// Key is a hash of the binary and its settings, because both can change the plugin's tools. The plugin's
+	// description is saved under this key. Key is valid only if Keyed is true.
 	Key   [32]byte
 	Keyed bool
 }
 
-// startKey returns the key under which a failed start is saved. Unlike [Binary.Key], it depends on all that can change the
-// outcome of a start: the sandbox and the time limit, too.
+// startKey returns the key under which a failed start is saved. Unlike [Binary.Key], it depends on all that can change
+// the outcome of a start: the sandbox and the time limit, too.
 func (p *Plugin) startKey() [32]byte {
 	how, err := json.Marshal([]any{p.Binary.Key, p.cfg.Sandbox, p.Confinement, p.Profile, p.StartTimeout})
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *Plugin) startKey() [32]byte {
 	return sha256.Sum256(how)
 }
 
-// The method "sum" returns the SHA-256 in hexadecimal digits. The file must be readable.
+// sum returns the SHA-256 in hexadecimal digits. The file must be readable.
 func (b *Binary) sum() string { return hex.EncodeToString(b.Sum[:]) }
 
 // BinaryOf identifies the binary of a plugin at a path. For an unchanged file, it uses the hash in the database.

@@ -107,7 +107,7 @@ type Builder struct {
 // NewBuilder returns a builder of the generations that an owner publishes.
 func NewBuilder(p Parts, owner Owner) *Builder { return &Builder{Parts: p, owner: owner} }
 
-// The type "vetted" holds the pins and the approvals of one configuration.
+// vetted holds the pins and the approvals of one configuration.
 type vetted struct {
 	pins      *trust.Pins
 	approvals *trust.Approvals
@@ -131,8 +131,8 @@ func (b *Builder) Trust(cfg *config.Config, pins *trust.Pins) {
 	b.vetting.by[cfg.Path] = b.vetting.last
 }
 
-// The method "of" returns the pins and the approvals of a configuration.
-func (v *vetting) of(cfg *config.Config) vetted {
+// vet returns the pins and the approvals of a configuration.
+func (v *vetting) vet(cfg *config.Config) vetted {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if out, ok := v.by[cfg.Path]; ok {
@@ -155,7 +155,7 @@ func (b *Builder) vetted(cfg *config.Config) vetted {
 		defer b.vetting.mu.Unlock()
 		return b.vetting.last
 	}
-	return b.vetting.of(cfg)
+	return b.vetting.vet(cfg)
 }
 
 // Close sends the traces that are still queued.
@@ -195,7 +195,8 @@ func (b *Builder) Environment(cfg *config.Config, launcher *confinement.Launcher
 }
 
 // NewPlugin adds a plugin to the supervisor without starting it. The function "accept" checks the plugin's first
-// description. A nil accept permits every description. The plugin keeps accept, so accept must not keep an earlier version.
+// description. A nil accept permits every description. The plugin keeps accept, so accept must not keep an earlier
+// version.
 func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool.Description) error) *Plugin {
 	p := &Plugin{Plugin: c, cfg: env.Config}
 	p.peers.Store(&env.Peers)
@@ -208,8 +209,8 @@ func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool
 	return p
 }
 
-// Breaks returns an error if a new plugin version is incompatible with callers of the old version. It returns nil if the
-// configuration permits incompatible versions.
+// Breaks returns an error if a new plugin version is incompatible with callers of the old version. It returns nil if
+// the configuration permits incompatible versions.
 func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) error {
 	if known == nil || cfg.Reload.AnyChanges {
 		return nil

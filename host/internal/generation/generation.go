@@ -1,8 +1,8 @@
-// Package generation builds generations. A generation consists of a configuration with its plugins, tool registry, rules
-// and dispatcher. Most callers want [Builder.Load].
+// Package generation builds generations. A generation consists of a configuration with its plugins, tool registry,
+// rules and dispatcher. Most callers want [Builder.Load].
 //
-// A published [Generation] never changes. A change of the configuration or of a binary requires a new generation. A call
-// uses the generation in which it started until it ends.
+// A published [Generation] never changes. A change of the configuration or of a binary requires a new generation. A
+// call uses the generation in which it started until it ends.
 package generation
 
 import (
@@ -97,9 +97,9 @@ type Plugin struct {
 	peers  atomic.Pointer[Peers]
 }
 
-// Settle must be called when the generation is published. From then on, a plugin keeps only those other plugins on which it
-// depends. The function with which it was created can keep the attempt to reload and the generation before, whose plugins keep
-// earlier ones.
+// Settle must be called when the generation is published. From then on, a plugin keeps only those other plugins on
+// which it depends. The function with which it was created can keep the attempt to reload and the generation before,
+// whose plugins keep earlier ones.
 func (g *Generation) Settle() {
 	for _, p := range g.Plugins {
 		on := make(map[string]*Plugin, len(p.DependsOn))
@@ -121,7 +121,7 @@ func (p *Plugin) Held() *Held { return p.held.Load() }
 // SetDescription replaces the description.
 func (p *Plugin) SetDescription(d *tool.Description) { p.desc.Store(d) }
 
-// The method "remember" sets the description to a description from the database.
+// remember sets the description to a description from the database.
 func (p *Plugin) remember(k *binaries.Kept) {
 	p.Checked = k.CheckedBy == build.Version
 	p.kept.Store(k)
@@ -181,7 +181,7 @@ func (g *Generation) Problemf(format string, a ...any) {
 	g.Problems = append(g.Problems, fmt.Sprintf(format, a...))
 }
 
-// The method "failed" records that a plugin was not loaded.
+// failed records that a plugin was not loaded.
 func (g *Generation) failed(p *Plugin) {
 	why := fmt.Sprintf("Plugin %s is not loaded: %v", p.Name, p.Err)
 	if e := tool.AsError(p.Err); p.Missing == "" {
@@ -195,9 +195,9 @@ func (g *Generation) failed(p *Plugin) {
 	g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 }
 
-// WhyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin, of its namespace, of
-// a function that can be a tool in the namespace, or of a tool that its pin contains. WhyUnloaded returns "" for any other
-// name.
+// WhyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin, of its namespace,
+// of a function that can be a tool in the namespace, or of a tool that its pin contains. WhyUnloaded returns "" for any
+// other name.
 func (g *Generation) WhyUnloaded(name string) string {
 	if plugin := g.lostTools[name]; plugin != "" {
 		return g.Unloaded[plugin]
@@ -224,9 +224,9 @@ func (g *Generation) MayCall(plugin, name string) bool {
 	return (&config.Plugin{Calls: g.calls[plugin]}).MayCall(name)
 }
 
-// Complete adds to a stored session what it has in the generation: its roots and its temporary directory. If the session's directory
-// is not in them, Complete replaces it. If the text of a request names output directories of plugins, it looks for them again,
-// because an earlier call can have created one.
+// Complete adds to a stored session what it has in the generation: its roots and its temporary directory. If the
+// session's directory is not in them, Complete replaces it. If the text of a request names output directories of
+// plugins, it looks for them again, because an earlier call can have created one.
 func (g *Generation) Complete(s call.Session, command string, arguments []byte) call.Session {
 	names := strings.Contains(command, statedir.OutputDir) || bytes.Contains(arguments, []byte(statedir.OutputDir))
 	s.Roots = g.Roots.Of(s.Principal.Owner(), s.Workspace, names)

@@ -190,8 +190,8 @@ func (b *Builder) RefuseVersion(cfg *config.Config, tried *Plugin, why string) b
 	return ok && err == nil
 }
 
-// CollectVersions removes the copies of binaries that no rollout needs, and returns their number and size. It also removes
-// the records of plugins that have no rollout block in cfg. If dry is true, it removes nothing and only counts.
+// CollectVersions removes the copies of binaries that no rollout needs, and returns their number and size. It also
+// removes the records of plugins that have no rollout block in cfg. If dry is true, it removes nothing and only counts.
 func CollectVersions(home statedir.Home, db *state.DB, cfg *config.Config, dry bool) (copies, size int64, err error) {
 	store, err := VersionStore(home, db)
 	if err != nil {

@@ -36,7 +36,7 @@ func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 	return nil
 }
 
-// The method "hooks" returns the hooks of the embedding program and of the configuration.
+// hooks returns the hooks of the embedding program and of the configuration.
 func (b *Builder) hooks(g *Generation) *hook.Set {
 	all := slices.Clone(b.Options.Hooks)
 	for _, c := range g.hooks {
@@ -57,7 +57,7 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 	return hook.New(all)
 }
 
-// The method "command" returns the handler of a hook that runs a program.
+// command returns the handler of a hook that runs a program.
 func (b *Builder) command(g *Generation, c *config.Hook) *hook.Command {
 	return &hook.Command{
 		Argv: c.Command, Env: supervisor.Environment(c.Env), Run: supervisor.Run,
@@ -119,7 +119,7 @@ func (b *Builder) tryHook(ctx context.Context, g *Generation, c *config.Hook) er
 	return nil
 }
 
-// The method "misnamed" returns the messages about names in a configuration that no tool has. The keys do not depend on
+// misnamed returns the messages about names in a configuration that no tool has. The keys do not depend on
 // the positions in the file. It returns nothing if a plugin is not loaded, because the plugin could have these tools.
 func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]string {
 	if slices.ContainsFunc(plugins, func(p *Plugin) bool { return p.Err != nil || p.Description() == nil }) {
@@ -173,7 +173,7 @@ func (g *Generation) checkHooks() {
 	}
 }
 
-// The method "writable" returns the directories in which tools can write.
+// writable returns the directories in which tools can write.
 func (b *Builder) writable(g *Generation, workspace string) []string {
 	var out []string
 	for _, r := range g.Roots.Of("", cmp.Or(workspace, b.Options.Workspace), false) {
@@ -190,8 +190,8 @@ func (b *Builder) writable(g *Generation, workspace string) []string {
 	return out
 }
 
-// refusedHook is a hook that must not run, for the reason in it. It denies all calls, because the hook could deny any call.
-// The setting on_failure does not matter, because a tool could otherwise turn off a hook by changing its program.
+// refusedHook is a hook that must not run, for the reason in it. It denies all calls, because the hook could deny any
+// call. The setting on_failure does not matter, because a tool could otherwise turn off a hook by changing its program.
 type refusedHook string
 
 // Hook implements [tool.Hook].

@@ -61,7 +61,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	return g, err
 }
 
-// The method "recall" uses the saved data about plugins instead of starting them. It returns the plugins whose saved data is
+// recall uses the saved data about plugins instead of starting them. It returns the plugins whose saved data is
 // not sufficient.
 func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (unknown []*Plugin) {
 	var keyed []*Plugin
@@ -127,8 +127,8 @@ func checkBinary(pins *trust.Pins, launcher *confinement.Launcher, p *Plugin) er
 	return err
 }
 
-// These constants limit repeated slow starts. If the start of a plugin takes longer than slowFailure and fails, the host
-// does not start the plugin again for failureMemory. RetryFailed disables the limit.
+// These constants limit repeated slow starts. If the start of a plugin takes longer than slowFailure and fails, the
+// host does not start the plugin again for failureMemory. RetryFailed disables the limit.
 const (
 	slowFailure   = time.Second
 	failureMemory = time.Minute
@@ -160,8 +160,8 @@ func (b *Builder) RecallDescription(p *Plugin) bool {
 	return true
 }
 
-// starting limits how many local MCP servers start at the same time. Each of them is often an interpreter that reads many files.
-// If dozens started at once, none would be ready in time.
+// starting limits how many local MCP servers start at the same time. Each of them is often an interpreter that reads
+// many files. If dozens started at once, none would be ready in time.
 var starting = make(chan struct{}, max(8, 4*runtime.NumCPU()))
 
 // begin waits until a plugin can start. The caller must call the function "ended" after the start.
@@ -202,7 +202,7 @@ func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 	return err
 }
 
-// The method "keep" saves a description for later runs.
+// keep saves a description for later runs.
 func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 	by := build.Version
 	if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
@@ -229,8 +229,8 @@ func (b *Builder) keepSchema(p *Plugin, desc *tool.Description) error {
 	return b.State.SaveDescription(key, &tool.Description{Name: desc.Name, Version: desc.Version, ConfigSchema: desc.ConfigSchema}, "")
 }
 
-// CheckConfig checks the configuration of a plugin against the schema that its binary reported at an earlier start. It starts
-// nothing, and returns nil if the schema is unknown.
+// CheckConfig checks the configuration of a plugin against the schema that its binary reported at an earlier start. It
+// starts nothing, and returns nil if the schema is unknown.
 func (b *Builder) CheckConfig(cfg *config.Config, p *Plugin) error {
 	if p.Binary.Sum == nil {
 		return nil
@@ -253,7 +253,7 @@ func (b *Builder) logUnkept(p *Plugin, err error) {
 	}
 }
 
-// The method "rediscover" logs changes of the tools that a plugin discovers at run time, and saves the new description.
+// rediscover logs changes of the tools that a plugin discovers at run time, and saves the new description.
 // It must be called after each such change.
 func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	changes := registry.Compare(known.Defined(), now.Defined())

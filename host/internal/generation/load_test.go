@@ -107,8 +107,8 @@ func TestNamesCollide(t *testing.T) {
 	}
 }
 
-// TestDescriptionsAreKept checks that a later host starts no program whose description is known, and starts it again if the
-// program or its settings change.
+// TestDescriptionsAreKept checks that a later host starts no program whose description is known, and starts it again if
+// the program or its settings change.
 func TestDescriptionsAreKept(t *testing.T) {
 	d := one(t, "", "")
 	starts := 0
@@ -138,8 +138,8 @@ func TestDescriptionsAreKept(t *testing.T) {
 	load("version=2.0.0", "start_timeout = \"1m\"", 0)
 }
 
-// TestSlowFailureIsKept checks that a start that failed after a long time is not repeated for a minute, unless its binary or its
-// settings changed.
+// TestSlowFailureIsKept checks that a start that failed after a long time is not repeated for a minute, unless its
+// binary or its settings changed.
 func TestSlowFailureIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := one(t, "start=hang", `start_timeout = "3s"`)
@@ -205,7 +205,8 @@ func TestModesOfLoading(t *testing.T) {
 	})
 }
 
-// TestDependencies checks that the plugins on which a plugin depends start first, and that it does not start without them.
+// TestDependencies checks that the plugins on which a plugin depends start first, and that it does not start without
+// them.
 func TestDependencies(t *testing.T) {
 	for words, want := range map[string]string{"": "", "start=exit": "the plugin depends on plugin base: Plugin base did not start"} {
 		d := testbuilder.NewDir(t)

@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// resolve returns the full name, or the glob for full names, that an operator means by the name of a tool. It accepts aliases,
-// and the forms of a command: "tool:NAME", "field:NAMESPACE:NAME" and "field:NAMESPACE NAME". A name that no tool has is an
-// error, because a restriction of such a name would restrict nothing.
+// resolve returns the full name, or the glob for full names, that an operator means by the name of a tool. It accepts
+// aliases, and the forms of a command: "tool:NAME", "field:NAMESPACE:NAME" and "field:NAMESPACE NAME". A name that no
+// tool has is an error, because a restriction of such a name would restrict nothing.
 func (g *Generation) resolve(written string) (string, error) {
 	name := strings.TrimPrefix(written, "tool:")
 	if rest, field := strings.CutPrefix(written, "field:"); field {
@@ -95,15 +95,15 @@ func (g *Generation) boundHooks() error {
 	return g.Config.BadHooks(bad)
 }
 
-// unknownAlias reports whether a name can be an alias of a configuration that does not apply. Such an alias can mean any
-// tool.
+// unknownAlias reports whether a name can be an alias of a configuration that does not apply. Such an alias can mean
+// any tool.
 func (g *Generation) unknownAlias(name string) bool {
 	_, err := g.resolve(name)
 	return err != nil && !strings.Contains(name, ":")
 }
 
-// bindLists resolves the names of tools and fields in the blocks of principals, endpoints and plugins. It reports names that
-// nothing has. Such a name stays in its list, which allows less because of it.
+// bindLists resolves the names of tools and fields in the blocks of principals, endpoints and plugins. It reports names
+// that nothing has. Such a name stays in its list, which allows less because of it.
 func (g *Generation) bindLists() {
 	c := g.Config
 	g.Access, g.Endpoints, g.calls = c.Access, slices.Clone(c.Endpoints), make(map[string][]string)
@@ -135,8 +135,8 @@ func (g *Generation) bindList(kind, block string, list []string, resolve func(st
 	return out
 }
 
-// resolveField returns the namespace that an operator means by the name of a field. It accepts the forms for all tools of a
-// field: "field:NAMESPACE" and "NAMESPACE:*".
+// resolveField returns the namespace that an operator means by the name of a field. It accepts the forms for all tools
+// of a field: "field:NAMESPACE" and "NAMESPACE:*".
 func (g *Generation) resolveField(written string) (string, error) {
 	name, known := strings.TrimSuffix(strings.TrimPrefix(written, "field:"), ":*"), g.Registry.Namespaces()
 	if !slices.Contains(known, name) {
@@ -145,8 +145,8 @@ func (g *Generation) resolveField(written string) (string, error) {
 	return name, nil
 }
 
-// toolBlocks returns the settings of tools by the full names of the tools. A block in the configuration, and its fallback, can
-// have another form of the name, such as an alias.
+// toolBlocks returns the settings of tools by the full names of the tools. A block in the configuration, and its
+// fallback, can have another form of the name, such as an alias.
 func (b *Builder) toolBlocks(cfg *config.Config, plugins []*Plugin) map[string]config.Tool {
 	full := make(map[string]bool)
 	var usable []*Plugin
@@ -187,8 +187,8 @@ func (b *Builder) toolBlocks(cfg *config.Config, plugins []*Plugin) map[string]c
 	return out
 }
 
-// checkToolBlocks reports tool blocks that apply to no tool. If such a block restricts its tool, a host must not start, because
-// a misspelled name would leave the tool enabled against the operator's intent.
+// checkToolBlocks reports tool blocks that apply to no tool. If such a block restricts its tool, a host must not start,
+// because a misspelled name would leave the tool enabled against the operator's intent.
 func (g *Generation) checkToolBlocks() {
 	if len(g.Unloaded) > 0 { // the missing plugins can have these names
 		return

@@ -58,8 +58,8 @@ func TestRulesWithoutTheirPlugin(t *testing.T) {
 	contains(t, "problems", testbuilder.New(t, d).Load(t).Problems, `Unknown tool "echo"`)
 }
 
-// TestToolsOfHooks checks that a hook is about the tools that its configuration means, and that a hook about no tool is an
-// error. Such a hook would never run, and nobody would notice.
+// TestToolsOfHooks checks that a hook is about the tools that its configuration means, and that a hook about no tool is
+// an error. Such a hook would never run, and nobody would notice.
 func TestToolsOfHooks(t *testing.T) {
 	for name, want := range map[string]string{
 		"echo": "", "e*": "", "say": "", "tool:echo": "", "*": "",
@@ -174,8 +174,8 @@ func TestNamesInOtherForms(t *testing.T) {
 	}
 }
 
-// TestLostRestrictions checks that a block that would restrict a tool prevents a start if no tool has its name. Blocks of
-// files that nobody trusts, and blocks about tools that can be missing, do not.
+// TestLostRestrictions checks that a block that would restrict a tool prevents a start if no tool has its name. Blocks
+// of files that nobody trusts, and blocks about tools that can be missing, do not.
 func TestLostRestrictions(t *testing.T) {
 	for block, lost := range map[string]bool{
 		"tool \"ekho\" {\n enabled = false\n}":                                                 true,
@@ -281,7 +281,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestHookOfAPlugin checks that a hook reaches the plugin of the current generation, and fails with the reason otherwise.
+// TestHookOfAPlugin checks that a hook reaches the plugin of the current generation, and fails with the reason
+// otherwise.
 func TestHookOfAPlugin(t *testing.T) {
 	d := testbuilder.NewDir(t)
 	d.Write("p", "")

@@ -8,8 +8,9 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// Overrides holds changes that the operator or the embedding program makes at run time. They override the configuration,
-// even after reloads, until the host is closed. The zero value is ready to use. Overrides is safe for concurrent use.
+// Overrides holds changes that the operator or the embedding program makes at run time. They override the
+// configuration, even after reloads, until the host is closed. The zero value is ready to use. Overrides is safe for
+// concurrent use.
 type Overrides struct {
 	mu      sync.Mutex
 	tools   map[string]bool // whether a tool is enabled, by full name

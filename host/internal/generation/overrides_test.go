@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// TestOverrides checks the plugins of a configuration after changes at run time, and that a change that failed is undone.
+// TestOverrides checks the plugins of a configuration after changes at run time, and that a change that failed is
+// undone.
 func TestOverrides(t *testing.T) {
 	apply := func(o *Overrides) (names []string) {
 		cfg := &config.Config{Plugins: []config.Plugin{{Name: "configured"}}}

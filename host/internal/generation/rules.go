@@ -59,7 +59,7 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 	return out, err
 }
 
-// The method "mounts" reports whether one of the names belongs to a field that serves the tools of another program. Such a
+// mounts reports whether one of the names belongs to a field that serves the tools of another program. Such a
 // name can be unknown because the program changed its tools, which must not prevent a start.
 func (g *Generation) mounts(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
@@ -68,7 +68,7 @@ func (g *Generation) mounts(names []string) bool {
 	})
 }
 
-// The method "bind" resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools.
+// bind resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools.
 // The keys of the map are the attributes with a problem.
 func (g *Generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
@@ -92,7 +92,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	if len(bad) > 0 {
 		return bad
 	}
-	about := g.about(r)
+	about := g.toolsOf(r)
 	takesPaths := func(e *registry.Entry) bool {
 		return isShell(e) || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
@@ -115,8 +115,8 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 // isShell reports whether the arguments of a tool are commands.
 func isShell(e *registry.Entry) bool { return e.Definition.Role == tool.RoleShell }
 
-// The method "about" returns the tools to which a rule can apply.
-func (g *Generation) about(r *policy.Rule) []*registry.Entry {
+// toolsOf returns the tools to which a rule can apply.
+func (g *Generation) toolsOf(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
 		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: isShell(e)}
@@ -129,7 +129,7 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	return out
 }
 
-// The function "described" returns the description of a parameter for a message, or "".
+// described returns the description of a parameter for a message, or "".
 func described(e *registry.Entry, param string) string {
 	for _, p := range e.Schema().Params() {
 		if p.Name == param && p.Description != "" {
@@ -139,7 +139,7 @@ func described(e *registry.Entry, param string) string {
 	return ""
 }
 
-// The function "settable" returns an error if a rule sets parameters that its tools do not accept.
+// settable returns an error if a rule sets parameters that its tools do not accept.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
 		return errors.New("the rule has parameters but names no tool. Add tool = [\"…\"]")

@@ -52,7 +52,7 @@ func TestTracersAreShared(t *testing.T) {
 	var tr tracing
 	log := slog.New(slog.DiscardHandler)
 	of := func(endpoint string) *trace.Tracer {
-		return tr.of(&config.Config{Tracing: config.Tracing{Endpoint: endpoint}}, log)
+		return tr.tracerOf(&config.Config{Tracing: config.Tracing{Endpoint: endpoint}}, log)
 	}
 	first := of("http://127.0.0.1:1")
 	if first == nil || of("http://127.0.0.1:1") != first || of("http://127.0.0.1:2") == first || of("") != nil || of("nonsense") != nil {

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/testbuilder"
 )
 
-// TestStages checks that a call runs through the stages that ARCHITECTURE.md lists, in this order, and that the stages of
-// features that are off are left out.
+// TestStages checks that a call runs through the stages that ARCHITECTURE.md lists, in this order, and that the stages
+// of features that are off are left out.
 func TestStages(t *testing.T) {
 	text, err := os.ReadFile("../../../ARCHITECTURE.md")
 	if err != nil {

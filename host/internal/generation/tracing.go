@@ -25,9 +25,9 @@ type tracing struct {
 	old    []*trace.Tracer // tracers of earlier configurations, still in use by running calls
 }
 
-// The method "of" returns the tracer of a configuration. It returns nil if tracing is disabled. Configurations with
+// tracerOf returns the tracer of a configuration. It returns nil if tracing is disabled. Configurations with
 // equal settings share a tracer.
-func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
+func (t *tracing) tracerOf(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	want, err := tracingOf(cfg.Tracing, os.Getenv)
 	if err != nil {
 		log.Warn("calls are not traced", "why", err)
@@ -47,7 +47,7 @@ func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	return t.tracer
 }
 
-// The method "close" sends the spans that are still queued.
+// close sends the spans that are still queued.
 func (t *tracing) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

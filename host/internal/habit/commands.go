@@ -9,7 +9,8 @@ import (
 
 const endPatch = "*** End Patch"
 
-// run returns the role for a command: [tool.RoleEdit] for a command that only applies a patch, otherwise [tool.RoleShell].
+// run returns the role for a command: [tool.RoleEdit] for a command that only applies a patch, otherwise
+// [tool.RoleShell].
 func run(c *call) tool.Role {
 	argv(c)
 	terminal(c)

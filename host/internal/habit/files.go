@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This function converts the numbers of the first and the last line to an offset and a limit.
+// lines converts the numbers of the first and the last line to an offset and a limit.
 func lines(c *call) {
 	first, from := c.integer("start_line")
 	last, to := c.integer("end_line")
@@ -127,7 +127,7 @@ func expected(c *call) {
 	}
 }
 
-// This function refuses a call that requests a preview, because the tool edit has no preview.
+// preview refuses a call that requests a preview, because the tool edit has no preview.
 func preview(c *call) {
 	if v, ok := c.truth("dryRun"); ok && v {
 		c.fail("parameter \"dryRun\" is not supported: edit the file, and undo the edit if the result is wrong")
@@ -191,7 +191,7 @@ func sliceMode(c *call) {
 	}
 }
 
-// This function drops the line numbers of a call that reads the whole file.
+// whole drops the line numbers of a call that reads the whole file.
 func whole(c *call) {
 	if v, ok := c.truth("should_read_entire_file"); ok && v {
 		c.drop("start_line", "end_line", "offset", "limit")

@@ -1,9 +1,9 @@
-// Package habit converts calls in the form of other programs into calls of the tools that have the same roles, because agents know the
-// other programs. [Presets] contains the aliases of each program.
+// Package habit converts calls in the form of other programs into calls of the tools that have the same roles, because
+// agents know the other programs. [Presets] contains the aliases of each program.
 //
 // A conversion loses no argument with an effect. If no tool supports an argument, the argument stays, and the tool
-// refuses the call. Arguments without an effect on the result are dropped, such as a description for the user of another
-// program.
+// refuses the call. Arguments without an effect on the result are dropped, such as a description for the user of
+// another program.
 package habit
 
 import (
@@ -24,14 +24,14 @@ type Alias struct {
 	Name string
 	// Role is the role of the tool with the same purpose.
 	Role tool.Role
-	// Params maps parameter names of the other program's tool to parameter names of the tool with the role. A parameter that maps to "" is
-	// dropped.
+	// Params maps parameter names of the other program's tool to parameter names of the tool with the role. A parameter
+	// that maps to "" is dropped.
 	Params map[string]string
-	// Calls restricts the alias to function calls. In a command line, the name can be the name of a program or of the tool
-	// itself.
+	// Calls restricts the alias to function calls. In a command line, the name can be the name of a program or of the
+	// tool itself.
 	Calls bool
-	// Convert converts the arguments of a call and returns the role of the tool to call, which can depend on the arguments. A nil
-	// Convert only renames the parameters according to Params.
+	// Convert converts the arguments of a call and returns the role of the tool to call, which can depend on the
+	// arguments. A nil Convert only renames the parameters according to Params.
 	Convert func(args Args) (to tool.Role, out Args, err error)
 }
 
@@ -110,7 +110,7 @@ func (c *call) fail(format string, a ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, a...))
 }
 
-// This method sets an argument. If the parameter already has a value, the method records a problem.
+// set sets an argument. If the parameter already has a value, the method records a problem.
 func (c *call) set(name string, value any) {
 	raw, isRaw := value.(json.RawMessage)
 	if !isRaw {
@@ -177,7 +177,7 @@ func (c *call) take(name string) (raw json.RawMessage, ok bool) {
 	return raw, ok && string(raw) != "null"
 }
 
-// This function returns the content of a JSON string. It returns any other JSON value unchanged.
+// unquoted returns the content of a JSON string. It returns any other JSON value unchanged.
 func unquoted(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -32,7 +32,7 @@ func globs(c *call) {
 	}
 }
 
-// This function returns the strings of a list, of a list in JSON text, or of a single string. It omits an empty
+// texts returns the strings of a list, of a list in JSON text, or of a single string. It omits an empty
 // string.
 func texts(raw json.RawMessage) (list []string, ok bool) {
 	if json.Unmarshal(raw, &list) == nil {
@@ -85,7 +85,7 @@ func insensitive(glob string) json.RawMessage {
 	return raw
 }
 
-// This function converts a request to return only file names.
+// names converts a request to return only file names.
 func names(c *call) {
 	if v, ok := c.truth("names_only"); ok && v {
 		c.set("output_mode", "files_with_matches")
@@ -150,7 +150,7 @@ func ignoring(c *call) {
 	}
 }
 
-// This function drops an offset of 0 or 1, which means the beginning.
+// first drops an offset of 0 or 1, which means the beginning.
 func first(c *call) {
 	if raw, ok := c.args["offset"]; ok && slices.Contains([]string{"0", "1"}, unquoted(raw)) {
 		delete(c.args, "offset")

@@ -28,7 +28,7 @@ type View struct {
 
 func (v View) allowed(e *registry.Entry) bool { return v.Allowed == nil || v.Allowed(e) }
 
-// The method "shown" returns the enabled tools of a namespace that the caller may call.
+// shown returns the enabled tools of a namespace that the caller may call.
 func (v View) shown(namespace string) (out []*registry.Entry) {
 	for _, e := range v.Registry.All() {
 		if e.Namespace == namespace && e.Enabled && v.allowed(e) {
@@ -61,7 +61,7 @@ func Result(v View, c *router.Command) *tool.Result {
 	return &tool.Result{Output: about.detail()}
 }
 
-// The type "view" describes a tool with the name in the command. This name is the tool's own name or an alias.
+// view describes a tool with the name in the command. This name is the tool's own name or an alias.
 type view struct {
 	*registry.Entry
 	alias *registry.Alias // nil if the command contains the tool's own name
@@ -74,7 +74,7 @@ func (v *view) name() string {
 	return name(v.Entry)
 }
 
-// The method "param" returns the name of a parameter in commands. An alias can define a different name.
+// param returns the name of a parameter in commands. An alias can define a different name.
 func (v *view) param(p *tool.Param) string {
 	if v.alias == nil {
 		return p.Name
@@ -83,7 +83,7 @@ func (v *view) param(p *tool.Param) string {
 	return sig.NameOf(p.Name)
 }
 
-// The method "line" returns one line with the name and the description, separated by a colon.
+// line returns one line with the name and the description, separated by a colon.
 func (v *view) line() string {
 	return v.name() + ": " + strings.Join(strings.Fields(v.Definition.Description), " ")
 }
@@ -91,7 +91,7 @@ func (v *view) line() string {
 // Line returns one line with the name and the description of a tool, separated by a colon.
 func Line(e *registry.Entry) string { return (&view{Entry: e}).line() }
 
-// The function "name" returns the text that users type to call the tool.
+// name returns the text that users type to call the tool.
 func name(e *registry.Entry) string {
 	if e.Namespace != "" {
 		return "field:" + e.Namespace + " " + e.Definition.Name
@@ -99,7 +99,7 @@ func name(e *registry.Entry) string {
 	return e.Definition.Name
 }
 
-// The method "overview" lists all tools by layer.
+// overview lists all tools by layer.
 func (v View) overview() string {
 	var out strings.Builder
 	out.WriteString("Agent tools (NAME -h, NAME --help for more):\n")
@@ -124,7 +124,7 @@ func (v View) overview() string {
 // maxAliases limits the number of listed aliases of a tool. Agents know further aliases from other programs.
 const maxAliases = 3
 
-// The method "aliases" returns a list of the shortest aliases, grouped by tool.
+// aliases returns a list of the shortest aliases, grouped by tool.
 func (v View) aliases() string {
 	names := make(map[string][]string)
 	for name, a := range v.Registry.Aliases() {
@@ -147,7 +147,7 @@ func (v View) aliases() string {
 	return "\nOther names that are understood:\n" + strings.Join(lines, "")
 }
 
-// The method "namespace" lists the commands of a field namespace.
+// namespace lists the commands of a field namespace.
 func (v View) namespace(namespace string, verbose bool) string {
 	var parts []string
 	for _, e := range v.shown(namespace) {
@@ -160,7 +160,7 @@ func (v View) namespace(namespace string, verbose bool) string {
 	return strings.Join(parts, "\n")
 }
 
-// The function "summary" returns the first sentence of the description.
+// summary returns the first sentence of the description.
 func summary(e *registry.Entry) string {
 	text := strings.Join(strings.Fields(e.Definition.Description), " ")
 	if i := strings.Index(text, ". "); i >= 0 {

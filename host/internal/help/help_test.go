@@ -91,8 +91,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestRestrictedHelp checks that help and the answers to searches contain only tools that the caller may call, and what the
-// policy decides about them.
+// TestRestrictedHelp checks that help and the answers to searches contain only tools that the caller may call, and what
+// the policy decides about them.
 func TestRestrictedHelp(t *testing.T) {
 	r := filled(t)
 	v := help.View{Registry: r, Allowed: func(e *registry.Entry) bool { return e.Namespace == "" }}

@@ -28,8 +28,8 @@ func Search(index *find.Index, v View, s *router.Search) *tool.Result {
 const maxShown = 100
 
 // Found returns the text of an answer. The text contains a command for each tool, as the caller would write it. With
-// schema, it also contains the schemas of the arguments. If outlook is not nil, it returns what the policy decides about
-// calls of a tool. Only decisions that a caller must know before a call are in the text.
+// schema, it also contains the schemas of the arguments. If outlook is not nil, it returns what the policy decides
+// about calls of a tool. Only decisions that a caller must know before a call are in the text.
 func Found(a *find.Answer, outlook func(*registry.Entry) policy.Outlook, words string, schema bool) string {
 	var out strings.Builder
 	switch {

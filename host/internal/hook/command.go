@@ -27,18 +27,18 @@ type Command struct {
 	Argv []string
 	// Env is the complete environment of the program.
 	Env []string
-	// Writable returns the directories of a workspace in which tools can write. The hook does not run a program in these
-	// directories, because a tool could change the program to escape from its sandbox.
+	// Writable returns the directories of a workspace in which tools can write. The hook does not run a program in
+	// these directories, because a tool could change the program to escape from its sandbox.
 	Writable func(workspace string) []string
-	// Check returns an error if the program must not start now. The host calls it before each start. The hook then denies
-	// the call, even if it permits calls on failure, because a tool could otherwise turn off the hook by changing its
-	// program. A nil Check permits each start.
+	// Check returns an error if the program must not start now. The host calls it before each start. The hook then
+	// denies the call, even if it permits calls on failure, because a tool could otherwise turn off the hook by
+	// changing its program. A nil Check permits each start.
 	Check func() error
 	// Run runs a process. When ctx ends, Run kills the process and its child processes.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
 }
 
-// The type "input" is the JSON input of the program. Its fields have the same names as the corresponding fields of
+// input is the JSON input of the program. Its fields have the same names as the corresponding fields of
 // Claude Code's hooks.
 type input struct {
 	Event      tool.HookEvent   `json:"hook_event_name"`
@@ -92,7 +92,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	return parse(answer.kept.Bytes())
 }
 
-// The method "unwritable" returns an error if a tool can write a file in the command.
+// unwritable returns an error if a tool can write a file in the command.
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {
@@ -202,7 +202,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	return out, nil
 }
 
-// The type "bounded" stores the first bytes of its input and drops the rest. It does not embed the buffer, because the
+// bounded stores the first bytes of its input and drops the rest. It does not embed the buffer, because the
 // buffer's method ReadFrom has no limit.
 type bounded struct {
 	kept bytes.Buffer

@@ -74,7 +74,7 @@ func (h *Hook) Check() error {
 // Events lists all events for which hooks can run.
 var Events = []tool.HookEvent{tool.HookRegister, tool.HookUnregister, tool.HookBefore, tool.HookAfter}
 
-func (h *Hook) about(event tool.HookEvent, name string) bool {
+func (h *Hook) matches(event tool.HookEvent, name string) bool {
 	return slices.Contains(h.On, event) && (len(h.Tools) == 0 || slices.ContainsFunc(h.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, name) }))
 }
 
@@ -86,7 +86,7 @@ func (h *Hook) String() string {
 	return fmt.Sprintf("hook %q (%s)", h.Name, h.Place)
 }
 
-// The method "call" runs the hook with its timeout.
+// call runs the hook with its timeout.
 func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	timeout := cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the hook took longer than %s", timeout))
@@ -173,7 +173,7 @@ func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	}
 	var out []*Hook
 	for i := range s.hooks {
-		if s.hooks[i].about(event, name) {
+		if s.hooks[i].matches(event, name) {
 			out = append(out, &s.hooks[i])
 		}
 	}

@@ -42,7 +42,7 @@ func (n *Notifier) Add(notify []func(context.Context)) {
 	})
 }
 
-// The method "next" removes and returns the first notification in the queue. It returns nil if the queue is empty.
+// next removes and returns the first notification in the queue. It returns nil if the queue is empty.
 func (n *Notifier) next() func(context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -94,7 +94,8 @@ func OpenAuthority(dir string) (*Authority, error) {
 // Certificate returns the certificate of the authority in DER.
 func (a *Authority) Certificate() []byte { return a.cert.Raw }
 
-// Sign returns a certificate in DER for the key of a node, and records it for [Authority.Revoke]. The key is a public key in PKIX form.
+// Sign returns a certificate in DER for the key of a node, and records it for [Authority.Revoke]. The key is a public
+// key in PKIX form.
 func (a *Authority) Sign(node string, public []byte) ([]byte, error) {
 	if err := nodename.Check(node); err != nil {
 		return nil, err
@@ -228,8 +229,8 @@ func (i *Identity) pair() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{i.cert.Raw, i.authority.Raw}, PrivateKey: crypto.PrivateKey(i.key), Leaf: i.cert}
 }
 
-// Server returns the TLS settings of a server of the node. If strangers is true, a client without a certificate can connect;
-// the server must then check each request.
+// Server returns the TLS settings of a server of the node. If strangers is true, a client without a certificate can
+// connect; the server must then check each request.
 func (i *Identity) Server(strangers bool) *tls.Config {
 	auth := tls.RequireAndVerifyClientCert
 	if strangers {
@@ -238,7 +239,8 @@ func (i *Identity) Server(strangers bool) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{i.pair()}, ClientCAs: i.pool(), ClientAuth: auth, MinVersion: tls.VersionTLS13, VerifyConnection: i.revoked.verify}
 }
 
-// Client returns the TLS settings of a connection to a server with a name, which is from [ServerName] or [CoordinatorName].
+// Client returns the TLS settings of a connection to a server with a name, which is from [ServerName] or
+// [CoordinatorName].
 func (i *Identity) Client(server string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{i.pair()}, RootCAs: i.pool(), ServerName: server, MinVersion: tls.VersionTLS13, VerifyConnection: i.revoked.verify}
 }

@@ -169,9 +169,9 @@ func newToken(t *testing.T, dir string, a *identity.Authority) string {
 	return secret
 }
 
-// TestTokenIsUsedOnceAtTheSameTime checks that only one of many nodes that use a token at the same time gets it. Each use has
-// a value of its own, as in different requests and processes. Tokens that are made meanwhile must not bring a used token back,
-// and must not be lost themselves.
+// TestTokenIsUsedOnceAtTheSameTime checks that only one of many nodes that use a token at the same time gets it. Each
+// use has a value of its own, as in different requests and processes. Tokens that are made meanwhile must not bring a
+// used token back, and must not be lost themselves.
 func TestTokenIsUsedOnceAtTheSameTime(t *testing.T) {
 	dir, a := t.TempDir(), authority(t)
 	for range 10 {

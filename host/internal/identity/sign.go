@@ -78,7 +78,7 @@ func (i *Identity) Verify(node string, certificate, text, signature []byte, now 
 
 // verify checks the signature of a statement, and its author.
 func (i *Identity) verify(node string, certificate, text, signature []byte) (*Statement, error) {
-	pub, err := i.keys.of(i.authority, node, certificate)
+	pub, err := i.keys.keyOf(i.authority, node, certificate)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +137,8 @@ type checkedKey struct {
 	key  ed25519.PublicKey
 }
 
-// of returns the key of a node from its certificate.
-func (k *nodeKeys) of(authority *x509.Certificate, node string, certificate []byte) (ed25519.PublicKey, error) {
+// keyOf returns the key of a node from its certificate.
+func (k *nodeKeys) keyOf(authority *x509.Certificate, node string, certificate []byte) (ed25519.PublicKey, error) {
 	if known, ok := k.get(string(certificate)); ok && known.node == node {
 		return known.key, nil
 	}

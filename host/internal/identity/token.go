@@ -25,8 +25,8 @@ const (
 	tokensFile  = "tokens.json"
 )
 
-// Tokens contains the unused join tokens that a node made. It is safe for concurrent use, also by several processes and by
-// several values for the same directory: all changes take the lock of the file.
+// Tokens contains the unused join tokens that a node made. It is safe for concurrent use, also by several processes and
+// by several values for the same directory: all changes take the lock of the file.
 type Tokens struct{ file ownfile.File }
 
 type savedToken struct {
@@ -57,8 +57,8 @@ func (t *Tokens) New(authority *Authority) (string, error) {
 // ErrToken means that a join token is unknown, used or too old.
 var ErrToken = errors.New("the join token is unknown, was used before, or is older than 15 minutes. Make a new one on the first node: toolhost fleet token")
 
-// Use uses a token up. It returns [ErrToken] if the token is not valid. When Use returns without an error, the removal of the
-// token is on the disk. So no other node can use the token, even after a loss of power.
+// Use uses a token up. It returns [ErrToken] if the token is not valid. When Use returns without an error, the removal
+// of the token is on the disk. So no other node can use the token, even after a loss of power.
 func (t *Tokens) Use(secret string) error {
 	return t.file.Change(func() (any, error) {
 		all, err := t.read()

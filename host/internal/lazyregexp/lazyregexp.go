@@ -1,5 +1,5 @@
-// Package lazyregexp provides regular expressions that are compiled at their first use. Most runs of the host use few of
-// its expressions, and compiling all of them would delay each start.
+// Package lazyregexp provides regular expressions that are compiled at their first use. Most runs of the host use few
+// of its expressions, and compiling all of them would delay each start.
 package lazyregexp
 
 import (

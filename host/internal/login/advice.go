@@ -6,8 +6,8 @@ import (
 	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// command matches the login command in an error of a remote server. The plugin for MCP servers writes it. Punctuation of the
-// sentence can follow.
+// command matches the login command in an error of a remote server. The plugin for MCP servers writes it. Punctuation
+// of the sentence can follow.
 var command = lazyregexp.New(`toolhost mcp login (\w[\w.-]*\b)((?: --add-scope \w[\w:./-]*\b)*)`)
 
 // Command returns the login command in the message of an error, or "".

@@ -36,8 +36,8 @@ func Client(resource string) *http.Client {
 	}
 }
 
-// Secured is a transport that refuses requests without TLS, unless Plain is set. It also sees the requests that follow a redirect
-// and those for addresses that an answer contained. It is safe for concurrent use.
+// Secured is a transport that refuses requests without TLS, unless Plain is set. It also sees the requests that follow
+// a redirect and those for addresses that an answer contained. It is safe for concurrent use.
 type Secured struct {
 	Plain bool
 	Base  http.RoundTripper

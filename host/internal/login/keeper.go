@@ -17,9 +17,9 @@ import (
 // tokenPrefix begins the names of files with access tokens in the state directories of plugins.
 const tokenPrefix = "access-token-"
 
-// TokenFile returns the name of the file with the access token for a server. Fields of different configurations can have
-// the same name and so the same directory. The name of the file depends on the server, so that a plugin never sends a
-// token to another server. The plugin computes the name, too.
+// TokenFile returns the name of the file with the access token for a server. Fields of different configurations can
+// have the same name and so the same directory. The name of the file depends on the server, so that a plugin never
+// sends a token to another server. The plugin computes the name, too.
 func TokenFile(resource string) string {
 	sum := sha256.Sum256([]byte(resource))
 	return tokenPrefix + hex.EncodeToString(sum[:16])
@@ -64,8 +64,9 @@ const retryAfter = time.Minute
 // longestPause is the longest time between two calls of the function "appeared" of a keeper for the same token.
 const longestPause = time.Hour
 
-// NewKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got one. It is
-// called again, at growing intervals, until it reports that the token was used. It can be nil. The caller must call Close.
+// NewKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got one.
+// It is called again, at growing intervals, until it reports that the token was used. It can be nil. The caller must
+// call Close.
 func NewKeeper(s *Store, appeared func(ctx context.Context) (used bool), log *slog.Logger) *Keeper {
 	return &Keeper{store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure)}
 }
@@ -126,8 +127,8 @@ func (k *Keeper) watch(ctx context.Context) {
 	}
 }
 
-// Update makes the plugins use the current logins at once. A login or logout otherwise takes effect after some seconds. It
-// reports whether a plugin without a token has got one.
+// Update makes the plugins use the current logins at once. A login or logout otherwise takes effect after some seconds.
+// It reports whether a plugin without a token has got one.
 func (k *Keeper) Update(ctx context.Context) (appeared bool) {
 	k.mu.Lock()
 	var all []place

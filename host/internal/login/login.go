@@ -1,5 +1,6 @@
 // Package login keeps the operator's logins at remote servers (OAuth 2.1). A [Store] has one login for each server. It
-// renews access tokens with refresh tokens. A [Keeper] delivers access tokens to the plugins that connect to the servers.
+// renews access tokens with refresh tokens. A [Keeper] delivers access tokens to the plugins that connect to the
+// servers.
 package login
 
 import (

@@ -12,7 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Directory is the directory of the bundled plugins. It reads each manifest at most once. It is not safe for concurrent use.
+// Directory is the directory of the bundled plugins. It reads each manifest at most once. It is not safe for concurrent
+// use.
 type Directory struct {
 	path  string
 	read  map[string]found
@@ -25,8 +26,8 @@ type found struct {
 	err      error
 }
 
-// OpenDirectory returns the directory of the bundled plugins at a path. It need not exist. An empty path means that there
-// are no bundled plugins.
+// OpenDirectory returns the directory of the bundled plugins at a path. It need not exist. An empty path means that
+// there are no bundled plugins.
 func OpenDirectory(path string) *Directory {
 	return &Directory{
 		path: path, read: make(map[string]found),
@@ -51,8 +52,8 @@ func list(path string) (names []string) {
 // Names returns the names of the bundled plugins that have a manifest, sorted.
 func (d *Directory) Names() []string { return d.names() }
 
-// BundledFile returns the path of a bundled plugin's manifest. The argument "dir" is the directory of the bundled plugins.
-// The build writes the manifest beside the binary.
+// BundledFile returns the path of a bundled plugin's manifest. The argument "dir" is the directory of the bundled
+// plugins. The build writes the manifest beside the binary.
 func BundledFile(dir, name string) string { return filepath.Join(dir, name+".json") }
 
 // Bundled returns how the host uses a bundled plugin. It returns the zero value if the plugin has no manifest.

@@ -35,8 +35,8 @@ type Manifest struct {
 	Build []string `json:"build,omitempty"`
 	// Binary is the path of the plugin's program, relative to the plugin's directory.
 	Binary string `json:"binary"`
-	// Runtime is the interpreter of a plugin that is a script: "python" or "node". The plugin may read the interpreter and
-	// its packages.
+	// Runtime is the interpreter of a plugin that is a script: "python" or "node". The plugin may read the interpreter
+	// and its packages.
 	Runtime string `json:"runtime,omitempty"`
 	// Needs lists the permissions that the plugin needs beyond access to the workspace.
 	Needs Needs `json:"needs"`

@@ -19,13 +19,13 @@ import (
 // their directory.
 var table string
 
-// The type "program" identifies the content of a bundled plugin's program.
+// program identifies the content of a bundled plugin's program.
 type program struct {
 	size int64
 	sum  [sha256.Size]byte
 }
 
-// The function "programs" returns the entries of the table by plugin name. An invalid entry matches no program.
+// programs returns the entries of the table by plugin name. An invalid entry matches no program.
 func programs() map[string]program {
 	out := make(map[string]program)
 	for entry := range strings.SplitSeq(table, ",") {
@@ -46,8 +46,8 @@ func programs() map[string]program {
 // recognizes them by their directory.
 func ByContent() bool { return table != "" }
 
-// Recognize returns the bundled plugin whose program is at path. It returns an empty name for any other program. It does not
-// read the content of a program in the directory, because [Verify] checks the content.
+// Recognize returns the bundled plugin whose program is at path. It returns an empty name for any other program. It
+// does not read the content of a program in the directory, because [Verify] checks the content.
 func (d *Directory) Recognize(path string) (name string, b Bundled, err error) {
 	if d.path == "" {
 		return "", Bundled{}, nil
@@ -74,8 +74,8 @@ func Verify(name string, sum [sha256.Size]byte) bool {
 	return ok && p.sum == sum
 }
 
-// contains returns the name of a program that is in the directory. It follows symbolic links to the directory and to the
-// program. The program need not exist, because a build may be about to replace it.
+// contains returns the name of a program that is in the directory. It follows symbolic links to the directory and to
+// the program. The program need not exist, because a build may be about to replace it.
 func (d *Directory) contains(path string) (name string) {
 	dir, err := d.links()
 	if err != nil {
@@ -94,8 +94,8 @@ func (d *Directory) contains(path string) (name string) {
 	return ""
 }
 
-// byContent returns the name of the bundled plugin whose program has the same content. It only reads a file that has the
-// size of a bundled program.
+// byContent returns the name of the bundled plugin whose program has the same content. It only reads a file that has
+// the size of a bundled program.
 func byContent(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Runtime lists what a script needs from the machine to start: directories that a sandbox does not contain by default, and
-// environment variables that are set.
+// Runtime lists what a script needs from the machine to start: directories that a sandbox does not contain by default,
+// and environment variables that are set.
 type Runtime struct {
 	Read, Env []string
 }

@@ -31,7 +31,8 @@ func usages(processes []Process) []*processUsage {
 	return out
 }
 
-// LargestMemory returns the resident memory of the largest of some processes, in bytes. It returns 0 if none can be read.
+// LargestMemory returns the resident memory of the largest of some processes, in bytes. It returns 0 if none can be
+// read.
 func LargestMemory(pids []int) (most uint64) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -106,7 +106,7 @@ func Unsaved(res *tool.Result, err error) {
 	Annotate(res, "unsaved", err.Error())
 }
 
-// The function "add" adds a text to the end of the result.
+// add adds a text to the end of the result.
 func add(res *tool.Result, text string) {
 	note := "[" + text + ".]"
 	if res.Success() {
@@ -146,8 +146,8 @@ var counterparts = map[string]tool.Role{
 // Counterpart returns the role of the tool that does the same as a program that is often missing, or "".
 func Counterpart(program string) tool.Role { return counterparts[program] }
 
-// Similar adds a note with a known name to the result of an unknown command: the tool "same" that does the same as the command,
-// or the tool with the most similar name. It adds no note if neither is known.
+// Similar adds a note with a known name to the result of an unknown command: the tool "same" that does the same as the
+// command, or the tool with the most similar name. It adds no note if neither is known.
 func Similar(res *tool.Result, name, same string, known []string) {
 	similar := suggest.DidYouMean(name, known)
 	note := "No tool has that name either." + similar

@@ -35,8 +35,8 @@ type Root struct {
 	// CopyOf is the original directory if the root is a copy of a directory. If a pattern matches a path in the
 	// original, it also matches the same path in the copy. Empty means that the root is no copy.
 	CopyOf string
-	// Layer is the directory with the changes of the layer over the root; see [NewLayered]. Empty means that the root has
-	// no layer.
+	// Layer is the directory with the changes of the layer over the root; see [NewLayered]. Empty means that the root
+	// has no layer.
 	Layer string
 }
 
@@ -46,7 +46,7 @@ type Finder struct {
 	roots         []Root
 	hide, protect matcher
 	names         map[string]bool
-	// The field "below" is a finder that searches the layered roots without their layers, and sweepBelow sweeps this
+	// below is a finder that searches the layered roots without their layers, and sweepBelow sweeps this
 	// finder. Both are nil if no root has a layer.
 	below      *Finder
 	sweepBelow func() ([]Match, int, error)
@@ -86,10 +86,10 @@ func New(roots []Root, rules Rules) *Finder {
 	return f
 }
 
-// The type "object" identifies a file on this machine.
+// object identifies a file on this machine.
 type object struct{ dev, ino uint64 }
 
-// The type "node" is a directory.
+// node is a directory.
 type node struct {
 	stamp stamp.Stamp
 	// If the field "covered" is true, the directory is protected, and only hidden paths are searched in the directory.
@@ -111,8 +111,8 @@ type node struct {
 	from     *node
 }
 
-// Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. If the matches change, the
-// generation changes too. The caller must not change the result.
+// Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. If the matches change,
+// the generation changes too. The caller must not change the result.
 func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,8 +124,8 @@ func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 		}
 	}
 	changed := f.update()
-	// A match below a layer also counts as a match in the layer. Otherwise a branch could make a path visible or writable by
-	// removing the reason for the match, such as a link to the path.
+	// A match below a layer also counts as a match in the layer. Otherwise a branch could make a path visible or
+	// writable by removing the reason for the match, such as a link to the path.
 	found := append(f.collect(), beneath...)
 	found = f.hardLinks(found, changed)
 	found = arrange(found)
@@ -213,7 +213,7 @@ func tooMany(found []Match) error {
 	return fmt.Errorf("%d denied or protected paths exist, and at most %d are possible. Most are: %s. Name directories in permissions.paths: \"dir/**\"", len(found), MaxMatches, strings.Join(most, ", "))
 }
 
-// The method "update" reads all changed directories and returns them.
+// update reads all changed directories and returns them.
 func (f *Finder) update() (changed []string) {
 	if f.partial && len(f.nodes) < maxDirectories { // the number of directories is below the limit again
 		clear(f.nodes)
@@ -256,7 +256,7 @@ func (f *Finder) forget(dir string) {
 	}
 }
 
-// The method "read" reads a directory and its unknown subdirectories. The node n contains the properties that the
+// read reads a directory and its unknown subdirectories. The node n contains the properties that the
 // directory inherits.
 func (f *Finder) read(dir string, n node, changed *[]string) {
 	old := f.nodes[dir]
@@ -302,7 +302,7 @@ func (f *Finder) list(dir string, n *node) (children []node) {
 	return children
 }
 
-// The method "classify" finds the matches among the entries of a directory, and the directories to search. It also
+// classify finds the matches among the entries of a directory, and the directories to search. It also
 // returns the properties that these directories inherit.
 func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children []node) {
 	for _, e := range entries {
@@ -346,7 +346,7 @@ func (f *Finder) match(dir, name string, n *node) (Match, bool) {
 	return m, true
 }
 
-// The method "collect" returns the matches of all directories and the targets of matching links.
+// collect returns the matches of all directories and the targets of matching links.
 func (f *Finder) collect() (out []Match) {
 	for _, n := range f.nodes {
 		out = append(out, n.matches...)
@@ -364,7 +364,7 @@ func (f *Finder) collect() (out []Match) {
 	return out
 }
 
-// The function "arrange" sorts matches. It removes duplicates and paths in hidden directories.
+// arrange sorts matches. It removes duplicates and paths in hidden directories.
 func arrange(all []Match) (out []Match) {
 	slices.SortFunc(all, func(a, b Match) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {

@@ -14,8 +14,8 @@ import (
 // other nodes from a finder of the root without the layer. All layers over the root share this finder.
 
 // NewLayered returns a finder for roots with and without layers. The finder below must search the layered roots without
-// their layers, with the same rules. The function "sweep" returns the matches of the finder below. It can use the last sweep
-// if that is recent.
+// their layers, with the same rules. The function "sweep" returns the matches of the finder below. It can use the last
+// sweep if that is recent.
 func NewLayered(roots []Root, rules Rules, below *Finder, sweep func() ([]Match, int, error)) *Finder {
 	f := New(roots, rules)
 	f.below, f.sweepBelow = below, sweep
@@ -32,8 +32,8 @@ func (f *Finder) layeredRoot(path string) *Root {
 	return nil
 }
 
-// inLayer reports whether the layer over a root contains a directory. If not, the directory looks as it does without the
-// layer, because the kernel creates a directory in the layer before it changes anything in it.
+// inLayer reports whether the layer over a root contains a directory. If not, the directory looks as it does without
+// the layer, because the kernel creates a directory in the layer before it changes anything in it.
 func (r *Root) inLayer(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(r.Layer+"/"+strings.TrimPrefix(dir[len(r.Path):], "/"), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
@@ -81,8 +81,8 @@ func (l *layering) visit(dir string, n node) {
 	if err != nil || !st.IsDir() {
 		return
 	}
-	// The stamp of a directory in the layer does not change when the directory below it changes. The old node can still be
-	// used, because the sweep of the finder below finds new matches in the directory below.
+	// The stamp of a directory in the layer does not change when the directory below it changes. The old node can still
+	// be used, because the sweep of the finder below finds new matches in the directory below.
 	if old != nil && old.own && old.sameRules(&n) && old.stamp.Same(&st) {
 		l.f.nodes[dir] = old
 	} else {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinked limits how many files in matching directories a sweep inspects for hard links. Above the limit, a sweep skips
-// directories that did not change. This is safe, because tools cannot make hard links to files in these directories.
+// maxLinked limits how many files in matching directories a sweep inspects for hard links. Above the limit, a sweep
+// skips directories that did not change. This is safe, because tools cannot make hard links to files in these
+// directories.
 const maxLinked = 2000
 
 // linkedFiles returns the files with several hard links that match or are in matching directories. The value of the map
@@ -53,8 +54,8 @@ func (f *Finder) linkedFiles(found []Match, changed []string) (linked map[object
 	return linked, names
 }
 
-// hardLinks adds the other hard links of matching files in the roots, because a tool could use such a link to access the
-// file.
+// hardLinks adds the other hard links of matching files in the roots, because a tool could use such a link to access
+// the file.
 func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 	linked, names := f.linkedFiles(found, changed)
 	if len(linked) == 0 {
@@ -97,7 +98,7 @@ func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 	return found
 }
 
-// The method "severalNames" returns the identity of a regular file with more than one hard link.
+// severalNames returns the identity of a regular file with more than one hard link.
 func (f *Finder) severalNames(path string) (object, bool) {
 	var st unix.Stat_t
 	if err := unix.Lstat(f.onHost(path), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 {

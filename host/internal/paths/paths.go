@@ -17,7 +17,8 @@ type Rules struct {
 	// Hide and Protect contain absolute globs in the syntax of doublestar. Tools cannot use paths that match Hide. They
 	// cannot change paths that match Protect.
 	Hide, Protect []string
-	// Names contains names of files and directories that tools cannot change in any directory, except below node_modules.
+	// Names contains names of files and directories that tools cannot change in any directory, except below
+	// node_modules.
 	Names []string
 }
 
@@ -35,7 +36,7 @@ type Match struct {
 	Setting bool
 }
 
-// The type "matcher" is a compiled list of globs.
+// matcher is a compiled list of globs.
 type matcher struct {
 	names map[string]bool // names from globs such as "**/.env"
 	bases []string        // globs for the last path element, such as "*.pem" from "**/*.pem"

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sandbox/stamp"
 )
 
-// The type "tree" is a directory for tests.
+// tree is a directory for tests.
 type tree struct {
 	*testing.T
 	dir string
@@ -45,7 +45,7 @@ func (w *tree) add(files ...string) {
 	}
 }
 
-// The method "sweep" returns the relative paths of the matches. Paths of hidden matches begin with "-".
+// sweep returns the relative paths of the matches. Paths of hidden matches begin with "-".
 func (w *tree) sweep(f *Finder) string {
 	w.Helper()
 	matches, _, err := f.Sweep()
@@ -124,8 +124,8 @@ func TestChanges(t *testing.T) {
 	w.must(os.Rename(w.at("ws/a"), w.at("ws/c")))
 	w.must(os.RemoveAll(w.at("ws/new")))
 	want("-ws/.env -ws/c/b/.env ws/deploy -ws/secrets")
-	// Create hard links, also to files in matching directories. The search must find these links, although creating a link
-	// does not change the directory of the original file.
+	// Create hard links, also to files in matching directories. The search must find these links, although creating a
+	// link does not change the directory of the original file.
 	for from, to := range map[string]string{"ws/.env": "ws/l1", "ws/secrets/key": "ws/c/l2", "ws/deploy/x": "ws/l3"} {
 		w.must(os.Link(w.at(from), w.at(to)))
 	}

@@ -116,8 +116,9 @@ func (l *Log) append(plugin string, line []byte) error {
 	}
 }
 
-// write appends a line to a file. If the file has been replaced or is full, written is false, and the caller must open the
-// path again. The lock prevents that another host replaces the file during the write, because readers would miss the line.
+// write appends a line to a file. If the file has been replaced or is full, written is false, and the caller must open
+// the path again. The lock prevents that another host replaces the file during the write, because readers would miss
+// the line.
 func write(f *os.File, path string, line []byte) (written bool, err error) {
 	if err := flock.Apply(f, unix.LOCK_SH); err != nil {
 		return false, err

@@ -28,9 +28,9 @@ const (
 // the person sees what the command would change.
 const ShowDiff = "show_diff"
 
-// OnlyFiles is a key of [tool.Permission.Metadata]. It is set if every reason for the permission request is a built-in rule
-// about lost files, and if only files of the workspace can be lost. The reasons do not apply where no file of the workspace
-// can be lost.
+// OnlyFiles is a key of [tool.Permission.Metadata]. It is set if every reason for the permission request is a built-in
+// rule about lost files, and if only files of the workspace can be lost. The reasons do not apply where no file of the
+// workspace can be lost.
 const OnlyFiles = "only_files"
 
 // Scopes lists the scopes in the order in which a client offers them.
@@ -223,8 +223,8 @@ func (d *Decision) recall(name string, answers Answers) (open []Judgement, decli
 	return open, ""
 }
 
-// Expect decides on a call without asking a person. Unlike [Policy.Judge], it takes earlier answers into account, so it returns
-// what would happen.
+// Expect decides on a call without asking a person. Unlike [Policy.Judge], it takes earlier answers into account, so it
+// returns what would happen.
 func (p *Policy) Expect(req *Request) *Decision {
 	d := p.Judge(req)
 	if d.Effect != Ask || req.Answers == nil {
@@ -251,7 +251,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 		d.runs = nil // the earlier answer is about the command, whatever its files contain
 		return tool.Answer{Outcome: tool.Accepted}, nil
 	}
-	a, err := asker.Ask(ctx, tool.Ask{Permission: d.about(name, ask, open)})
+	a, err := asker.Ask(ctx, tool.Ask{Permission: d.request(name, ask, open)})
 	if err != nil {
 		return a, err
 	}
@@ -282,8 +282,8 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 	return a, nil
 }
 
-// The method "about" returns the permission request for the parts of a call that have no stored answer.
-func (d *Decision) about(name string, ask *tool.Permission, open []Judgement) *tool.Permission {
+// request returns the permission request for the parts of a call that have no stored answer.
+func (d *Decision) request(name string, ask *tool.Permission, open []Judgement) *tool.Permission {
 	p := *ask
 	p.Patterns = nil
 	for _, j := range open {
@@ -314,9 +314,9 @@ func shorten(s string) string {
 }
 
 // Recheck decides again on an allowed call after a wait, for example for a person's answer. During the wait, other
-// calls can change the targets of the call's paths and the scripts that it runs. Recheck does not ask a person. If a part
-// of the call now requires a confirmation and the earlier decision did not ask about this part, or if the person was asked
-// about a call whose scripts have changed since, Recheck denies the call.
+// calls can change the targets of the call's paths and the scripts that it runs. Recheck does not ask a person. If a
+// part of the call now requires a confirmation and the earlier decision did not ask about this part, or if the person
+// was asked about a call whose scripts have changed since, Recheck denies the call.
 func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 	d := p.Judge(req)
 	switch {

@@ -20,8 +20,8 @@ type Builtin struct {
 	match    func(f *facts) bool
 }
 
-// Builtins lists rules for commands that destroy the system, the work of a person, or other people's data. Without these
-// rules, the sandbox would be the only protection.
+// Builtins lists rules for commands that destroy the system, the work of a person, or other people's data. Without
+// these rules, the sandbox would be the only protection.
 var Builtins = []Builtin{
 	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", false, []string{"rm", "find"}, removesSystem},
 	{Deny, "format", "the command formats an existing disk or partition", false, formatters, about(formats)},
@@ -57,12 +57,12 @@ var (
 	formatters   = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
 )
 
-// The function "about" returns a condition that depends on the command alone.
+// about returns a condition that depends on the command alone.
 func about(match func(c *shellscript.Command) bool) func(*facts) bool {
 	return func(f *facts) bool { return match(f.c) }
 }
 
-// The variable "concerned" contains the names of the programs to which a built-in rule applies. It also contains
+// concerned contains the names of the programs to which a built-in rule applies. It also contains
 // programs that carry out the work of other programs in their own process.
 var concerned = func() map[string]bool {
 	out := map[string]bool{"git": true, "find": true, "busybox": true, "toybox": true, "coreutils": true}
@@ -76,7 +76,7 @@ var concerned = func() map[string]bool {
 	return out
 }()
 
-// The function "concerns" reports whether a built-in rule can apply to a program.
+// concerns reports whether a built-in rule can apply to a program.
 func concerns(x *Execution) bool {
 	is := func(name string) bool {
 		return concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-")
@@ -258,7 +258,7 @@ func removesWorkspace(f *facts) bool {
 	return f.loss() >= workspace
 }
 
-// The function "stops" reports whether a command stops or restarts the machine.
+// stops reports whether a command stops or restarts the machine.
 func stops(c *shellscript.Command) bool {
 	if helps(c) {
 		return false
@@ -348,8 +348,8 @@ func changesSystem(c *shellscript.Command) bool {
 	return isRecursive(short, long, "R") && len(operands) > 1 && slices.ContainsFunc(operands[1:], func(o string) bool { return o == "/" || o == "/*" })
 }
 
-// changesModes reports whether a command gives rights to others, lets a program run as its owner, or changes the modes or
-// owners of a directory with its files where git cannot restore them.
+// changesModes reports whether a command gives rights to others, lets a program run as its owner, or changes the modes
+// or owners of a directory with its files where git cannot restore them.
 func changesModes(f *facts) bool {
 	short, long, operands := arguments(f.c)
 	recursive := isRecursive(short, long, "R")
@@ -405,8 +405,8 @@ func (f *facts) unrestorable(operands []string) bool {
 	}) || f.suspect()
 }
 
-// grants reports whether a mode for chmod sets the bits with which a program runs as its owner or group, and whether it lets
-// all users write.
+// grants reports whether a mode for chmod sets the bits with which a program runs as its owner or group, and whether it
+// lets all users write.
 func grants(mode string) (special, public bool) {
 	for _, clause := range strings.Split(mode, ",") {
 		who, rest := "", clause

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/shellscript"
 )
 
-// The function "deletes" reports whether a command deletes files that existed before the session.
+// deletes reports whether a command deletes files that existed before the session.
 func deletes(f *facts) bool {
 	files, targets := f.req.files(), f.deleted()
 	if slices.ContainsFunc(targets, func(t target) bool { return isReference(t.path) && files.exists(t.path) }) {
@@ -33,7 +33,7 @@ func deletes(f *facts) bool {
 // packers lists programs that replace a file by a compressed or decompressed file.
 var packers = []string{"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress", "zstd", "lz4"}
 
-// The method "deleted" returns the existing files that a command deletes. It omits build results and the content of
+// deleted returns the existing files that a command deletes. It omits build results and the content of
 // directories for temporary files.
 func (f *facts) deleted() []target {
 	if slices.Contains([]string{"chmod", "tee"}, f.c.Name()) || f.c.Remote {
@@ -66,7 +66,7 @@ func (f *facts) deleted() []target {
 	})
 }
 
-// The method "ephemeral" returns the path of a file relative to its root. For a file outside of the roots, it reports
+// ephemeral returns the path of a file relative to its root. For a file outside of the roots, it reports
 // whether the file is in a directory for temporary files, or is such a directory.
 func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	root := tool.Root{Path: f.req.Workspace}
@@ -116,9 +116,9 @@ func (f *facts) destination() string {
 	return f.resolve(operands[len(operands)-1])
 }
 
-// The method "found" returns the directories in which the program "find" deletes files. If each deletion is restricted to
-// empty files or to files with names of build results, it returns only directories outside of the roots. A deletion that is not restricted to certain names is
-// judged as a deletion of the whole directory.
+// found returns the directories in which the program "find" deletes files. If each deletion is restricted to empty
+// files or to files with names of build results, it returns only directories outside of the roots. A deletion that is
+// not restricted to certain names is judged as a deletion of the whole directory.
 func (f *facts) found() []target {
 	starts, deletions := shellscript.FindDeletions(f.c.Words[1:])
 	if !slices.ContainsFunc(deletions, func(d shellscript.FindDeletion) bool {
@@ -149,7 +149,7 @@ func temporaryDirs() []string {
 // session: a build creates it again, or it is one of git's objects.
 func IsReplaceable(rel string) bool { return regenerable(rel) || isReference("/"+rel) }
 
-// The function "regenerable" reports whether a build or a test creates a file or directory again.
+// regenerable reports whether a build or a test creates a file or directory again.
 func regenerable(path string) bool {
 	if slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool {
 		return slices.Contains([]string{
@@ -164,7 +164,7 @@ func regenerable(path string) bool {
 		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".swp", ".out", ".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
 }
 
-// The method "reverts" reports whether a program other than git discards uncommitted changes.
+// reverts reports whether a program other than git discards uncommitted changes.
 func (f *facts) reverts() bool {
 	short, long, _ := arguments(f.c)
 	if f.c.Name() == "patch" {
@@ -175,7 +175,7 @@ func (f *facts) reverts() bool {
 
 var reverting = patterns("hg revert *", "hg update --clean *", "hg update -C *", "hg up -C *", "hg checkout -C *", "hg purge *", "hg strip *", "svn revert *", "svn cleanup --remove-unversioned *")
 
-// The variable "publishing" lists commands that send data to other machines or change data on other machines.
+// publishing lists commands that send data to other machines or change data on other machines.
 var publishing = patterns(
 	"git push *", "git send-pack *", "git http-push *", "git subtree push *", "git send-email *", "git imap-send *", "git svn dcommit *", "git p4 submit *", "git lfs push *",
 	"npm publish *", "npm unpublish *", "npm deprecate *", "npm dist-tag *", "yarn publish *", "yarn npm publish *", "pnpm publish *", "bun publish *", "lerna publish *", "npx semantic-release *", "jsr publish *",
@@ -221,7 +221,7 @@ func matchesAny(c *shellscript.Command, all map[string][]shellscript.Pattern) bo
 // senders lists programs that send data only with certain arguments.
 var senders = []string{"scp", "rsync", "curl", "http", "https", "xh", "xhs", "nc", "ncat", "netcat", "telnet", "tftp", "socat", "wget"}
 
-// The function "publishes" reports whether a command sends data to another machine.
+// publishes reports whether a command sends data to another machine.
 func publishes(f *facts) bool {
 	c, args := f.c, texts(f.c)
 	if helps(c) || slices.Contains(args, "--dry-run") || slices.Contains(args, "-h") || c.Remote {
@@ -300,7 +300,7 @@ func withoutOptions(words []shellscript.Word, operands, options int) [][]shellsc
 	return out
 }
 
-// The function "dry" reports whether the arguments of git push contain the option -n. In combined options, the text
+// dry reports whether the arguments of git push contain the option -n. In combined options, the text
 // after the letter o is a value.
 func dry(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool {
@@ -322,7 +322,7 @@ var (
 	curlValued  = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
 )
 
-// The function "sends" reports whether the arguments contain an option that sends data, or an HTTP method that changes
+// sends reports whether the arguments contain an option that sends data, or an HTTP method that changes
 // data. The argument "letters" contains the short options that send data. The argument "valued" contains all short
 // options with a value.
 func sends(args, options []string, letters, valued string) bool {
@@ -360,7 +360,7 @@ func sends(args, options []string, letters, valued string) bool {
 	return false
 }
 
-// The function "changing" reports whether an HTTP method changes data.
+// changing reports whether an HTTP method changes data.
 func changing(method string) bool {
 	method = strings.ToUpper(strings.TrimPrefix(method, "="))
 	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method)
@@ -421,14 +421,14 @@ func isCredential(path string) bool {
 	return is(credentialFiles) && !is(publicFiles)
 }
 
-// The variable "telling" lists patterns of commands that print or store credentials.
+// telling lists patterns of commands that print or store credentials.
 var telling = patterns(
 	"gh auth token *", "gh auth login *", "gcloud auth print-access-token *", "gcloud auth print-identity-token *", "aws configure get *", "aws configure export-credentials *", "aws ecr get-login-password *",
 	"aws secretsmanager get-secret-value *", "git credential *", "npm token *", "npm login *", "npm adduser *", "docker login *", "security find-generic-password *", "security find-internet-password *", "pass show *", "op read *",
 	"op item get *", "vault read *", "vault kv get *", "az account get-access-token *", "gpg --export-secret-keys *", "kubectl get secret *", "kubectl get secrets *", "doppler secrets *", "heroku auth:token *",
 )
 
-// The variable "ignorant" lists programs that do not read the content of the files in their arguments.
+// ignorant lists programs that do not read the content of the files in their arguments.
 var ignorant = []string{
 	"ls", "test", "[", "[[", "stat", "touch", "mkdir", "rm", "rmdir", "chmod", "chown", "echo", "printf", "find", "git", "cd", "readlink", "realpath", "basename", "dirname", "ssh-keygen", "ssh-add", "file", "du", "unlink", "which",
 }

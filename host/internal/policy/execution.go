@@ -20,7 +20,8 @@ type Execution struct {
 	// Path is the path of the program in the system call. File is the absolute path of the program after all links are
 	// resolved. If the process executes an open file, Path equals File.
 	Path, File string
-	// Fingerprint identifies the content of the program. It reveals copies of programs that rules name. It can be empty.
+	// Fingerprint identifies the content of the program. It reveals copies of programs that rules name. It can be
+	// empty.
 	Fingerprint string
 	// Args contains the arguments. The first argument is the name that the process chose for the program.
 	Args []string
@@ -72,7 +73,7 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	return out
 }
 
-// The method "loaded" returns the execution of the program that a dynamic linker loads. It returns nil if the program
+// loaded returns the execution of the program that a dynamic linker loads. It returns nil if the program
 // is not a dynamic linker.
 func (x *Execution) loaded() *Execution {
 	if !shellscript.IsLoader(x.Path) && !shellscript.IsLoader(x.File) && !slices.ContainsFunc(x.copies, shellscript.IsLoader) {
@@ -140,7 +141,7 @@ func corrections(c *shellscript.Command) (out []*shellscript.Command) {
 	return out
 }
 
-// The method "carried" returns the commands that a program carries out. The first command is the program itself.
+// carried returns the commands that a program carries out. The first command is the program itself.
 func (p *Policy) carried(x *Execution) (commands []shellscript.Command, doubts []string) {
 	program := p.isProgram(x, x.Path)
 	words := x.words(program)
@@ -221,7 +222,7 @@ func (p *Policy) Interprets(x *Execution) bool {
 	return shellscript.IsInterpreter(x.Path) && shellscript.IsInterpreter(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
-// The function "stricter" returns the judgement with the stricter effect. For equal effects, it prefers the judgement
+// stricter returns the judgement with the stricter effect. For equal effects, it prefers the judgement
 // in which a rule matched.
 func stricter(a, b Judgement) Judgement {
 	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
@@ -245,7 +246,7 @@ func (x *Execution) words(program bool) []string {
 	return out
 }
 
-// The method "invoked" returns the base name of the first argument. It removes the leading dash of a login shell.
+// invoked returns the base name of the first argument. It removes the leading dash of a login shell.
 func (x *Execution) invoked() string {
 	if len(x.Args) == 0 || x.Args[0] == "" {
 		return ""
@@ -277,7 +278,7 @@ func (p *Policy) isProgram(x *Execution, path string) bool {
 	return true
 }
 
-// The method "originals" returns the names of programs in rules whose files have the same content as the program of x.
+// originals returns the names of programs in rules whose files have the same content as the program of x.
 func (p *Policy) originals(x *Execution) []string {
 	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, filepath.Dir(x.File)+"/git") {
 		return nil
@@ -377,7 +378,7 @@ func (pt *part) match(pattern shellscript.Pattern) shellscript.Match {
 	return best
 }
 
-// The method "exact" reports whether a pattern of an allow rule or a list matches the command of a part. For a program
+// exact reports whether a pattern of an allow rule or a list matches the command of a part. For a program
 // that is about to run, the pattern must match the path and also the first argument. The reason is that some programs
 // select their function by the first argument.
 func (pt *part) exact(pattern shellscript.Pattern) bool {
@@ -429,7 +430,7 @@ func (p *Policy) starters(pt *part) (out []*Rule) {
 	return out
 }
 
-// The method "starts" reports whether a program that the rule lists can start a program with this name.
+// starts reports whether a program that the rule lists can start a program with this name.
 func (r *Rule) starts(name string) bool {
 	return slices.ContainsFunc(r.Starts, func(glob string) bool { return shellscript.MatchName(glob, name) })
 }

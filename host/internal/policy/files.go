@@ -103,8 +103,8 @@ var maxOperations = 2_000_000
 // maxTime limits the time of one judgement.
 var maxTime = 2 * time.Second
 
-// tree is the file system of one judgement. It caches the resolved paths. The judgement becomes uncertain at a limit, or
-// at an error that the process itself would not get.
+// tree is the file system of one judgement. It caches the resolved paths. The judgement becomes uncertain at a limit,
+// or at an error that the process itself would not get.
 type tree struct {
 	files    Files
 	followed map[string]string
@@ -151,7 +151,7 @@ func (t *tree) follow(path string) string {
 	return target
 }
 
-// The method "absent" reports whether the last element of a path does not exist, and returns the path with its directory
+// absent reports whether the last element of a path does not exist, and returns the path with its directory
 // resolved. This is cheaper than resolving many paths of the same directory.
 func (t *tree) absent(path string) (target string, missing bool) {
 	dir, base := filepath.Split(path)
@@ -192,7 +192,7 @@ func (t *tree) exists(path string) bool {
 	return ok
 }
 
-// The method "names" returns the names of at most limit entries of a directory. If the path is not a directory, ok is
+// names returns the names of at most limit entries of a directory. If the path is not a directory, ok is
 // false.
 func (t *tree) names(dir string, limit int) (names []string, ok bool) {
 	if !t.spend(1) {
@@ -212,7 +212,7 @@ func (t *tree) isEmpty(path string) bool {
 	return ok && len(names) == 0
 }
 
-// The method "born" returns the time at which a file was created, or the zero time if it is unknown.
+// born returns the time at which a file was created, or the zero time if it is unknown.
 func (t *tree) born(path string) time.Time {
 	if !t.spend(1) {
 		return time.Time{}
@@ -220,7 +220,7 @@ func (t *tree) born(path string) time.Time {
 	return t.files.Born(path)
 }
 
-// The method "older" reports whether a file is one of before the session: it was created earlier, or replaced one that was.
+// older reports whether a file is one of before the session: it was created earlier, or replaced one that was.
 // For a directory, the method also examines the files in the directory, because moved files keep their times.
 func (req *Request) older(path string) bool {
 	t := req.files()
@@ -297,8 +297,8 @@ func (req *Request) host() hostFiles {
 	return hostFiles{req.Call.Roots}
 }
 
-// runs contains the files whose content a command runs, such as s.sh in "sh s.sh", with their states when a person was asked.
-// A path without a regular file has a zero stamp.
+// runs contains the files whose content a command runs, such as s.sh in "sh s.sh", with their states when a person was
+// asked. A path without a regular file has a zero stamp.
 type runs struct {
 	host  hostFiles
 	dir   string // for relative paths of commands whose directory is unknown
@@ -314,8 +314,8 @@ var implied = []string{"GNUmakefile", "makefile", "Makefile", "__main__.py"}
 // filters lists interpreters whose operands and input are data. Only the option -f names their programs.
 var filters = []string{"awk", "gawk", "mawk", "nawk", "sed"}
 
-// runsOf returns the files that the commands of a script run. An interpreter without a file reads its program from standard
-// input, so that every file that the script names can be the program.
+// runsOf returns the files that the commands of a script run. An interpreter without a file reads its program from
+// standard input, so that every file that the script names can be the program.
 func runsOf(req *Request, dir string, commands []shellscript.Command, reads []shellscript.File) *runs {
 	r := &runs{host: req.host(), dir: dir, files: make(map[string]stamp.Stamp)}
 	all := false

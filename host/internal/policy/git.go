@@ -9,9 +9,9 @@ import (
 	"toolhost.dev/shellscript"
 )
 
-// discarded reports which uncommitted work a git command discards. The result "all" reports the loss of all changes in a
-// repository. The result "some" reports the loss of single files, branches or stashes. The first argument of the command
-// must be the subcommand.
+// discarded reports which uncommitted work a git command discards. The result "all" reports the loss of all changes in
+// a repository. The result "some" reports the loss of single files, branches or stashes. The first argument of the
+// command must be the subcommand.
 func (f *facts) discarded() (all, some bool) {
 	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote || f.req.byGit {
 		return false, false
@@ -64,12 +64,12 @@ type gitCommand struct {
 	separated bool
 }
 
-// The method "has" reports whether the command can have one of the given options, which make git discard data.
-func (g *gitCommand) has(letters string, names ...string) bool {
+// hasOption reports whether the command can have one of the given options, which make git discard data.
+func (g *gitCommand) hasOption(letters string, names ...string) bool {
 	return letters != "" && strings.ContainsAny(g.short, letters) || canHave(g.long, names...)
 }
 
-// The method "spared" reports whether the command certainly has one of the given options, which prevent a loss.
+// spared reports whether the command certainly has one of the given options, which prevent a loss.
 func (g *gitCommand) spared(letters string, names ...string) bool {
 	if slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "no-") && canHave([]string{l[len("no-"):]}, names...) }) {
 		return false
@@ -82,7 +82,7 @@ func (g *gitCommand) spared(letters string, names ...string) bool {
 func (g *gitCommand) judge() (all, some bool) {
 	switch g.sub {
 	case "reset":
-		return g.has("", "hard"), g.has("", "merge", "keep")
+		return g.hasOption("", "hard"), g.hasOption("", "merge", "keep")
 	case "clean":
 		if g.spared("nh", "dry-run", "help") { // the option -i prevents nothing, because a program can answer its questions
 			return false, false
@@ -92,23 +92,23 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "checkout":
 		return g.checkout()
 	case "restore":
-		if g.spared("S", "staged") && !g.has("W", "worktree") || g.spared("h", "help") {
+		if g.spared("S", "staged") && !g.hasOption("W", "worktree") || g.spared("h", "help") {
 			return false, false
 		}
-		all = g.whole() || g.has("", "pathspec-from-file")
+		all = g.whole() || g.hasOption("", "pathspec-from-file")
 		return all, !all
 	case "switch":
 		creates := strings.Contains(g.short, "C") || slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "force-c") })
-		return g.has("f", "force", "discard-changes"), creates && (len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0]))
+		return g.hasOption("f", "force", "discard-changes"), creates && (len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0]))
 	case "rm":
 		if g.spared("n", "cached", "dry-run") {
 			return false, false
 		}
-		return g.has("r") && (g.whole() || g.has("", "pathspec-from-file")), g.has("f", "force")
+		return g.hasOption("r") && (g.whole() || g.hasOption("", "pathspec-from-file")), g.hasOption("f", "force")
 	case "read-tree":
-		return g.has("u") && g.has("", "reset"), g.has("u") || g.has("", "reset")
+		return g.hasOption("u") && g.hasOption("", "reset"), g.hasOption("u") || g.hasOption("", "reset")
 	case "checkout-index":
-		return g.has("f", "force") && g.has("a", "all"), g.has("f", "force")
+		return g.hasOption("f", "force") && g.hasOption("a", "all"), g.hasOption("f", "force")
 	}
 	return false, g.loses()
 }
@@ -120,11 +120,11 @@ func (g *gitCommand) checkout() (all, some bool) {
 		return false, false
 	case g.whole():
 		return true, false
-	case g.has("p", "patch"):
+	case g.hasOption("p", "patch"):
 		return len(g.paths) == 0, true
-	case g.separated && len(g.paths) > 0 || g.has("", "ours", "theirs", "pathspec-from-file"):
-		return g.has("", "pathspec-from-file"), true
-	case g.has("f", "force"):
+	case g.separated && len(g.paths) > 0 || g.hasOption("", "ours", "theirs", "pathspec-from-file"):
+		return g.hasOption("", "pathspec-from-file"), true
+	case g.hasOption("f", "force"):
 		return true, false
 	case strings.Contains(g.short, "B"):
 		return false, len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0])
@@ -138,7 +138,7 @@ func (g *gitCommand) checkout() (all, some bool) {
 	return false, false
 }
 
-// The method "loses" reports whether a git command discards stashes, branches or the history of references.
+// loses reports whether a git command discards stashes, branches or the history of references.
 func (g *gitCommand) loses() bool {
 	first := ""
 	if len(g.operands) > 0 {
@@ -148,15 +148,15 @@ func (g *gitCommand) loses() bool {
 	case "stash":
 		return first == "drop" || first == "clear"
 	case "branch":
-		return g.has("D") || g.has("d", "delete") && g.has("f", "force") || g.replaces()
+		return g.hasOption("D") || g.hasOption("d", "delete") && g.hasOption("f", "force") || g.replaces()
 	case "worktree":
-		return first == "remove" && g.has("f", "force")
+		return first == "remove" && g.hasOption("f", "force")
 	case "reflog":
 		return first == "expire" || first == "delete"
 	case "update-ref":
-		return g.has("d") || g.has("", "stdin") || len(g.operands) > 1 && g.canExist(first)
+		return g.hasOption("d") || g.hasOption("", "stdin") || len(g.operands) > 1 && g.canExist(first)
 	case "rebase":
-		if g.has("", "abort", "skip") {
+		if g.hasOption("", "abort", "skip") {
 			return true
 		}
 		i := slices.IndexFunc(g.long, func(l string) bool { return canHave([]string{l}, "onto") })
@@ -169,19 +169,19 @@ func (g *gitCommand) loses() bool {
 	case "gc":
 		return g.prunes("prune")
 	case "submodule":
-		return (first == "deinit" || first == "update") && g.has("f", "force")
+		return (first == "deinit" || first == "update") && g.hasOption("f", "force")
 	case "filter-branch", "filter-repo", "fast-import", "receive-pack":
 		return true
 	case "diff", "diff-index", "diff-files": // the patch takes changes back
-		return g.has("R") && !g.spared("", "stat", "numstat", "shortstat", "summary", "name-only", "name-status", "check", "quiet", "exit-code")
+		return g.hasOption("R") && !g.spared("", "stat", "numstat", "shortstat", "summary", "name-only", "name-status", "check", "quiet", "exit-code")
 	case "apply":
-		return g.has("R", "reverse") && !g.spared("", "cached", "check", "stat", "numstat", "summary")
+		return g.hasOption("R", "reverse") && !g.spared("", "cached", "check", "stat", "numstat", "summary")
 	case "merge", "am", "cherry-pick", "revert": // "--abort" discards staged changes
-		return g.has("", "abort", "skip")
+		return g.hasOption("", "abort", "skip")
 	case "tag":
-		return g.has("d", "delete") || g.has("f", "force") && g.canExist("refs/tags/"+first)
+		return g.hasOption("d", "delete") || g.hasOption("f", "force") && g.canExist("refs/tags/"+first)
 	case "symbolic-ref":
-		return g.has("d", "delete") || len(g.operands) > 1 && first != "HEAD" && g.canExist(first)
+		return g.hasOption("d", "delete") || len(g.operands) > 1 && first != "HEAD" && g.canExist(first)
 	case "fetch", "pull":
 		return g.fetches()
 	case "mv":
@@ -190,21 +190,21 @@ func (g *gitCommand) loses() bool {
 	return false
 }
 
-// The method "fetches" reports whether git fetch replaces or removes branches of the repository.
+// fetches reports whether git fetch replaces or removes branches of the repository.
 func (g *gitCommand) fetches() bool {
 	return slices.ContainsFunc(g.operands, func(o string) bool {
 		from, to, ok := strings.Cut(o, ":")
 		if !ok || to == "" || strings.Contains(to, "/") && !strings.HasPrefix(to, "refs/") && !strings.HasPrefix(to, "heads/") || strings.HasPrefix(to, "refs/remotes/") {
 			return false // the operand is a URL or a remote branch
 		}
-		if g.has("p", "prune") {
+		if g.hasOption("p", "prune") {
 			return true
 		}
-		return (g.has("f", "force") || strings.HasPrefix(from, "+")) && (strings.Contains(to, "*") || g.canExist("refs/heads/"+path.Base(to)) || g.canExist(to))
+		return (g.hasOption("f", "force") || strings.HasPrefix(from, "+")) && (strings.Contains(to, "*") || g.canExist("refs/heads/"+path.Base(to)) || g.canExist(to))
 	})
 }
 
-// The method "buries" reports whether git mv moves files into a directory of build results, where a deletion needs no
+// buries reports whether git mv moves files into a directory of build results, where a deletion needs no
 // confirmation.
 func (g *gitCommand) buries() bool {
 	n := len(g.operands) - 1
@@ -218,7 +218,7 @@ func (g *gitCommand) buries() bool {
 	})
 }
 
-// The method "prunes" reports whether an option with a time makes git remove recent objects.
+// prunes reports whether an option with a time makes git remove recent objects.
 func (g *gitCommand) prunes(option string) bool {
 	return slices.ContainsFunc(g.long, func(l string) bool {
 		_, age, valued := strings.Cut(l, "=")
@@ -231,16 +231,16 @@ func isLongAgo(age string) bool {
 	return slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
 }
 
-// The method "replaces" reports whether git branch moves an existing branch to another commit.
+// replaces reports whether git branch moves an existing branch to another commit.
 func (g *gitCommand) replaces() bool {
 	n := len(g.operands)
 	switch {
 	case n == 0:
 		return false
-	case g.has("MC"):
+	case g.hasOption("MC"):
 		return g.canExist("refs/heads/" + g.operands[n-1])
 	}
-	return g.has("f", "force") && g.canExist("refs/heads/"+g.operands[0])
+	return g.hasOption("f", "force") && g.canExist("refs/heads/"+g.operands[0])
 }
 
 // canExist reports whether a reference can exist. If packed references exist, it returns true without reading them.

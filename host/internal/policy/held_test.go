@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOnlyLossesOfWorkspaceAreHeldBack checks which permission requests can be answered later. A branch and a preview hold back
-// only the loss of files of the workspace, so a command that names other files must be confirmed before it runs. A rule that
-// shows a diff concerns only commands, because a preview does not hold back what other tools do.
+// TestOnlyLossesOfWorkspaceAreHeldBack checks which permission requests can be answered later. A branch and a preview
+// hold back only the loss of files of the workspace, so a command that names other files must be confirmed before it
+// runs. A rule that shows a diff concerns only commands, because a preview does not hold back what other tools do.
 func TestOnlyLossesOfWorkspaceAreHeldBack(t *testing.T) {
 	ws, outside := filepath.Join(t.TempDir(), "ws"), "/usr/lib"
 	for _, dir := range []string{"d", "e"} {

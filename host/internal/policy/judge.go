@@ -24,7 +24,7 @@ func (p *Policy) judge(req *Request, parts []part, d *Decision) {
 	}
 }
 
-// The method "allowed" reports whether a rule allows every part of a call.
+// allowed reports whether a rule allows every part of a call.
 func (p *Policy) allowed(parts []part, d *Decision) bool {
 	n := 0
 	for _, j := range d.Judged {
@@ -68,11 +68,11 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 		case m == shellscript.No, m == shellscript.Maybe && pt.gated:
 		case r.Effect == Deny && m == shellscript.Yes:
 			if j.Effect != Deny {
-				j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
+				j = Judgement{Subject: pt.describe(), Kind: pt.kind}.decidedBy(r, "")
 			}
 			return j
 		case j.Effect == Allow:
-			j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
+			j = Judgement{Subject: pt.describe(), Kind: pt.kind}.decidedBy(r, "")
 			j.Effect = Ask
 		}
 	}
@@ -82,10 +82,10 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 // matched contains the rules that match a part of a call.
 type matched struct {
 	deny, ask, allow *Rule
-	// The field "maybe" is true if the rule in the field "ask" matches only if the unknown parts of the command have
+	// maybe is true if the rule in the field "ask" matches only if the unknown parts of the command have
 	// certain values.
 	maybe bool
-	// The field "listed" reports that a rule lists the command. The field "lowered" names the built-in rules that
+	// listed reports that a rule lists the command. The field "lowered" names the built-in rules that
 	// matching rules replace.
 	listed  bool
 	lowered []string
@@ -154,26 +154,26 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	}
 	switch {
 	case found.deny != nil:
-		return out.by(found.deny, "")
+		return out.decidedBy(found.deny, "")
 	case floor != nil && floor.Effect == Deny:
 		return out.byBuiltin(floor)
 	case found.ask != nil && found.maybe:
-		j := out.by(found.ask, fmt.Sprintf("it cannot be determined in advance whether the rule applies to %q", pt.subject))
+		j := out.decidedBy(found.ask, fmt.Sprintf("it cannot be determined in advance whether the rule applies to %q", pt.subject))
 		j.Effect = Ask
 		return j
 	case found.ask != nil:
-		return out.by(found.ask, "")
+		return out.decidedBy(found.ask, "")
 	case floor != nil && (found.allow != nil || listed || p.otherwise(pt, out).Effect != Deny):
 		return out.byBuiltin(floor)
 	case found.allow != nil:
-		return out.by(found.allow, "")
+		return out.decidedBy(found.allow, "")
 	case listing && listed:
 		return out
 	}
 	return p.otherwise(pt, out)
 }
 
-// The method "lists" reports whether a rule lists the command of a part. An ask rule can also list a command. In both
+// lists reports whether a rule lists the command of a part. An ask rule can also list a command. In both
 // cases, a pattern must match the command exactly.
 func (r *Rule) lists(pt *part) bool {
 	return pt.command != nil && slices.ContainsFunc(r.patterns, pt.exact)
@@ -185,7 +185,7 @@ func (j Judgement) byBuiltin(b *Builtin) Judgement {
 	return j
 }
 
-// The method "otherwise" judges a part of a call to which no rule applies.
+// otherwise judges a part of a call to which no rule applies.
 func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
@@ -207,7 +207,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	return out
 }
 
-// The function "harmless" reports whether a command is a shell builtin that runs no program and changes only the shell.
+// harmless reports whether a command is a shell builtin that runs no program and changes only the shell.
 func harmless(c *shellscript.Command) bool {
 	switch c.Words[0].Text {
 	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
@@ -227,7 +227,7 @@ func (j Judgement) Decides(name string) bool {
 	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
 }
 
-func (j Judgement) by(r *Rule, reason string) Judgement {
+func (j Judgement) decidedBy(r *Rule, reason string) Judgement {
 	if reason == "" {
 		reason = r.Reason
 	}
@@ -297,13 +297,13 @@ type Outlook struct {
 // Depends is the effect of an [Outlook] if the arguments of a call decide.
 const Depends Effect = "depends"
 
-// Outlook returns what the policy decides about calls of a tool, for any arguments with paths in the roots. It reads the
-// name, the definition, the schema, Shell and Bundled of the request.
+// Outlook returns what the policy decides about calls of a tool, for any arguments with paths in the roots. It reads
+// the name, the definition, the schema, Shell and Bundled of the request.
 func (p *Policy) Outlook(req *Request) Outlook {
 	out := Outlook{Effect: Allow, Kind: req.Kind()}
 	rules := p.applicable(req, out.Kind)
 	by := func(e Effect, of Effect) Outlook {
-		j := Judgement{Subject: req.Name}.by(rules[of].rule, "")
+		j := Judgement{Subject: req.Name}.decidedBy(rules[of].rule, "")
 		return Outlook{Effect: e, Kind: out.Kind, Rule: j.Rule, Reason: j.Reason}
 	}
 	switch {
@@ -340,8 +340,8 @@ type applicableRule struct {
 	match shellscript.Match
 }
 
-// applicable returns one rule for each effect. A rule that applies to all calls of the tool precedes a rule that applies to
-// some of them.
+// applicable returns one rule for each effect. A rule that applies to all calls of the tool precedes a rule that
+// applies to some of them.
 func (p *Policy) applicable(req *Request, kind string) map[Effect]applicableRule {
 	out := make(map[Effect]applicableRule)
 	for _, rules := range [][]Rule{p.rules.Rules, p.rules.Project} {

@@ -12,15 +12,15 @@ import (
 // loosePath is a path that is unknown before a command runs. The reason is a variable, a substitution, a pattern or an
 // unknown directory in the path.
 type loosePath struct {
-	// forms contains absolute forms of the path, with [shellscript.Unknown] in place of unknown parts. In the second form,
-	// the links in the known beginning are resolved.
+	// forms contains absolute forms of the path, with [shellscript.Unknown] in place of unknown parts. In the second
+	// form, the links in the known beginning are resolved.
 	forms []string
 	// pattern reports that the shell expands wildcards in the path.
 	pattern bool
 	shown   string // the path for messages
 }
 
-// The function "loose" returns the forms of an unknown path. An empty dir means that the working directory is unknown.
+// loose returns the forms of an unknown path. An empty dir means that the working directory is unknown.
 func loose(host hostFiles, dir, text string, pattern bool) loosePath {
 	out := loosePath{pattern: pattern, shown: strings.ReplaceAll(text, shellscript.Unknown, "…")}
 	full := text

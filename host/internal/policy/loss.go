@@ -63,7 +63,7 @@ func (f *facts) loss() place {
 // removers lists the programs that the method "removed" handles.
 var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za", "7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
-// The method "removed" returns the paths that a command removes, moves away, overwrites or makes unreadable. The result
+// removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result
 // "recursive" reports whether the files in target directories are also affected.
 func (f *facts) removed() (targets []target, recursive bool) {
 	c := f.c
@@ -108,7 +108,7 @@ func (f *facts) removed() (targets []target, recursive bool) {
 	return nil, false
 }
 
-// The method "listed" returns all files of the working directory if the command reads the names of the removed files
+// listed returns all files of the working directory if the command reads the names of the removed files
 // from a file.
 func (f *facts) listed(yes bool) []target {
 	if !yes || f.c.Dir == "" {
@@ -117,7 +117,7 @@ func (f *facts) listed(yes bool) []target {
 	return []target{{path: f.req.files().follow(f.c.Dir), all: true}}
 }
 
-// The method "synchronized" returns the files that rsync removes. With a --delete option, these are files that exist
+// synchronized returns the files that rsync removes. With a --delete option, these are files that exist
 // only in the destination. With --remove-source-files, these are the source files.
 func (f *facts) synchronized(long, operands []string) (out []target) {
 	n := len(operands) - 1
@@ -135,7 +135,7 @@ func (f *facts) synchronized(long, operands []string) (out []target) {
 	return out
 }
 
-// The method "archived" returns the files that tar adds to an archive. If tar first changes to a directory, the result
+// archived returns the files that tar adds to an archive. If tar first changes to a directory, the result
 // contains the whole directory.
 func (f *facts) archived(long, operands []string) []target {
 	all := slices.Clone(operands)
@@ -159,7 +159,7 @@ func (f *facts) archived(long, operands []string) []target {
 	return append(f.targets(all), f.listed(list)...)
 }
 
-// The method "moved" returns the files that mv moves. The last operand is the destination, unless an option names the
+// moved returns the files that mv moves. The last operand is the destination, unless an option names the
 // destination.
 func (f *facts) moved(operands []string, option bool) []target {
 	to := ""
@@ -211,7 +211,7 @@ func (p *Policy) Moves(x *Execution) (out []Move) {
 	return out
 }
 
-// The function "locks" reports whether a mode for chmod removes a permission of the owner, so that files in the
+// locks reports whether a mode for chmod removes a permission of the owner, so that files in the
 // directory become unreadable.
 func locks(mode string) bool {
 	if strings.Trim(mode, "01234567") == "" && mode != "" {
@@ -256,8 +256,8 @@ func (f *facts) targets(operands []string) (out []target) {
 	return out
 }
 
-// resolve returns the absolute path of an operand and resolves the directories in the path. It resolves the last element
-// only if a slash follows. The result is empty for an unknown path.
+// resolve returns the absolute path of an operand and resolves the directories in the path. It resolves the last
+// element only if a slash follows. The result is empty for an unknown path.
 func (f *facts) resolve(operand string) string {
 	dir, files := f.c.Dir, f.req.files()
 	if operand == "" || strings.Contains(operand, shellscript.Unknown) || dir == "" && !filepath.IsAbs(operand) {
@@ -351,9 +351,9 @@ func (f *facts) places() []guarded {
 	return out
 }
 
-// The method "at" returns the kind of a directory. It also recognizes a directory that is reached by a second path, for
+// placeOf returns the kind of a directory. It also recognizes a directory that is reached by a second path, for
 // example through a mount.
-func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
+func (f *facts) placeOf(path string, places []guarded) (kind place, dir bool) {
 	id, dir, exists := f.req.files().lstat(path)
 	for _, g := range places {
 		if g.path == path || exists && dir && g.exists && g.id == id {
@@ -363,7 +363,7 @@ func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
 	return kind, dir
 }
 
-// The method "covered" returns the most valuable kind of directory that the targets remove.
+// covered returns the most valuable kind of directory that the targets remove.
 func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	places := f.places()
 	inside := make(map[string]map[string]bool) // names of the targets in each directory
@@ -383,7 +383,7 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 		dir := false
 		if recursive && !stays {
 			var kind place
-			kind, dir = f.at(t.path, places)
+			kind, dir = f.placeOf(t.path, places)
 			lost = max(lost, kind)
 		}
 		if f.isGit(t, recursive, dir) {
@@ -402,7 +402,7 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	}
 	for dir, names := range inside {
 		if len(names) >= fewEntries {
-			if kind, _ := f.at(dir, places); kind > lost && f.most(dir, names, recursive) {
+			if kind, _ := f.placeOf(dir, places); kind > lost && f.most(dir, names, recursive) {
 				lost = kind
 			}
 		}
@@ -413,7 +413,7 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	return lost
 }
 
-// The function "within" reports whether a path equals dir or is below dir.
+// within reports whether a path equals dir or is below dir.
 func within(path, dir string) bool {
 	_, ok := tool.Root{Path: dir}.Rel(path)
 	return ok
@@ -426,7 +426,7 @@ const (
 	maxEntries = 100_000
 )
 
-// The method "most" reports whether the map "names" contains nearly all entries of a directory. Hidden entries do not
+// most reports whether the map "names" contains nearly all entries of a directory. Hidden entries do not
 // count, because the shell pattern * does not match them. The value for a name is true for a target, and false for a
 // directory that contains a target.
 func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
@@ -459,8 +459,8 @@ func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
 	return gone >= fewEntries && gone >= left*9
 }
 
-// isGit reports whether a target is essential data of a repository in a root or in the home directory. Essential data is
-// .git or a file that the repository requires. The argument "dir" reports whether the target is a directory that is
+// isGit reports whether a target is essential data of a repository in a root or in the home directory. Essential data
+// is .git or a file that the repository requires. The argument "dir" reports whether the target is a directory that is
 // removed with all its files.
 func (f *facts) isGit(t target, recursive, dir bool) bool {
 	files, base := f.req.files(), filepath.Base(t.path)

@@ -363,7 +363,8 @@ func TestSessionsOwnFiles(t *testing.T) {
 // TestLossesOfMany checks that a judgement has limits. A command beyond the limits must not count as harmless.
 func TestLossesOfMany(t *testing.T) {
 	_, ws := project(t)
-	// The race detector on a busy machine takes longer than the real limit. The number of operations has a limit of its own.
+	// The race detector on a busy machine takes longer than the real limit. The number of operations has a limit of its
+	// own.
 	restore := policy.LimitTime(time.Minute)
 	defer restore()
 	p := policy.New(policy.Rules{})

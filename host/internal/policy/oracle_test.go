@@ -210,8 +210,8 @@ func TestOracleListed(t *testing.T) {
 	}
 }
 
-// runSession runs scripts in sequence in the same shell and ends all processes that the scripts start. The call depth of
-// functions is limited, because functions can call themselves in subshells.
+// runSession runs scripts in sequence in the same shell and ends all processes that the scripts start. The call depth
+// of functions is limited, because functions can call themselves in subshells.
 func runSession(t *testing.T, bash, dir, programs string, session []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

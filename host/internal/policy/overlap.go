@@ -68,7 +68,7 @@ func skip(reach []bool, b []token) {
 	}
 }
 
-// The function "meets" reports whether two tokens can match the same character.
+// meets reports whether two tokens can match the same character.
 func meets(x, y token) bool {
 	if x == anything || y == anything {
 		return true
@@ -134,9 +134,9 @@ func textTokens(text string, pattern bool) (out []token) {
 	return out
 }
 
-// inWorkspace reports whether all paths in the command of a part are in the workspace or temporary. Only then do branches and
-// previews hold back what the command removes. A sandbox can let commands write in further directories. An unknown path counts
-// as outside, unless the program is judged again when all paths are known.
+// inWorkspace reports whether all paths in the command of a part are in the workspace or temporary. Only then do
+// branches and previews hold back what the command removes. A sandbox can let commands write in further directories. An
+// unknown path counts as outside, unless the program is judged again when all paths are known.
 func (p *part) inWorkspace(req *Request) bool {
 	c := p.command
 	if c == nil {

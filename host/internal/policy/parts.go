@@ -26,17 +26,17 @@ type part struct {
 	// paths contains the paths with all symbolic links resolved. The field "written" contains the paths as the caller
 	// wrote them.
 	paths, written []string
-	// The field "loose" contains the paths that are unknown before the command runs. The field "outside" contains the
+	// loose contains the paths that are unknown before the command runs. The field "outside" contains the
 	// known paths of the command that are outside of the roots.
 	loose    []loosePath
 	outside  []string
 	domains  []string
 	shell    bool // whether the part belongs to a script
 	builtins []*Builtin
-	// execution is set if the command is a program that is about to run. The field "spellings" contains the command with
-	// other names of the same program.
+	// execution is set if the command is a program that is about to run. The field "spellings" contains the command
+	// with other names of the same program.
 	execution *Execution
-	// The field "gated" reports whether each program of the script is judged again when it is executed.
+	// gated reports whether each program of the script is judged again when it is executed.
 	gated     bool
 	spellings []*shellscript.Command
 }
@@ -203,7 +203,7 @@ const (
 // maxUnknown limits the number of unknown parts in a decision.
 const maxUnknown = 20
 
-// The method "lists" reports whether a rule lists a program with this name.
+// lists reports whether a rule lists a program with this name.
 func (p *Policy) lists(name string) bool {
 	return slices.ContainsFunc(p.rules.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.patterns, func(pattern shellscript.Pattern) bool { return pattern.Names(name) })

@@ -18,8 +18,8 @@ import (
 const maxLinks = 40
 
 // resolve returns the target of a path and the root that contains the target. The result is only information for the
-// person who decides. A link that changes later cannot lead outside of the root, because the tool opens the path through
-// os.Root.
+// person who decides. A link that changes later cannot lead outside of the root, because the tool opens the path
+// through os.Root.
 func (p *Policy) resolve(call *tool.Call, path string, write bool) (string, tool.Root, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
@@ -103,8 +103,8 @@ func homeDir() string {
 // errLinks is the error for a path with too many links.
 var errLinks = errors.New("too many symbolic links")
 
-// Follow resolves the symbolic links in an absolute path as the tools of a session with the given roots do. The path can end
-// with elements that do not exist.
+// Follow resolves the symbolic links in an absolute path as the tools of a session with the given roots do. The path
+// can end with elements that do not exist.
 func Follow(roots []tool.Root, path string) (string, error) {
 	target, _, err := follow(roots, path)
 	return target, err
@@ -177,9 +177,9 @@ func containing(roots []tool.Root, path string) (best tool.Root, ok bool) {
 	return best, ok
 }
 
-// widen returns the advice for a path outside of the roots. It names the smallest root that contains the path. It names none
-// if this root would be the root of the file system, or, because of a single file, a directory directly below it, or one that
-// contains the home directory.
+// widen returns the advice for a path outside of the roots. It names the smallest root that contains the path. It names
+// none if this root would be the root of the file system, or, because of a single file, a directory directly below it,
+// or one that contains the home directory.
 func widen(target string, write bool) string {
 	dir := target
 	if st, err := os.Stat(target); err != nil || !st.IsDir() {

@@ -137,8 +137,8 @@ func (p *pathspec) split() (fixed, pattern string) {
 	return p.path[:i], p.path[i:]
 }
 
-// matcher returns a function that matches paths below the directory before the wildcards. A pattern that cannot be parsed
-// matches everything.
+// matcher returns a function that matches paths below the directory before the wildcards. A pattern that cannot be
+// parsed matches everything.
 func (p *pathspec) matcher(pattern string) func(string) bool {
 	var b strings.Builder
 	b.WriteString(`(?s`)

@@ -40,8 +40,8 @@ type Rules struct {
 	Strict bool
 	// Allow and Deny contain globs for absolute paths.
 	Allow, Deny []string
-	// Private is the host's own directory. Messages name no roots in it, because callers cannot choose paths there. It can be
-	// empty.
+	// Private is the host's own directory. Messages name no roots in it, because callers cannot choose paths there. It
+	// can be empty.
 	Private string
 
 	// Default is the effect for calls without a matching rule. Empty means that such calls are allowed.
@@ -142,8 +142,8 @@ type Request struct {
 	// Person reports that a person can be asked. In this case, a path outside of the roots causes a question, unless a
 	// rule decides.
 	Person bool
-	// Answers contains earlier answers. An answer that allows a path outside of the roots also applies if nobody can be asked.
-	// The field can be nil.
+	// Answers contains earlier answers. An answer that allows a path outside of the roots also applies if nobody can be
+	// asked. The field can be nil.
 	Answers Answers
 
 	byGit bool                   // whether git itself starts the program
@@ -179,8 +179,8 @@ type Decision struct {
 	Rewritten []string `json:"rewritten,omitempty"`
 	// Pinned reports that a path in the arguments was replaced by the target of its links.
 	Pinned bool `json:"-"`
-	// Answered describes the answer of a person: "remembered" or "never" with the origin of an earlier answer, or the outcome
-	// or scope of a new answer.
+	// Answered describes the answer of a person: "remembered" or "never" with the origin of an earlier answer, or the
+	// outcome or scope of a new answer.
 	Answered string `json:"answered,omitempty"`
 
 	arguments string      // arguments as shown to a person
@@ -203,8 +203,8 @@ type Judgement struct {
 	rule    *Rule  // nil if the default or a built-in rule decides
 	builtin string // name of the built-in rule that decides
 	show    bool   // whether the permission request shows what the command changes; see [Rule.Show]
-	// held means that a built-in rule about lost files decides, and that the command can only lose files of the workspace. A
-	// branch and a preview hold back such a loss.
+	// held means that a built-in rule about lost files decides, and that the command can only lose files of the
+	// workspace. A branch and a preview hold back such a loss.
 	held bool
 
 	runs *runs // files that the execution of a program runs, if a person must be asked
@@ -250,7 +250,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 				}
 				continue
 			}
-			root, target, ok := p.outside(req, path, write, d, err)
+			root, target, ok := p.openOutside(req, path, write, d, err)
 			pinned := param.Path != "diff" // a path in a diff is not replaced, so it must not be a link
 			if ok && (pinned || target == absolute(req.Call, path)) {
 				further = append(further, root)
@@ -276,8 +276,8 @@ func (p *Policy) Judge(req *Request) *Decision {
 	return d
 }
 
-// judgeTemporary applies the rules about paths outside of the roots to a path in the temporary directory of the session. It
-// reports whether a rule denies the path.
+// judgeTemporary applies the rules about paths outside of the roots to a path in the temporary directory of the
+// session. It reports whether a rule denies the path.
 func (p *Policy) judgeTemporary(req *Request, path string, d *Decision) (denied bool) {
 	d.Temporary = true
 	if !p.external {
@@ -406,8 +406,8 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) (temporary 
 	return false, tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q). Use another path, or ask the operator to add a glob.", path, p.rules.Allow)
 }
 
-// pin replaces a path in an argument by the target of its links. The additional root of the call is the directory of that
-// target. A link that another process changes later must not lead to another file in the directory.
+// pin replaces a path in an argument by the target of its links. The additional root of the call is the directory of
+// that target. A link that another process changes later must not lead to another file in the directory.
 func (d *Decision) pin(req *Request, param, path, target string) {
 	raw := req.Args[param]
 	var all []string
@@ -435,10 +435,10 @@ func (req *Request) recalls(kind, subject string) bool {
 	return known
 }
 
-// The method "outside" returns an additional root for a path outside of the call's roots, and the target of the path. The
-// result "ok" is false if no rule opens the path and no person can be asked. The effect of the decision "d" can change to
-// Ask. The argument "refusal" is the error to report if nobody answers.
-func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, target string, ok bool) {
+// openOutside returns an additional root for a path outside of the call's roots, and the target of the path. The result
+// "ok" is false if no rule opens the path and no person can be asked. The effect of the decision "d" can change to Ask.
+// The argument "refusal" is the error to report if nobody answers.
+func (p *Policy) openOutside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, target string, ok bool) {
 	if !p.external && !req.Person && req.Answers == nil || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, "", false
 	}

@@ -45,8 +45,8 @@ type Rule struct {
 	Paths []string
 	// Commands contains patterns; see [shellscript.Pattern].
 	Commands []string
-	// Builtins contains names of built-in rules. The rule matches the same commands as these built-in rules and replaces
-	// them.
+	// Builtins contains names of built-in rules. The rule matches the same commands as these built-in rules and
+	// replaces them.
 	Builtins []string
 	// Traits contains names of traits of tools, such as "dangerous".
 	Traits []string
@@ -248,9 +248,9 @@ func (r *Rule) aboutCommands(shells []string) bool {
 }
 
 // matchTool reports whether a glob of the rule matches the name in a part of a call. The names of the prompts and
-// resources of a field contain slashes. A glob such as "github:*" matches them, too. In a rule that denies or asks, each *
-// matches slashes in such names, so that "github:resource/*" covers every resource. In a rule that allows, a * in a
-// glob with slashes ends at a slash.
+// resources of a field contain slashes. A glob such as "github:*" matches them, too. In a rule that denies or asks,
+// each * matches slashes in such names, so that "github:resource/*" covers every resource. In a rule that allows, a *
+// in a glob with slashes ends at a slash.
 func (r *Rule) matchTool(glob string, p *part) bool {
 	if doublestar.MatchUnvalidated(glob, p.tool) {
 		return true
@@ -368,7 +368,7 @@ func (r *Rule) matchPath(req *Request, path string) bool {
 	})
 }
 
-// The method "original" converts a path in a copy of the workspace to the path in the workspace, because rules can name
+// original converts a path in a copy of the workspace to the path in the workspace, because rules can name
 // paths of the workspace.
 func (req *Request) original(path string) string {
 	if req.Call == nil {

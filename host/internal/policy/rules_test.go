@@ -47,7 +47,7 @@ func command(t *testing.T, workspace, text string) *policy.Request {
 	}
 }
 
-// The function "other" returns a request for a tool that does not run shell scripts.
+// other returns a request for a tool that does not run shell scripts.
 func other(t *testing.T, workspace, name, args string) *policy.Request {
 	t.Helper()
 	schema := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"` + map[bool]string{true: "read", false: "write"}[name == "read"] + `"},"url":{"type":"string"},"paths":{"type":"array","items":{"type":"string"},"x-toolhost-path":"read"}}}`
@@ -504,8 +504,8 @@ func TestHostOf(t *testing.T) {
 	}
 }
 
-// TestToolCannotForgeReasons checks that a tool cannot declare that its permission request is only about lost files, because such
-// a request is accepted in a branch.
+// TestToolCannotForgeReasons checks that a tool cannot declare that its permission request is only about lost files,
+// because such a request is accepted in a branch.
 func TestToolCannotForgeReasons(t *testing.T) {
 	p := policy.New(policy.Rules{})
 	who := &peer{answer: tool.Answer{Outcome: tool.Declined}}

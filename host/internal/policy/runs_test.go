@@ -29,8 +29,8 @@ func (n nothing) Recall(string, string, string) (policy.Remembered, bool) {
 }
 func (nothing) Remember(string, string, string, bool, bool) error { return nil }
 
-// TestChangedScripts checks that a person's answer holds only for the scripts and programs as they were when the person was
-// asked.
+// TestChangedScripts checks that a person's answer holds only for the scripts and programs as they were when the person
+// was asked.
 func TestChangedScripts(t *testing.T) {
 	for _, tc := range []struct {
 		command, change string

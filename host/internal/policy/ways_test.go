@@ -24,7 +24,7 @@ case "${0##*/} $* " in *' -delete '*) ;; find*) exec /usr/bin/find "$@";; esac
 exit 0
 `
 
-// The function "executed" runs a script in a real shell and returns the programs that the shell executed. Stubs replace
+// executed runs a script in a real shell and returns the programs that the shell executed. Stubs replace
 // the programs that can delete files.
 func executed(t *testing.T, bin, dir, script string) (out []*policy.Execution) {
 	t.Helper()

@@ -47,7 +47,7 @@ func (b *Blocks) OutputBytes(owner string) int64 {
 	return 0
 }
 
-// The method "find" returns the block with the given name, or nil.
+// find returns the block with the given name, or nil.
 func (b *Blocks) find(name string) *Block {
 	i := slices.IndexFunc(b.Principals, func(p Block) bool { return p.Name == name })
 	if i < 0 {
@@ -78,7 +78,7 @@ type Directory struct {
 	pinned sync.Once
 }
 
-// The method "pin" returns a grant whose workspaces contain no symbolic links. The first call pins the workspaces of all
+// pin returns a grant whose workspaces contain no symbolic links. The first call pins the workspaces of all
 // principals, before a request can run tools.
 func (d *Directory) pin(g Grant) Grant {
 	blocks := d.Blocks()
@@ -123,8 +123,8 @@ func WithPeer(ctx context.Context, p Peer) context.Context {
 // ErrMissing means that a request has no token.
 var ErrMissing = errors.New("the request has no token")
 
-// Authenticate returns the principal of a request. The token must be in the header "Authorization: Bearer TOKEN"; tokens
-// in other places are ignored.
+// Authenticate returns the principal of a request. The token must be in the header "Authorization: Bearer TOKEN";
+// tokens in other places are ignored.
 func (d *Directory) Authenticate(r *http.Request) (*Principal, error) {
 	if len(r.Header.Values("Authorization")) > 1 { // with several headers, a proxy and this server could use different tokens
 		return nil, errors.New("the request has more than one header Authorization")

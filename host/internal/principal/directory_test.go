@@ -26,7 +26,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 )
 
-// The type "provider" is an OpenID Connect provider with keys of several kinds.
+// provider is an OpenID Connect provider with keys of several kinds.
 type provider struct {
 	url    string
 	keys   map[string]crypto.Signer // keys by id
@@ -72,7 +72,7 @@ func (p *provider) publish(ids ...string) {
 	}
 }
 
-// The method "token" returns a signed token. The claims in changes replace valid claims; a nil value removes a claim.
+// token returns a signed token. The claims in changes replace valid claims; a nil value removes a claim.
 func (p *provider) token(t *testing.T, key string, changes map[string]any) string {
 	t.Helper()
 	claims := map[string]any{"iss": p.url, "aud": "toolhost", "sub": "7", "exp": time.Now().Add(time.Hour).Unix(), "groups": []string{"dev", "staff"}}
@@ -169,8 +169,8 @@ func TestIssuer(t *testing.T) {
 			t.Errorf("%s: %+v", name, who)
 		}
 	}
-	// A token with an unknown key must cause a request for the keys. The answer to an earlier request can arrive first, so
-	// this can take two attempts. A token with a known key must not cause a request.
+	// A token with an unknown key must cause a request for the keys. The answer to an earlier request can arrive first,
+	// so this can take two attempts. A token with a known key must not cause a request.
 	p.publish("next")
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, err := d.Authenticate(request(t, p.token(t, "next", nil)))
@@ -220,8 +220,8 @@ func TestSignedClock(t *testing.T) {
 	}
 }
 
-// TestIssuerWithoutTLS checks that the keys of an issuer with an https URL come over TLS, also if the issuer names another
-// address or redirects to one.
+// TestIssuerWithoutTLS checks that the keys of an issuer with an https URL come over TLS, also if the issuer names
+// another address or redirects to one.
 func TestIssuerWithoutTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		redirected string // path that the issuer redirects to a server without TLS

@@ -23,8 +23,8 @@ type Issuer struct {
 	Name string
 	// URL is the issuer's identifier, as in the claim "iss". Its keys are found through its discovery document.
 	URL string
-	// Audience is the value that the claim "aud" of each token must contain. If Audience is empty, the claim must contain
-	// Resource.
+	// Audience is the value that the claim "aud" of each token must contain. If Audience is empty, the claim must
+	// contain Resource.
 	Audience string
 	// Resource is the URL under which clients reach this server, such as https://tools.example.com/mcp. If Resource is
 	// set, the answer to a client without a token names the issuers from which the client can get a token (RFC 9728).
@@ -36,8 +36,9 @@ type Issuer struct {
 	ClientID, ClientSecret string
 }
 
-// The method "client" returns the HTTP client for requests to the issuer. For an issuer with an https URL, it refuses requests
-// without TLS. Otherwise, a redirect or an address in the discovery document could let the network forge keys or read secrets.
+// client returns the HTTP client for requests to the issuer. For an issuer with an https URL, it refuses requests
+// without TLS. Otherwise, a redirect or an address in the discovery document could let the network forge keys or read
+// secrets.
 func (i *Issuer) client() *http.Client {
 	return &http.Client{
 		Timeout:   issuerTimeout,
@@ -81,13 +82,13 @@ type verifier struct {
 	failed   time.Time
 }
 
-// The type "claims" contains the verified claims of a token.
+// claims contains the verified claims of a token.
 type claims struct {
 	Subject string
 	All     map[string]any
 }
 
-// The method "verify" returns the claims of a token that one of the issuers signed.
+// verify returns the claims of a token that one of the issuers signed.
 func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*Issuer, *claims, error) {
 	named, err := issuerOf(raw)
 	if err != nil {
@@ -98,7 +99,7 @@ func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*
 		return nil, nil, errors.New("the token is from an issuer that the configuration does not name")
 	}
 	issuer := &issuers[i]
-	oidcVerifier, err := v.of(*issuer).get(issuer, v.now)
+	oidcVerifier, err := v.verifierOf(*issuer).get(issuer, v.now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,8 +155,8 @@ func accessToken(raw string, token *oidc.IDToken, issuer *Issuer) error {
 // scopeClaims are the claims that list scopes.
 var scopeClaims = []string{"scope", "scp"}
 
-// scopes reports whether the token has all wanted scopes. Issuers list the scopes in the claim "scope" (RFC 9068), or in
-// "scp".
+// scopes reports whether the token has all wanted scopes. Issuers list the scopes in the claim "scope" (RFC 9068), or
+// in "scp".
 func (c *claims) scopes(wanted string) bool {
 	var have []string
 	for _, name := range scopeClaims {
@@ -192,7 +193,7 @@ func issuerOf(raw string) (string, error) {
 	return payload.Issuer, nil
 }
 
-func (v *verifiers) of(issuer Issuer) *verifier {
+func (v *verifiers) verifierOf(issuer Issuer) *verifier {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.by == nil {
@@ -204,7 +205,7 @@ func (v *verifiers) of(issuer Issuer) *verifier {
 	return v.by[issuer]
 }
 
-// The method "get" returns the verifier of an issuer. The first call requests the discovery document of the issuer.
+// get returns the verifier of an issuer. The first call requests the discovery document of the issuer.
 // After a failure, the next request is delayed, so that callers cannot make the host flood the issuer.
 func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
@@ -228,7 +229,7 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 	return v.oidc, nil
 }
 
-// The method "match" reports whether the verified claims contain all wanted values. A claim with a list must contain the
+// match reports whether the verified claims contain all wanted values. A claim with a list must contain the
 // value. A text that lists scopes, with spaces between them, must contain all scopes of the value.
 func (c *claims) match(wanted map[string]string) bool {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -32,7 +32,7 @@ func (d *Directory) BeginLogin(issuer, redirect, state string) (address string, 
 		return "", nil, fmt.Errorf("nobody can log in at an issuer %q; the configuration has no such issuer with a client_id", issuer)
 	}
 	i := &issuers[at]
-	v := d.signed.of(*i)
+	v := d.signed.verifierOf(*i)
 	if _, err := v.get(i, d.signed.now); err != nil {
 		return "", nil, err
 	}

@@ -10,15 +10,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The type "places" remembers the directory to which each workspace path of a grant first led. A principal with write
-// access above another principal's workspace could replace the path with a link. Therefore the workspace stays the first
-// directory. A workspace behind a link in another workspace permits nothing.
+// places remembers the directory to which each workspace path of a grant first led. A principal with write access above
+// another principal's workspace could replace the path with a link. Therefore the workspace stays the first directory.
+// A workspace behind a link in another workspace permits nothing.
 type places struct {
 	mu sync.Mutex
 	by map[string]string
 }
 
-// The method "pin" returns a grant in which the paths of workspaces contain no symbolic links. The argument "all" contains
+// pin returns a grant in which the paths of workspaces contain no symbolic links. The argument "all" contains
 // the workspaces of all principals. If a path leads through a link in a workspace, pin replaces the path with "", which
 // permits nothing.
 func (p *places) pin(g Grant, all []string) Grant {
@@ -40,7 +40,7 @@ func (p *places) pin(g Grant, all []string) Grant {
 	return g
 }
 
-// The function "resolve" returns a workspace of a grant without symbolic links. It keeps the missing last components of
+// resolve returns a workspace of a grant without symbolic links. It keeps the missing last components of
 // the path unchanged.
 func resolve(workspace string, all []string) string {
 	if workspace == "*" || !filepath.IsAbs(workspace) {
@@ -60,7 +60,7 @@ func resolve(workspace string, all []string) string {
 // maxLinks limits the symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// The function "follow" returns an absolute path without symbolic links. It returns false if a link is in one of the
+// follow returns an absolute path without symbolic links. It returns false if a link is in one of the
 // workspaces.
 func follow(path string, all []string) (string, bool) {
 	at, rest, links := "/", strings.Split(path, "/"), 0
@@ -88,7 +88,7 @@ func follow(path string, all []string) (string, bool) {
 	return at, true
 }
 
-// The function "inside" reports whether a directory is in a workspace of a grant. The path dir contains no symbolic
+// inside reports whether a directory is in a workspace of a grant. The path dir contains no symbolic
 // links.
 func inside(workspace, dir string) bool {
 	parent, children := strings.CutSuffix(workspace, "/*")
@@ -103,7 +103,7 @@ func inside(workspace, dir string) bool {
 	return ok && (rel != "." || !children)
 }
 
-// The function "plain" reports whether a directory exists and its path contains no symbolic link.
+// plain reports whether a directory exists and its path contains no symbolic link.
 func plain(dir string) bool {
 	target, err := filepath.EvalSymlinks(dir)
 	return err == nil && target == filepath.Clean(dir)

@@ -68,8 +68,9 @@ func (r Rights) Names() []string {
 // Grant contains the permissions of a principal.
 type Grant struct {
 	Rights Rights
-	// Workspaces lists the directories in which calls are allowed to run. "DIR/*" permits each directory directly inside
-	// DIR, and "*" permits every directory. An empty list permits only the workspace in which the host was started.
+	// Workspaces lists the directories in which calls are allowed to run. "DIR/*" permits each directory directly
+	// inside DIR, and "*" permits every directory. An empty list permits only the workspace in which the host was
+	// started.
 	Workspaces []string
 	// Tools contains globs for the full names of tools, such as "read" and "jira:*". A nil list permits all agent
 	// tools. If both Tools and Fields are nil, all field tools are also permitted.
@@ -117,7 +118,8 @@ func (p *Principal) Within(name string, tools []string) *Principal {
 	return &out
 }
 
-// Endpoint returns the name of the restriction that excludes a tool; see [Principal.Within]. It is empty if none excludes the tool.
+// Endpoint returns the name of the restriction that excludes a tool; see [Principal.Within]. It is empty if none
+// excludes the tool.
 func (p *Principal) Endpoint(namespace, name string) string {
 	if p.within == nil || p.within.tools == nil || matchesAny(p.within.tools, namespace, name) {
 		return ""
@@ -160,8 +162,8 @@ func unixName(uid int) string { return "unix:" + strconv.Itoa(uid) }
 // Has reports whether the grant contains all of the given rights.
 func (g *Grant) Has(r Rights) bool { return g.Rights&r == r }
 
-// ToolAllowed reports whether the principal is allowed to call a tool, also within its endpoint. The argument "namespace"
-// is empty for an agent tool.
+// ToolAllowed reports whether the principal is allowed to call a tool, also within its endpoint. The argument
+// "namespace" is empty for an agent tool.
 func (p *Principal) ToolAllowed(namespace, name string) bool {
 	if p.Endpoint(namespace, name) != "" {
 		return false
@@ -176,8 +178,8 @@ func (p *Principal) ToolAllowed(namespace, name string) bool {
 }
 
 // WorkspaceAllowed reports whether calls of the principal are allowed to run in a directory. The path dir must be
-// absolute and without symbolic links. The argument "start" is the workspace in which the host was started. Neither start
-// nor the workspaces of the grant are allowed to contain symbolic links.
+// absolute and without symbolic links. The argument "start" is the workspace in which the host was started. Neither
+// start nor the workspaces of the grant are allowed to contain symbolic links.
 func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	if len(p.Workspaces) == 0 {
 		return same(dir, start)
@@ -196,7 +198,7 @@ func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	})
 }
 
-// The function "same" reports whether dir is the permitted directory. It returns false if the path of the permitted
+// same reports whether dir is the permitted directory. It returns false if the path of the permitted
 // directory now contains a symbolic link.
 func same(dir, permitted string) bool {
 	x, err := os.Stat(dir)
@@ -223,8 +225,8 @@ func (p *Principal) MayAnswer(asker string) bool {
 	return p.Has(Answer) && p.Name != asker && (p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
 }
 
-// Confirms reports whether the principal may apply changes that need an answer to a permission request of another principal.
-// The argument is the text of [Principal.Owner] of the other principal.
+// Confirms reports whether the principal may apply changes that need an answer to a permission request of another
+// principal. The argument is the text of [Principal.Owner] of the other principal.
 func (p *Principal) Confirms(owner string) bool {
 	if owner == "" {
 		return p.Has(Answer) && p.Local || p.MayAnswer(LocalUser().Name)
@@ -233,7 +235,7 @@ func (p *Principal) Confirms(owner string) bool {
 	return err == nil && p.MayAnswer(name)
 }
 
-// The function "family" returns the name of the block to which a principal belongs. The name of an issuer's principal
+// family returns the name of the block to which a principal belongs. The name of an issuer's principal
 // consists of the block name, "/" and the subject.
 func family(name string) string {
 	block, _, _ := strings.Cut(name, "/")

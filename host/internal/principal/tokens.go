@@ -70,7 +70,7 @@ type Tokens struct {
 	err    error
 }
 
-// The type "stamp" identifies one content of the store's file. Each change creates a new file.
+// stamp identifies one content of the store's file. Each change creates a new file.
 type stamp struct {
 	inode       uint64
 	size, mtime int64
@@ -142,12 +142,12 @@ func (t *Tokens) All() ([]Token, error) {
 	now := later(t.now(), f.Seen)
 	out := slices.Clone(f.Tokens)
 	for i := range out {
-		out[i].Expired = out[i].over(now)
+		out[i].Expired = out[i].expired(now)
 	}
 	return out, nil
 }
 
-func (k *Token) over(now time.Time) bool {
+func (k *Token) expired(now time.Time) bool {
 	return k.Expired || !k.Expires.IsZero() && !now.Before(k.Expires)
 }
 
@@ -157,7 +157,7 @@ var errNoToken = errors.New("the token is unknown")
 // seenEvery is the time between two updates of the time in the store.
 const seenEvery = time.Minute
 
-// The method "find" returns the token with the given secret. The comparison takes the same time for every secret.
+// find returns the token with the given secret. The comparison takes the same time for every secret.
 func (t *Tokens) find(secret string) (*Token, error) {
 	f, err := t.read()
 	if err != nil {
@@ -174,12 +174,12 @@ func (t *Tokens) find(secret string) (*Token, error) {
 	}
 	now := later(t.now(), f.Seen)
 	k := f.Tokens[found]
-	over := k.over(now)
+	over := k.expired(now)
 	expiring := slices.ContainsFunc(f.Tokens, func(k Token) bool { return !k.Expires.IsZero() })
 	if over && !k.Expired || expiring && now.Sub(f.Seen) > seenEvery { // the check of one token also reveals the expiry of other tokens
 		if err := t.change(func(f *tokensFile, _ time.Time) error {
 			for i := range f.Tokens {
-				f.Tokens[i].Expired = f.Tokens[i].over(now)
+				f.Tokens[i].Expired = f.Tokens[i].expired(now)
 			}
 			return nil
 		}); err != nil && over {
@@ -192,7 +192,7 @@ func (t *Tokens) find(secret string) (*Token, error) {
 	return &k, nil
 }
 
-// The method "clock" returns the current time. It never returns a time before the time in the store, and updates the
+// clock returns the current time. It never returns a time before the time in the store, and updates the
 // stored time about once a minute.
 func (t *Tokens) clock() time.Time {
 	f, err := t.read()
@@ -218,7 +218,7 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The method "read" returns the content of the store. It reads the file only if the file changed.
+// read returns the content of the store. It reads the file only if the file changed.
 func (t *Tokens) read() (*tokensFile, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -256,7 +256,7 @@ func (t *Tokens) load() (*tokensFile, error) {
 
 func (t *Tokens) file() ownfile.File { return ownfile.File{Path: t.Path(), Name: "the token store"} }
 
-// The method "change" locks the store, calls the function "do", and replaces the file atomically.
+// change locks the store, calls the function "do", and replaces the file atomically.
 func (t *Tokens) change(do func(f *tokensFile, now time.Time) error) error {
 	return t.file().Change(func() (any, error) {
 		f, err := t.load()

@@ -72,8 +72,8 @@ func TestClockOfOthers(t *testing.T) {
 	}
 }
 
-// TestClockAfterCreation checks that an expired token remains invalid when the clock is set back. The store knows the later
-// time only because another token was created then.
+// TestClockAfterCreation checks that an expired token remains invalid when the clock is set back. The store knows the
+// later time only because another token was created then.
 func TestClockAfterCreation(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := store(t, &now)

@@ -50,7 +50,7 @@ func (x *intersection) add(format string, a ...any) {
 	x.texts = append(x.texts, fmt.Sprintf(format, a...))
 }
 
-// The method "stricter" sets a setting with ordered values to the stricter one of its current value and the value
+// stricter sets a setting with ordered values to the stricter one of its current value and the value
 // "now". The parameter "order" begins with the most permissive value.
 func (x *intersection) stricter(name string, value *string, now string, order ...string) {
 	if slices.Index(order, now) > slices.Index(order, *value) {
@@ -59,7 +59,7 @@ func (x *intersection) stricter(name string, value *string, now string, order ..
 	}
 }
 
-// The method "both" sets a permission to false unless both configurations grant it.
+// both sets a permission to false unless both configurations grant it.
 func (x *intersection) both(value *bool, now bool, format string, a ...any) {
 	if *value && !now {
 		*value = false
@@ -67,7 +67,7 @@ func (x *intersection) both(value *bool, now bool, format string, a ...any) {
 	}
 }
 
-// The method "either" sets a restriction to true if one of the configurations has it.
+// either sets a restriction to true if one of the configurations has it.
 func (x *intersection) either(value *bool, now bool, format string, a ...any) {
 	if !*value && now {
 		*value = true
@@ -75,7 +75,7 @@ func (x *intersection) either(value *bool, now bool, format string, a ...any) {
 	}
 }
 
-// The function "lower" lowers a limit. Zero means no limit.
+// lower lowers a limit. Zero means no limit.
 func lower[N cmp.Ordered](x *intersection, value *N, now N, name string) {
 	var none N
 	if now != none && (*value == none || now < *value) {
@@ -84,7 +84,7 @@ func lower[N cmp.Ordered](x *intersection, value *N, now N, name string) {
 	}
 }
 
-// The function "common" returns the elements that are in both lists, in the order of the list a. If b contains all
+// common returns the elements that are in both lists, in the order of the list a. If b contains all
 // elements of a, the result is a itself, because a plugin restarts if a nil list becomes an empty list. Otherwise, the
 // result is not nil.
 func common(a, b []string) []string {
@@ -151,7 +151,7 @@ func (x *intersection) sandbox() {
 	x.stricter("sandbox.repositories", &s.Repositories, now.Repositories, "off", "quarantine")
 }
 
-// The method "plugins" removes the plugins that the new configuration lacks, and narrows the sandboxes of the others.
+// plugins removes the plugins that the new configuration lacks, and narrows the sandboxes of the others.
 func (x *intersection) plugins() {
 	var plugins []config.Plugin
 	for i := range x.old.Plugins {

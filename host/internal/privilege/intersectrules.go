@@ -7,15 +7,15 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// The function "listed" reports whether only listed programs may run.
+// listed reports whether only listed programs may run.
 func listed(p *config.Permissions) bool { return p.AllowList || p.Programs.Listed }
 
-// The function "free" reports whether a call without a matching rule is allowed.
+// free reports whether a call without a matching rule is allowed.
 func free(p *config.Permissions) bool {
 	return cmp.Or(p.Default, "allow") == "allow" && !listed(p)
 }
 
-// The function "plain" reports whether a rule permits only calls that need no rule in a configuration for which the
+// plain reports whether a rule permits only calls that need no rule in a configuration for which the
 // function "free" returns true.
 func plain(r *config.PermissionRule) bool {
 	return r.Set == nil && r.Builtins == nil && !slices.Contains(r.Kinds, "external_directory")
@@ -29,7 +29,7 @@ func find(in []config.PermissionRule, r *config.PermissionRule) *config.Permissi
 	return &in[i]
 }
 
-// The method "permissions" keeps a rule that permits calls if it is in both configurations, and a rule that restricts
+// permissions keeps a rule that permits calls if it is in both configurations, and a rule that restricts
 // calls if it is in one of them. A restricting rule that is only in the new configuration becomes like a rule of a
 // project file: it cannot permit calls that other rules deny.
 func (x *intersection) permissions() {

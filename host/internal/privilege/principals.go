@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/principal"
 )
 
-// The method "principals" compares the lists of principals and the permissions of each principal.
+// principals compares the lists of principals and the permissions of each principal.
 func (c *comparison) principals(old, now principal.Blocks) {
 	for _, i := range now.Issuers {
 		at := slices.IndexFunc(old.Issuers, func(o principal.Issuer) bool { return o.Name == i.Name })
@@ -43,7 +43,7 @@ func (c *comparison) principal(old, now *principal.Block) {
 	c.limit("bytes of output files of "+name, uint64(old.MaxOutput), uint64(now.MaxOutput))
 }
 
-// The method "wider" records a change if the list "now" permits values that the list "old" did not permit. A nil list
+// wider records a change if the list "now" permits values that the list "old" did not permit. A nil list
 // permits all values. If the argument "narrow" is true, a non-empty list permits more than a nil list.
 func (c *comparison) wider(what, all string, old, now []string, narrow bool) {
 	if now != nil {

@@ -64,7 +64,7 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 	}
 }
 
-// The method "ranked" compares a setting with ordered values. The parameter "order" lists the values and begins with
+// ranked compares a setting with ordered values. The parameter "order" lists the values and begins with
 // the most permissive value.
 func (c *comparison) ranked(name, old, now string, order ...string) {
 	show := func(s string) string {
@@ -76,7 +76,7 @@ func (c *comparison) ranked(name, old, now string, order ...string) {
 	c.when(slices.Index(order, now) < slices.Index(order, old), "%s was %s and is %s", name, show(old), show(now))
 }
 
-// The method "limit" compares a numeric limit. Zero means no limit.
+// limit compares a numeric limit. Zero means no limit.
 func (c *comparison) limit(name string, old, now uint64) {
 	switch {
 	case old != 0 && now == 0:
@@ -86,7 +86,7 @@ func (c *comparison) limit(name string, old, now uint64) {
 	}
 }
 
-// The function "lost" returns the elements of the old list that the new list lacks.
+// lost returns the elements of the old list that the new list lacks.
 func lost(old, now []string) []string {
 	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
 }
@@ -151,7 +151,7 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 	c.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0 means none)", name, x.CPUs, y.CPUs)
 }
 
-// The method "network" compares the hosts that a plugin can reach.
+// network compares the hosts that a plugin can reach.
 func (c *comparison) network(name string, old, now *config.Plugin) {
 	a, b := confinement.Profile(old), confinement.Profile(now)
 	switch added := lost(b.Hosts, a.Hosts); {
@@ -218,7 +218,7 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	}
 }
 
-// The function "some" joins a list for a message. It shows the first entries of a long list and the number of the other
+// some joins a list for a message. It shows the first entries of a long list and the number of the other
 // entries.
 func some(list []string) string {
 	const shown = 20

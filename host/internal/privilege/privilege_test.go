@@ -41,8 +41,9 @@ func reader(t *testing.T) (read func(text string) *config.Config, dir string) {
 	}, dir
 }
 
-// changes lists pairs of configurations. The field want is the expected increase if the configuration changes from narrow
-// to wide. The field back is the expected increase for the opposite change. DIR stands for the configuration's directory.
+// changes lists pairs of configurations. The field want is the expected increase if the configuration changes from
+// narrow to wide. The field back is the expected increase for the opposite change. DIR stands for the configuration's
+// directory.
 var changes = []struct{ narrow, wide, want, back string }{
 	{"", "", "", ""},
 	{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/host/internal/quota"
 )
 
-// The method "quotas" compares the limits of fields and principals. A subject that loses its own limits counts as
+// quotas compares the limits of fields and principals. A subject that loses its own limits counts as
 // unlimited even if the limits for all subjects now apply, because they can be higher.
 func (c *comparison) quotas() {
 	for _, s := range slices.Sorted(maps.Keys(c.old.Quotas)) {

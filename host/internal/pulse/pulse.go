@@ -37,8 +37,8 @@ type Client struct {
 	ended bool
 }
 
-// Start wraps the client of a call. The call must already have its ticket. The argument "name" is the name of the call's
-// tool. If every is 0, the default applies. The caller must call Stop at the end of the call.
+// Start wraps the client of a call. The call must already have its ticket. The argument "name" is the name of the
+// call's tool. If every is 0, the default applies. The caller must call Stop at the end of the call.
 func Start(c *call.Call, name string, client call.Client, every time.Duration) *Client {
 	if every <= 0 {
 		every = Default
@@ -86,7 +86,7 @@ func (p *Client) event(chunk []byte) {
 	}
 }
 
-// The method "beat" sends a heartbeat if the call was silent, and sets the timer again.
+// beat sends a heartbeat if the call was silent, and sets the timer again.
 func (p *Client) beat() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
@@ -116,7 +116,7 @@ func (p *Client) beat() {
 	}
 }
 
-// The method "activity" describes the current activity of the call and its start time.
+// activity describes the current activity of the call and its start time.
 func (p *Client) activity() (doing string, since time.Time) {
 	if began := p.call.RunsSince(); !began.IsZero() {
 		return p.name + " runs", began

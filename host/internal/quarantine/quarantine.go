@@ -128,20 +128,20 @@ func (s *Store) write(e *Entry) error {
 
 func (s *Store) path(id string) string { return filepath.Join(s.dir, id+".json") }
 
-// The type "group" identifies the entries of a directory in an hour.
+// group identifies the entries of a directory in an hour.
 type group struct {
 	root     string
 	hour     time.Time
 	restored bool
 }
 
-// The type "weight" is the size of a group.
+// weight is the size of a group.
 type weight struct {
 	entries []Entry // oldest first
 	bytes   int64
 }
 
-// The method "pop" removes and returns the oldest entry of the directory with the most entries.
+// pop removes and returns the oldest entry of the directory with the most entries.
 func (w *weight) pop() Entry {
 	count := make(map[string]int)
 	for _, e := range w.entries {
@@ -158,7 +158,7 @@ func (w *weight) pop() Entry {
 	return e
 }
 
-// The method "prune" deletes entries if too many exist. It deletes from the largest group, and deletes restored entries
+// prune deletes entries if too many exist. It deletes from the largest group, and deletes restored entries
 // last. Therefore many new entries displace neither earlier entries nor entries of other directories. To save time,
 // prune deletes a tenth of the entries at once.
 func (s *Store) prune() error {
@@ -194,7 +194,7 @@ func (s *Store) prune() error {
 	return err
 }
 
-// The function "largest" returns the group with the most entries or the most bytes.
+// largest returns the group with the most entries or the most bytes.
 func largest(groups map[group]*weight, byBytes bool) (out group) {
 	var most *weight
 	for at, w := range groups {
@@ -219,7 +219,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// The method "sizes" returns the file sizes of the entries by ID, and their sum, in bytes.
+// sizes returns the file sizes of the entries by ID, and their sum, in bytes.
 func (s *Store) sizes() (by map[string]int64, sum int64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	by = make(map[string]int64)

@@ -1,8 +1,8 @@
 // Package quota limits the calls of a subject: a field namespace or a principal. Most callers want [Set.Enter].
 //
 // A quota limits the calls at the same time, the calls a minute and the bytes a minute. A breaker stops the calls of a
-// subject that keeps failing. A call over a limit is refused at once, with the time after which another try can succeed.
-// Calls never wait for a quota, because a waiting call would hold resources that other subjects need.
+// subject that keeps failing. A call over a limit is refused at once, with the time after which another try can
+// succeed. Calls never wait for a quota, because a waiting call would hold resources that other subjects need.
 package quota
 
 import (
@@ -38,7 +38,7 @@ func ParseSubject(text string) (kind, name string, ok bool) {
 	return kind, name, ok && name != "" && (kind == KindField || kind == KindPrincipal)
 }
 
-// The method "any" returns the subject that stands for each subject of the same kind.
+// any returns the subject that stands for each subject of the same kind.
 func (s Subject) any() Subject {
 	kind, _, _ := strings.Cut(string(s), ":")
 	return Subject(kind + ":*")
@@ -51,8 +51,8 @@ type Limits struct {
 	// CallsPerMinute is the number of calls that become available in a minute. Unused calls accumulate up to this
 	// number.
 	CallsPerMinute int
-	// BytesPerMinute is the number of bytes of arguments and results that become available in a minute. A call starts if
-	// at least one byte is available, because the size of the result is unknown at the start.
+	// BytesPerMinute is the number of bytes of arguments and results that become available in a minute. A call starts
+	// if at least one byte is available, because the size of the result is unknown at the start.
 	BytesPerMinute uint64
 	Breaker        Breaker
 }
@@ -69,10 +69,10 @@ type Breaker struct {
 // Rules contains the limits of subjects.
 type Rules map[Subject]Limits
 
-// The method "of" returns the limits of a subject. ok is false if the subject has no limits. The name of a principal
+// limitsOf returns the limits of a subject. ok is false if the subject has no limits. The name of a principal
 // can consist of the name of its block, "/", and a name in the block. The limits of the block then apply to each of its
 // principals separately.
-func (r Rules) of(s Subject) (l Limits, ok bool) {
+func (r Rules) limitsOf(s Subject) (l Limits, ok bool) {
 	l, ok = r[r.Block(s)]
 	return l, ok
 }
@@ -90,7 +90,7 @@ func (r Rules) Block(s Subject) Subject {
 
 // Of returns the limits of a subject, also those of its block or of all subjects of its kind.
 func (r Rules) Of(s Subject) Limits {
-	l, _ := r.of(s)
+	l, _ := r.limitsOf(s)
 	return l
 }
 
@@ -99,8 +99,8 @@ func (r Rules) Stricter(other Rules) Rules {
 	out := make(Rules)
 	for _, rules := range []Rules{r, other} {
 		for s := range rules {
-			a, _ := r.of(s)
-			b, _ := other.of(s)
+			a, _ := r.limitsOf(s)
+			b, _ := other.limitsOf(s)
 			out[s] = Limits{
 				Parallel: lower(a.Parallel, b.Parallel), CallsPerMinute: lower(a.CallsPerMinute, b.CallsPerMinute), BytesPerMinute: lower(a.BytesPerMinute, b.BytesPerMinute),
 				Breaker: Breaker{Failures: lower(a.Breaker.Failures, b.Breaker.Failures), Pause: max(a.Breaker.Pause, b.Breaker.Pause)},
@@ -110,7 +110,7 @@ func (r Rules) Stricter(other Rules) Rules {
 	return out
 }
 
-// The function "lower" returns the lower one of two limits. Zero means no limit.
+// lower returns the lower one of two limits. Zero means no limit.
 func lower[N int | uint64](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -156,7 +156,7 @@ type account struct {
 type bucket struct {
 	left float64
 	at   time.Time
-	// The field "known" reports whether the bucket was filled before. A new bucket is full.
+	// known reports whether the bucket was filled before. A new bucket is full.
 	known bool
 }
 
@@ -214,14 +214,14 @@ func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 	now := time.Now()
 	var all []*account
 	for _, name := range subjects {
-		limits, limited := rules.of(name)
+		limits, limited := rules.limitsOf(name)
 		if !limited {
 			continue
 		}
 		a := s.account(name, limits)
 		a.calls.fill(float64(limits.CallsPerMinute), now)
 		a.bytes.fill(float64(limits.BytesPerMinute), now)
-		if over := a.over(); over != nil {
+		if over := a.exceeded(); over != nil {
 			a.refused[over.Limit]++
 			return nil, over
 		}
@@ -249,8 +249,8 @@ func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 	return &Pass{set: s, of: all}, nil
 }
 
-// The method "over" returns an error for a limit that another call would exceed, or nil. It does not check the breaker.
-func (a *account) over() *OverError {
+// exceeded returns an error for a limit that another call would exceed, or nil. It does not check the breaker.
+func (a *account) exceeded() *OverError {
 	l := a.limits
 	switch {
 	case l.Parallel > 0 && a.running >= l.Parallel:
@@ -263,7 +263,7 @@ func (a *account) over() *OverError {
 	return nil
 }
 
-// The method "back" reopens a breaker that permitted a trial call, because the call did not reach its tool. Otherwise,
+// back reopens a breaker that permitted a trial call, because the call did not reach its tool. Otherwise,
 // the breaker would wait forever for the outcome of the call.
 func (a *account) back() {
 	if a.breaker != nil && a.breaker.IsHalfOpen() {
@@ -305,7 +305,7 @@ func (a *account) learn(o Outcome) {
 // can have any number of principals.
 const maxAccounts = 4096
 
-// The method "unused" reports whether the account is equal to a new account, apart from the counters.
+// unused reports whether the account is equal to a new account, apart from the counters.
 func (a *account) unused() bool {
 	return a.running == 0 && (a.breaker == nil || a.breaker.IsClosed() && a.breaker.Metrics().Failures() == 0) &&
 		a.calls.left >= float64(a.limits.CallsPerMinute) && a.bytes.left >= float64(a.limits.BytesPerMinute)
@@ -372,7 +372,7 @@ func (s *Set) Status(rules Rules) []Status {
 	}
 	out := []Status{}
 	for _, name := range slices.Sorted(maps.Keys(s.by)) {
-		limits, limited := rules.of(name)
+		limits, limited := rules.limitsOf(name)
 		if !limited {
 			continue
 		}
@@ -384,7 +384,7 @@ func (s *Set) Status(rules Rules) []Status {
 			Parallel: limits.Parallel, CallsPerMinute: limits.CallsPerMinute, BytesPerMinute: limits.BytesPerMinute,
 			CallsLeft: int(a.calls.left), BytesLeft: int64(a.bytes.left),
 		}
-		if over := a.over(); over != nil {
+		if over := a.exceeded(); over != nil {
 			st.RetryAfter = over.RetryAfter.Seconds()
 		}
 		if a.breaker != nil {

@@ -22,7 +22,7 @@ type own struct {
 	by map[string]*began // by session
 }
 
-// The type "began" is a recording that began, or an attempt to begin a recording that failed.
+// began is a recording that began, or an attempt to begin a recording that failed.
 type began struct {
 	once sync.Once
 	tape *Tape // nil for a session that cannot be recorded

@@ -1,8 +1,8 @@
 // Package recorder records calls on tapes. Most callers want [Recorder.Of] and [Start].
 //
-// [Start] makes a tape and listens on a socket in the state directory. Each host process with this state directory sends
-// the calls of the recorded session to the socket. Therefore each tape has only one writer, even if many processes
-// serve the session. The recording ends when the process that started it ends.
+// [Start] makes a tape and listens on a socket in the state directory. Each host process with this state directory
+// sends the calls of the recorded session to the socket. Therefore each tape has only one writer, even if many
+// processes serve the session. The recording ends when the process that started it ends.
 package recorder
 
 import (

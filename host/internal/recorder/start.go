@@ -54,8 +54,8 @@ type Counts struct {
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
-// Start makes a tape with the files of the workspace, and begins to record the calls of a session. It returns an error if
-// the session is already recorded, or if the workspace is too large. The caller must call [Tape.End].
+// Start makes a tape with the files of the workspace, and begins to record the calls of a session. It returns an error
+// if the session is already recorded, or if the workspace is too large. The caller must call [Tape.End].
 func Start(s Settings) (*Tape, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err

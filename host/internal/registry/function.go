@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// These constants limit the length of function names, in characters. Models' APIs permit 64 characters, but clients add the
-// name of the server as a prefix, such as "mcp__toolhost__". A namespace is shortened so that the name has at most
+// These constants limit the length of function names, in characters. Models' APIs permit 64 characters, but clients add
+// the name of the server as a prefix, such as "mcp__toolhost__". A namespace is shortened so that the name has at most
 // usualFunctionName characters. The tool's own words are cut only at maxFunctionName.
 const (
 	usualFunctionName = 40
@@ -25,9 +25,9 @@ var (
 	separators = lazyregexp.New(`[_-]+`)
 )
 
-// functionName returns the name of a tool in function calls. It consists of characters that every model's API accepts. The
-// namespace is left out if the name of the tool begins with it. If the name is too long, the namespace is shortened before
-// the name of the tool, because a model selects a tool by the tool's own words.
+// functionName returns the name of a tool in function calls. It consists of characters that every model's API accepts.
+// The namespace is left out if the name of the tool begins with it. If the name is too long, the namespace is shortened
+// before the name of the tool, because a model selects a tool by the tool's own words.
 func functionName(namespace, name string) string {
 	namespace, name = plain.Replace(namespace), plain.Replace(name)
 	rest, repeated := strings.CutPrefix(name, namespace)
@@ -64,7 +64,7 @@ func shortened(namespace string, limit int) string {
 	return ""
 }
 
-// The function "marked" adds a hash of the full name to a function name that is too long or that another tool uses.
+// marked adds a hash of the full name to a function name that is too long or that another tool uses.
 func marked(name, full string) string {
 	sum := sha256.Sum256([]byte(full))
 	mark := "_" + hex.EncodeToString(sum[:3])

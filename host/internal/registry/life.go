@@ -100,8 +100,8 @@ func (l *Life) now() State {
 	return l.state
 }
 
-// To changes the state. It returns an error for an illegal transition. While the tool is executing, the transitions from
-// Ready are also legal, because the tool accepts further calls.
+// To changes the state. It returns an error for an illegal transition. While the tool is executing, the transitions
+// from Ready are also legal, because the tool accepts further calls.
 func (l *Life) To(to State, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,8 +157,8 @@ type Lives struct {
 	by map[string]*Life
 }
 
-// The method "of" returns the life of a tool. It creates a life for a new tool.
-func (l *Lives) of(name string) *Life {
+// lifeOf returns the life of a tool. It creates a life for a new tool.
+func (l *Lives) lifeOf(name string) *Life {
 	life := l.by[name]
 	if life == nil {
 		life = &Life{tool: name, state: Registered, notify: l.Notify}
@@ -195,11 +195,11 @@ func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 		delete(l.by, name)
 	}
 	for _, e := range s.order {
-		life := l.of(e.FullName())
+		life := l.lifeOf(e.FullName())
 		if life.State() == Failed { // another tool now has the name of the failed tool
 			_ = life.To(Unregistered, "")
 			delete(l.by, e.FullName())
-			life = l.of(e.FullName())
+			life = l.lifeOf(e.FullName())
 		}
 		e.Life = life
 		if life.State() == Registered {
@@ -217,7 +217,7 @@ func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 		}
 	}
 	for name, err := range s.failed {
-		if life := l.of(name); life.State() == Registered {
+		if life := l.lifeOf(name); life.State() == Registered {
 			_ = life.To(Initializing, "")
 			_ = life.To(Failed, err.Error())
 		}

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The function "published" creates a registry with the named tools and publishes it in lives.
+// published creates a registry with the named tools and publishes it in lives.
 func published(t *testing.T, lives *registry.Lives, enabled bool, names ...string) *registry.Registry {
 	t.Helper()
 	r := registry.New()

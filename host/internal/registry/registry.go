@@ -106,8 +106,8 @@ type Limits struct {
 	// MaxConcurrent is the maximum number of concurrent calls. Zero means no limit. Queue is the maximum number of
 	// waiting calls. Zero means no limit, and a negative Queue means that no call can wait.
 	MaxConcurrent, Queue int
-	// Attempts is the maximum number of tries for a call whose plugin dies. Only calls that are safe to repeat are tried
-	// again. RetryDelay is the delay before the third try. Zero values mean the defaults of the host.
+	// Attempts is the maximum number of tries for a call whose plugin dies. Only calls that are safe to repeat are
+	// tried again. RetryDelay is the delay before the third try. Zero values mean the defaults of the host.
 	Attempts   int
 	RetryDelay time.Duration
 	// Fallback is the full name of the tool that runs if this tool fails. Empty means that no other tool runs.
@@ -137,7 +137,7 @@ type snapshot struct {
 	functions func() map[string]string
 }
 
-// The method "publish" makes a snapshot the current one. Before this call, no other goroutine may use the snapshot.
+// publish makes a snapshot the current one. Before this call, no other goroutine may use the snapshot.
 func (r *Registry) publish(next *snapshot) {
 	next.functions = sync.OnceValue(next.functionNames)
 	r.snapshot.Store(next)
@@ -162,7 +162,7 @@ type Habit struct {
 	Convert func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 }
 
-// The method "fits" returns an error if the tool lacks a parameter of the alias.
+// fits returns an error if the tool lacks a parameter of the alias.
 func (a *Alias) fits(e *Entry) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		if to := a.Params[name]; to != "" && e.Schema().Param(to) == nil {
@@ -202,8 +202,8 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	return r.AddAll(Addition{plugin, namespace, desc, checked, settings})[0]
 }
 
-// AddAll adds the tools of plugins in their order, as Add does. The result contains the error or nil for each plugin. AddAll
-// copies the registry once, so a registry with many plugins is built faster than with Add.
+// AddAll adds the tools of plugins in their order, as Add does. The result contains the error or nil for each plugin.
+// AddAll copies the registry once, so a registry with many plugins is built faster than with Add.
 func (r *Registry) AddAll(all ...Addition) []error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -217,7 +217,7 @@ func (r *Registry) AddAll(all ...Addition) []error {
 	return errs
 }
 
-// The method "add" adds the tools of a plugin to a snapshot that no reader has. The argument "bundled" maps each
+// add adds the tools of a plugin to a snapshot that no reader has. The argument "bundled" maps each
 // name that is kept for a bundled tool to its plugin.
 func (s *snapshot) add(a Addition, bundled map[string]string) error {
 	plugin, desc := a.Plugin, a.Description
@@ -280,8 +280,8 @@ const (
 	shownRefusals = 3
 )
 
-// refusals returns the errors about the tools of a plugin that cannot be registered. A server with many such tools has one
-// error, because its errors would hide all others.
+// refusals returns the errors about the tools of a plugin that cannot be registered. A server with many such tools has
+// one error, because its errors would hide all others.
 func refusals(plugin string, all []refusal) (errs []error) {
 	if len(all) <= maxRefusals {
 		for _, r := range all {
@@ -386,7 +386,7 @@ func (r *Registry) Habit(name string) (target string, params map[string]string, 
 	return a.Tool, a.Params, a.Convert
 }
 
-// The variable "reserved" lists the names that the host itself uses.
+// reserved lists the names that the host itself uses.
 var reserved = []string{"help", "field", "tool"}
 
 func newEntry(plugin, namespace string, def tool.Definition, checked bool, settings func(name string) Settings) (*Entry, error) {
@@ -427,8 +427,8 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 // All returns all tools in the order of their registration. The caller must not modify the slice.
 func (r *Registry) All() []*Entry { return r.snapshot.Load().order }
 
-// Lookup returns the tool with the given namespace and name, also if it is disabled. It returns nil for an unknown tool.
-// An empty namespace means agent tools.
+// Lookup returns the tool with the given namespace and name, also if it is disabled. It returns nil for an unknown
+// tool. An empty namespace means agent tools.
 func (r *Registry) Lookup(namespace, name string) *Entry {
 	if namespace != "" {
 		name = namespace + ":" + name

@@ -18,8 +18,8 @@ func (r *Registry) RoleName(role tool.Role) string {
 	return ""
 }
 
-// Reserve keeps the names and the roles of bundled tools that are not loaded from tools that do not come with the host. The
-// argument maps the names to plugins. It must be called before tools are added.
+// Reserve keeps the names and the roles of bundled tools that are not loaded from tools that do not come with the host.
+// The argument maps the names to plugins. It must be called before tools are added.
 func (r *Registry) Reserve(names map[string]string) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -40,8 +40,8 @@ func (s *snapshot) reservedRole(role tool.Role) bool {
 	return false
 }
 
-// bundledNames returns the names that only bundled tools get: the reserved ones, and those of the bundled tools in additions. A
-// plugin that the operator configured before the bundled ones would otherwise get their calls.
+// bundledNames returns the names that only bundled tools get: the reserved ones, and those of the bundled tools in
+// additions. A plugin that the operator configured before the bundled ones would otherwise get their calls.
 func (s *snapshot) bundledNames(additions []Addition) map[string]string {
 	out := maps.Clone(s.reserved)
 	for _, a := range additions {
@@ -58,7 +58,8 @@ func (s *snapshot) bundledNames(additions []Addition) map[string]string {
 	return out
 }
 
-// assign decides about the role that the tool of a new entry claims, as [tool.Role] says. The entry must not be in the snapshot yet.
+// assign decides about the role that the tool of a new entry claims, as [tool.Role] says. The entry must not be in the
+// snapshot yet.
 func (s *snapshot) assign(e *Entry) {
 	role := e.Definition.Claims()
 	e.Definition.Role = ""

@@ -22,8 +22,8 @@ func add(t *testing.T, r *registry.Registry, namespace string, bundled bool, def
 	}
 }
 
-// TestRoles checks which tool has a role: a bundled tool precedes others in any order of the plugins, one tool has each role, and
-// a tool that only claims the role is treated like a tool without one.
+// TestRoles checks which tool has a role: a bundled tool precedes others in any order of the plugins, one tool has each
+// role, and a tool that only claims the role is treated like a tool without one.
 func TestRoles(t *testing.T) {
 	for name, bundledFirst := range map[string]bool{"bundled first": true, "bundled last": false} {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestRoleOfOthers checks the tools of a configuration without the bundled ones: the first tool that claims a role has it, also
-// if it is disabled, and an old plugin claims roles by the names of its tools.
+// TestRoleOfOthers checks the tools of a configuration without the bundled ones: the first tool that claims a role has
+// it, also if it is disabled, and an old plugin claims roles by the names of its tools.
 func TestRoleOfOthers(t *testing.T) {
 	r := registry.New()
 	off := claiming("sh2", tool.RoleShell)
@@ -92,8 +92,8 @@ func TestRoleIsNoRight(t *testing.T) {
 	}
 }
 
-// TestBundledNames checks that a plugin of others gets neither the name nor the role of a bundled tool: if it comes first, and while
-// the bundled plugin is not loaded.
+// TestBundledNames checks that a plugin of others gets neither the name nor the role of a bundled tool: if it comes
+// first, and while the bundled plugin is not loaded.
 func TestBundledNames(t *testing.T) {
 	addition := func(plugin string, bundled bool, defs ...tool.Definition) registry.Addition {
 		return registry.Addition{Plugin: plugin, Description: describe(defs...), Settings: func(string) registry.Settings { return registry.Settings{Bundled: bundled} }}

@@ -33,7 +33,8 @@ func shown(schema json.RawMessage) json.RawMessage {
 	})
 }
 
-// object returns a JSON object with the members that the function returns. It leaves out members for which the function returns nil.
+// object returns a JSON object with the members that the function returns. It leaves out members for which the function
+// returns nil.
 func object(raw json.RawMessage, member func(key string, value json.RawMessage) json.RawMessage) json.RawMessage {
 	out := []byte{'{'}
 	for key, value := range rawjson.Members(raw) {

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// TestHiddenParameters checks that a hidden parameter is accepted and not shown, and that the other parts of a definition keep
-// their bytes and order.
+// TestHiddenParameters checks that a hidden parameter is accepted and not shown, and that the other parts of a
+// definition keep their bytes and order.
 func TestHiddenParameters(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"type":"object", "properties":{"b":{"type":"string"},"h":{"type":"string","x-toolhost-hidden":true},"a":{"enum":[ 1 ]}}}`:     `{"type":"object","properties":{"b":{"type":"string"},"a":{"enum":[ 1 ]}}}`,

@@ -22,7 +22,7 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// The type "applied" is the configuration that a host used last, with sensitive values masked. If no host is running, a
+// applied is the configuration that a host used last, with sensitive values masked. If no host is running, a
 // plan compares a new configuration with the saved configuration.
 type applied struct {
 	Tree    *settings.Tree  `json:"tree"` // nil if the settings are unknown
@@ -44,8 +44,8 @@ func (a *applied) plugin(name string) *appliedPlugin {
 	return &a.Plugins[i]
 }
 
-// KeepApplied saves the current settings and plugins for later plans. It is slow with many plugins, so a host that starts calls
-// it in the background.
+// KeepApplied saves the current settings and plugins for later plans. It is slow with many plugins, so a host that
+// starts calls it in the background.
 func (r *Reloader) KeepApplied() {
 	for g := r.Current(); ; {
 		r.keepApplied(g)
@@ -57,8 +57,8 @@ func (r *Reloader) KeepApplied() {
 	}
 }
 
-// keepApplied saves the current settings and plugins for later plans. If the data cannot be saved, keepApplied only logs
-// the error, because calls do not need the data.
+// keepApplied saves the current settings and plugins for later plans. If the data cannot be saved, keepApplied only
+// logs the error, because calls do not need the data.
 func (r *Reloader) keepApplied(g *generation.Generation) {
 	key := r.Builder.Approvals(g.Config).Key()
 	if !r.Live || key == "" {

@@ -65,7 +65,7 @@ func newAttempt(r *Reloader, opts Options) *attempt {
 	}
 }
 
-// The method "discard" stops the new version and keeps the old version.
+// discard stops the new version and keeps the old version.
 func (s *step) discard() {
 	if s.candidate != nil {
 		s.candidate.Process.Discard()
@@ -77,7 +77,7 @@ func (s *step) discard() {
 	s.next = s.old
 }
 
-// The method "tried" reports whether the step starts a new version.
+// tried reports whether the step starts a new version.
 func (s *step) tried() bool { return s.next != nil && s.next != s.old }
 
 func (a *attempt) discard() {
@@ -155,7 +155,7 @@ func (a *attempt) launcherFor(cfg *config.Config) (*confinement.Launcher, error)
 	return a.builder.Launcher(cfg)
 }
 
-// The method "approved" reports whether the attempt can apply a configuration that increases privileges. The decision
+// approved reports whether the attempt can apply a configuration that increases privileges. The decision
 // depends only on the current configuration, so that the new configuration cannot approve itself.
 func (a *attempt) approved() bool {
 	switch a.old.Config.Reload.PrivilegeIncreases {
@@ -183,7 +183,7 @@ func (a *attempt) acceptConfig() {
 	}
 }
 
-// The method "prepare" creates a step for each plugin.
+// prepare creates a step for each plugin.
 func (a *attempt) prepare() {
 	env := sync.OnceValue(func() *generation.Environment { return a.builder.Environment(a.cfg, a.launcher, a.peer) })
 	for i := range a.cfg.Plugins {
@@ -215,7 +215,7 @@ func (a *attempt) prepare() {
 	}
 }
 
-// The method "peer" returns the plugin in the next generation, on the assumption that all steps succeed.
+// peer returns the plugin in the next generation, on the assumption that all steps succeed.
 func (a *attempt) peer(name string) *generation.Plugin {
 	for _, s := range a.steps {
 		if s.name == name {
@@ -225,7 +225,7 @@ func (a *attempt) peer(name string) *generation.Plugin {
 	return nil
 }
 
-// The method "version" returns a text that identifies a binary and the decision whether the binary can run. If a person
+// version returns a text that identifies a binary and the decision whether the binary can run. If a person
 // trusts a rejected binary, the text changes, so that the host tries the binary again.
 func (a *attempt) version(path string, cfg *config.Config) string {
 	return a.reloader.version(path, cfg)
@@ -235,7 +235,7 @@ func (r *Reloader) version(path string, cfg *config.Config) string {
 	return binaries.Identity(path) + " " + r.Builder.Pins(cfg).Trusted(path)
 }
 
-// The method "wanted" reports whether the attempt must check the binary of a plugin.
+// wanted reports whether the attempt must check the binary of a plugin.
 func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
@@ -257,7 +257,7 @@ func (a *attempt) wanted(s *step) bool {
 	return true
 }
 
-// The method "restored" must be called if the binary on the disk is the one that serves calls. It ends the rollout of
+// restored must be called if the binary on the disk is the one that serves calls. It ends the rollout of
 // any other binary.
 func (a *attempt) restored(s *step) {
 	a.reloader.progress.forgive(s.name)
@@ -267,7 +267,7 @@ func (a *attempt) restored(s *step) {
 	}
 }
 
-// The method "acceptance" returns a function that compares the description of a new version with the old description. A
+// acceptance returns a function that compares the description of a new version with the old description. A
 // nil function accepts every description.
 func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	if s.old == nil || s.old.Err != nil || a.opts.AcceptChanges {
@@ -277,7 +277,7 @@ func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	return func(d *tool.Description) error { return generation.Breaks(cfg, name, known, d) }
 }
 
-// The method "try" starts and checks all new versions concurrently.
+// try starts and checks all new versions concurrently.
 func (a *attempt) try(ctx context.Context) {
 	for _, s := range a.steps { // before the starts, because a plugin looks at those on which it depends
 		if s.tried() {

@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// TestRefusedConfigurations checks that a configuration with a mistake changes nothing, and that its correction is applied.
+// TestRefusedConfigurations checks that a configuration with a mistake changes nothing, and that its correction is
+// applied.
 func TestRefusedConfigurations(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"syntax":             {"plugin {", "toolhost.hcl:"},
@@ -95,8 +96,8 @@ func TestPluginsOfAConfiguration(t *testing.T) {
 	})
 }
 
-// TestPartOfAConfigurationFails checks that no part of a configuration is applied if one of its plugins fails, but that a
-// changed program of another plugin is.
+// TestPartOfAConfigurationFails checks that no part of a configuration is applied if one of its plugins fails, but that
+// a changed program of another plugin is.
 func TestPartOfAConfigurationFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, "version=1.0.0", "")
@@ -114,8 +115,8 @@ func TestPartOfAConfigurationFails(t *testing.T) {
 	})
 }
 
-// TestRestrictionsOfARefusedConfiguration checks that a refused configuration takes rights away, and that its correction is
-// applied as a whole.
+// TestRestrictionsOfARefusedConfiguration checks that a refused configuration takes rights away, and that its
+// correction is applied as a whole.
 func TestRestrictionsOfARefusedConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, "version=1.0.0", "")
@@ -143,8 +144,8 @@ func TestRestrictionsOfARefusedConfiguration(t *testing.T) {
 	})
 }
 
-// TestPluginWithoutItsRights checks that a plugin that does not start without a right is stopped if a refused configuration
-// takes the right away.
+// TestPluginWithoutItsRights checks that a plugin that does not start without a right is stopped if a refused
+// configuration takes the right away.
 func TestPluginWithoutItsRights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := begin(t, "version=1.0.0 needs=exec", "sandbox {\n exec = true\n}")
@@ -162,7 +163,8 @@ func TestPluginWithoutItsRights(t *testing.T) {
 	})
 }
 
-// TestPrivilegeIncreases checks which reloads apply a configuration that allows more. The configuration that serves decides.
+// TestPrivilegeIncreases checks which reloads apply a configuration that allows more. The configuration that serves
+// decides.
 func TestPrivilegeIncreases(t *testing.T) {
 	const more = "sandbox {\n  exec = true\n}"
 	for name, tc := range map[string]struct {

@@ -58,7 +58,7 @@ type Update struct {
 	Items bool
 }
 
-// The method "announce" notifies hooks and subscribers about the differences between two generations.
+// announce notifies hooks and subscribers about the differences between two generations.
 func (r *Reloader) announce(old, now *generation.Generation) {
 	r.notifyHooks(old, now)
 	changes := registry.Compare(old.Callable(), now.Callable())
@@ -68,8 +68,8 @@ func (r *Reloader) announce(old, now *generation.Generation) {
 	}
 }
 
-// notifyHooks notifies hooks about new callable tools and about tools that can no longer be called. A nil old means that
-// no earlier generation exists.
+// notifyHooks notifies hooks about new callable tools and about tools that can no longer be called. A nil old means
+// that no earlier generation exists.
 func (r *Reloader) notifyHooks(old, now *generation.Generation) {
 	if now.Hooks == nil && (old == nil || old.Hooks == nil) {
 		return
@@ -104,7 +104,7 @@ func definitions(g *generation.Generation) map[string]*tool.Definition {
 	return out
 }
 
-// The method "notifications" returns a function for each hook that matches an event. Each function notifies its hook.
+// notifications returns a function for each hook that matches an event. Each function notifies its hook.
 func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string, d *tool.Definition) []func(context.Context) {
 	var out []func(context.Context)
 	for _, one := range hooks.For(event, name) {

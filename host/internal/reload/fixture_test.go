@@ -28,8 +28,8 @@ type fixture struct {
 	published int // number of published configurations
 }
 
-// begin returns a reloader with one plugin "p", whose program has the given words. The text "more" is added to the block of
-// the plugin.
+// begin returns a reloader with one plugin "p", whose program has the given words. The text "more" is added to the
+// block of the plugin.
 func begin(t *testing.T, words, more string) *fixture {
 	t.Helper()
 	d := testbuilder.NewDir(t)

@@ -70,8 +70,8 @@ func ConfigDigest(cfg *config.Config) string {
 	return Digest(files)
 }
 
-// keepServed saves the files of a configuration that the host uses now, so that a person can go back to it. A failure is
-// only logged, because calls do not need the history.
+// keepServed saves the files of a configuration that the host uses now, so that a person can go back to it. A failure
+// is only logged, because calls do not need the history.
 func (r *Reloader) keepServed(g *generation.Generation, by string) {
 	key := place(r.Source.Path)
 	if !r.Live || key == "" || len(g.Config.Restricted) > 0 || g.Config.Untrusted != "" || g.Config.Path != r.Source.Path {

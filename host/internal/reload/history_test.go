@@ -100,8 +100,8 @@ func TestRestoreDirectory(t *testing.T) {
 	}
 }
 
-// TestReplace checks that the files of another node are applied, and that the earlier ones come back if the host refuses
-// them.
+// TestReplace checks that the files of another node are applied, and that the earlier ones come back if the host
+// refuses them.
 func TestReplace(t *testing.T) {
 	f := begin(t, "version=1.0.0", "")
 	shared, err := f.Shared()

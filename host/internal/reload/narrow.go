@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// The method "narrow" refuses a configuration, but applies the restrictions in it. Therefore an operator can rely on a
+// narrow refuses a configuration, but applies the restrictions in it. Therefore an operator can rely on a
 // restriction even if another part of the configuration is wrong. The attempt continues with the old configuration,
 // without the rights that the new configuration takes away.
 func (a *attempt) narrow(cfg *config.Config, why error) {
@@ -40,8 +40,8 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 	}
 }
 
-// effective returns the configuration without rules that cannot work and without the blocks of tools that the host does not
-// have, because these restrict nothing. Therefore their correction must not count as an increase of privileges.
+// effective returns the configuration without rules that cannot work and without the blocks of tools that the host does
+// not have, because these restrict nothing. Therefore their correction must not count as an increase of privileges.
 func (a *attempt) effective(cfg *config.Config) *config.Config {
 	out := *cfg
 	out.Permissions.Rules = slices.DeleteFunc(slices.Clone(cfg.Permissions.Rules), func(r config.PermissionRule) bool { return !settings.Works(&r) })

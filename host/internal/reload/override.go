@@ -48,7 +48,7 @@ func (r *Reloader) Renew() {
 	r.renew()
 }
 
-// The method "renew" does the work of Renew. The caller must hold progress.one.
+// renew does the work of Renew. The caller must hold progress.one.
 func (r *Reloader) renew() {
 	old := r.Current()
 	g, _, err := r.Builder.Assemble(old.Config, old.Launcher, old.Plugins)
@@ -59,8 +59,8 @@ func (r *Reloader) renew() {
 	r.announce(old, g)
 }
 
-// Rediscovered implements [generation.Owner]. It publishes the changed tools of a plugin in the background. It must not wait for a running
-// reload, because that reload can be the caller of Rediscovered.
+// Rediscovered implements [generation.Owner]. It publishes the changed tools of a plugin in the background. It must not
+// wait for a running reload, because that reload can be the caller of Rediscovered.
 func (r *Reloader) Rediscovered(p *generation.Plugin, now *tool.Description) {
 	go func() {
 		r.progress.one.Lock()

@@ -15,7 +15,7 @@ func TestPlan(t *testing.T) {
 		text   string // of the configuration after the block of p
 		block  string // in the block of p
 		action string // of the only plugin in the plan; empty without a plugin
-		// The field "refused" is the reason in the plan, or in the plan of the plugin.
+		// refused is the reason in the plan, or in the plan of the plugin.
 		refused string
 		check   func(t *testing.T, p *Plan)
 	}{

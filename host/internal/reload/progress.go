@@ -37,7 +37,7 @@ type LastReload struct {
 	Refused int64 `json:"refused"`
 }
 
-// The method "reloaded" counts a reload.
+// reloaded counts a reload.
 func (p *progress) reloaded(ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ var (
 	errClosing    = errors.New("the host is being closed")
 )
 
-// The method "begin" registers an attempt. A partial attempt does not read the configuration. The method returns false if
+// begin registers an attempt. A partial attempt does not read the configuration. The method returns false if
 // the host is closing.
 func (p *progress) begin(cancel context.CancelCauseFunc, seen string, partial bool) bool {
 	p.mu.Lock()
@@ -79,14 +79,14 @@ func (p *progress) begin(cancel context.CancelCauseFunc, seen string, partial bo
 	return !p.closed
 }
 
-// The method "end" must be called at the end of an attempt.
+// end must be called at the end of an attempt.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.restart, p.partial = nil, false
 }
 
-// The method "finish" must be called after the last attempt of a reload. If no attempt has read a change, the method
+// finish must be called after the last attempt of a reload. If no attempt has read a change, the method
 // begins a reload for this change. This happens if the change came while the attempt already published, or if the
 // attempt was partial.
 func (p *progress) finish() {
@@ -98,7 +98,7 @@ func (p *progress) finish() {
 	p.later = nil
 }
 
-// The method "changed" must be called after a change of the files. If no attempt is running, it calls the function
+// changed must be called after a change of the files. If no attempt is running, it calls the function
 // "begin". If a running attempt read older files, it restarts this attempt. If this attempt can no longer be restarted,
 // begin is called after it.
 func (p *progress) changed(now string, begin func()) {
@@ -116,7 +116,7 @@ func (p *progress) changed(now string, begin func()) {
 	}
 }
 
-// The method "close" cancels the running attempt and waits until it ends. Later attempts cannot start.
+// close cancels the running attempt and waits until it ends. Later attempts cannot start.
 func (p *progress) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -147,14 +147,14 @@ func (p *progress) configRefusal() string {
 	return p.config
 }
 
-// The method "forgive" deletes the recorded rejection of a plugin's version.
+// forgive deletes the recorded rejection of a plugin's version.
 func (p *progress) forgive(plugin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.plugins, plugin)
 }
 
-// The method "refuse" records the rejection of a plugin's version.
+// refuse records the rejection of a plugin's version.
 func (p *progress) refuse(plugin string, r refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

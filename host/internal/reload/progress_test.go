@@ -10,7 +10,7 @@ func TestNoChangeIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		partial bool
-		// The field "again" is true if the change restarts the attempt. The new attempt then reads the change.
+		// again is true if the change restarts the attempt. The new attempt then reads the change.
 		again bool
 		begun int
 	}{

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/principal"
 )
 
-// The method "publish" builds the next generation from the successful steps and makes it the current generation. New
+// publish builds the next generation from the successful steps and makes it the current generation. New
 // calls use the new generation. Replaced plugins stop after their last call.
 func (a *attempt) publish(ctx context.Context) {
 	r := a.reloader
@@ -54,7 +54,7 @@ func (a *attempt) publish(ctx context.Context) {
 	r.announce(a.old, g)
 }
 
-// The method "assemble" builds the next generation. If only the binary of a plugin changed, a failure of the plugin
+// assemble builds the next generation. If only the binary of a plugin changed, a failure of the plugin
 // rejects only the new binary. Any other failure rejects the whole configuration. Only the restrictions in that
 // configuration then apply.
 func (a *attempt) assemble(ctx context.Context) *generation.Generation {
@@ -97,7 +97,7 @@ func (a *attempt) assemble(ctx context.Context) *generation.Generation {
 	}
 }
 
-// The method "culprit" returns the first failed step of a plugin with a changed configuration. It returns nil if no such
+// culprit returns the first failed step of a plugin with a changed configuration. It returns nil if no such
 // step failed.
 func (a *attempt) culprit() *step {
 	for _, s := range a.steps {
@@ -108,7 +108,7 @@ func (a *attempt) culprit() *step {
 	return nil
 }
 
-// The method "conclude" adds the outcome of a step to the report. If the plugin was rejected, it records the rejection.
+// conclude adds the outcome of a step to the report. If the plugin was rejected, it records the rejection.
 func (a *attempt) conclude(s *step) {
 	r := a.reloader
 	p := PluginReport{Name: s.name, Changes: s.changes, From: reportedVersion(s.old), To: reportedVersion(s.next)}

@@ -31,7 +31,7 @@ func (a *attempt) tryConfig(ctx context.Context) error {
 	return a.builder.Try(ctx, a.old.Config, a.cfg, plugins)
 }
 
-// The method "record" adds a reload to the audit log. It ignores reloads that nobody requested and that changed nothing.
+// record adds a reload to the audit log. It ignores reloads that nobody requested and that changed nothing.
 func (r *Reloader) record(a *attempt) {
 	changed := a.report.Config.Changed || a.report.Config.Refused != "" || len(a.report.Plugins) > 0
 	if a.opts.automatic && !changed {
@@ -66,7 +66,8 @@ func (r *Reloader) Audit(by, what string, arguments map[string]any, refused stri
 	e := Administration(by, what, arguments, refused)
 	e.Workspace = r.Builder.Options.Workspace
 	r.Builder.State.AddAudit(e)
-	// An operator who asks for the log next sees the entry. After an error, the entry stays pending, so ignore the error.
+	// An operator who asks for the log next sees the entry. After an error, the entry stays pending, so ignore the
+	// error.
 	_ = r.Builder.State.Flush()
 }
 

@@ -23,7 +23,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Options selects what to reload. The zero value reloads a changed configuration and every plugin with a changed binary.
+// Options selects what to reload. The zero value reloads a changed configuration and every plugin with a changed
+// binary.
 type Options struct {
 	// Plugins lists plugins to replace even if their binaries did not change. If Plugins is not empty, the reload
 	// ignores all other plugins.
@@ -39,9 +40,9 @@ type Options struct {
 	// By is the name of the principal that requested the reload, for the audit log. Empty means the user of the host.
 	By string
 
-	// The field "dry" prevents the reload from publishing or recording its results.
+	// dry prevents the reload from publishing or recording its results.
 	dry bool
-	// The field "automatic" is set for a reload that no user requested. Such a reload skips versions that were rejected
+	// automatic is set for a reload that no user requested. Such a reload skips versions that were rejected
 	// earlier.
 	automatic bool
 }
@@ -221,15 +222,15 @@ const busyPause = 100 * time.Millisecond
 // fails, the host keeps the old configuration, but applies the restrictions in the new configuration.
 //
 // If files change during a reload, the reload restarts to publish the newest state. Only one reload runs at a time.
-// Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in these
-// cases.
+// Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in
+// these cases.
 func (r *Reloader) Reload(ctx context.Context, opts Options) (*Report, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
 	return r.reload(ctx, opts)
 }
 
-// The method "reload" does the work of Reload. The caller must hold progress.one.
+// reload does the work of Reload. The caller must hold progress.one.
 func (r *Reloader) reload(ctx context.Context, opts Options) (*Report, error) {
 	defer r.progress.finish()
 	for n := 0; ; n++ {
@@ -287,7 +288,7 @@ func (r *Reloader) Files(cfg *config.Config) []string {
 	})
 }
 
-// The method "disk" returns a text that describes the state of the configuration's files. The text changes with every
+// disk returns a text that describes the state of the configuration's files. The text changes with every
 // change of a file.
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
@@ -303,14 +304,14 @@ func (r *Reloader) DiskChanged(begin func()) {
 	r.progress.changed(r.disk(r.Current().Config), begin)
 }
 
-// The method "warn" logs the warnings of a configuration.
+// warn logs the warnings of a configuration.
 func (r *Reloader) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		r.Log.Warn(w.Summary+". "+w.Detail, "file", w.File, "line", w.Line)
 	}
 }
 
-// The method "install" makes a generation the current generation.
+// install makes a generation the current generation.
 func (r *Reloader) install(g *generation.Generation) {
 	r.Builder.Approvals(g.Config).Report(g.Reviews)
 	r.lives.Publish(g.Registry, g.Suspended)

@@ -144,8 +144,8 @@ func (r *Reloader) swapIn(plugin string, c *candidate) {
 	a.publish(context.Background())
 }
 
-// Rollout carries out an action of an operator: one of [rollout.Actions]. After a promotion or an abort, new calls use the
-// remaining version.
+// Rollout carries out an action of an operator: one of [rollout.Actions]. After a promotion or an abort, new calls use
+// the remaining version.
 func (r *Reloader) Rollout(plugin, action, by string) error {
 	if !slices.Contains(rollout.Actions, action) {
 		return fmt.Errorf("unknown action %q; use one of %v.%s", action, rollout.Actions, suggest.DidYouMean(action, rollout.Actions))

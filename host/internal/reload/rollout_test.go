@@ -91,8 +91,8 @@ func TestPromotion(t *testing.T) {
 	})
 }
 
-// TestAbort checks that a version that fails more often is stopped, is not tried again automatically, and does not start
-// with the next host.
+// TestAbort checks that a version that fails more often is stopped, is not tried again automatically, and does not
+// start with the next host.
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := rolling(t, "fails=yes", halfway)

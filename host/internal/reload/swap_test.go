@@ -98,8 +98,8 @@ func TestNoCallIsLost(t *testing.T) {
 	wg.Wait()
 }
 
-// TestRefusedVersions checks that a version that fails a check does not replace the one that serves. An automatic reload does
-// not try this version again.
+// TestRefusedVersions checks that a version that fails a check does not replace the one that serves. An automatic
+// reload does not try this version again.
 func TestRefusedVersions(t *testing.T) {
 	for words, want := range map[string]string{
 		"start=exit":      "exited before its handshake: exit status 3",

@@ -28,7 +28,7 @@ func openRoot(path string) (directory, error) {
 
 func (d directory) close() { _ = unix.Close(d.fd) } // error ignored, because the descriptor is never used for writing
 
-// The method "open" opens the directory at a relative path. It opens one component after the other, so that it follows
+// open opens the directory at a relative path. It opens one component after the other, so that it follows
 // no link.
 func (d directory) open(rel string) (directory, error) {
 	at, err := unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -53,7 +53,7 @@ func (d directory) open(rel string) (directory, error) {
 	return directory{at}, nil
 }
 
-// The method "stat" returns the state of a name in the directory. For a symbolic link, it returns the state of the link.
+// stat returns the state of a name in the directory. For a symbolic link, it returns the state of the link.
 func (d directory) stat(name string) (stamp.Stamp, error) {
 	var st unix.Stat_t
 	before := time.Now()
@@ -68,7 +68,7 @@ const maxRead = 8 << 20
 
 var errLarge = errors.New("the file is too large")
 
-// The method "read" returns the content and the mode of a regular file. The error is errLarge for a file above maxRead.
+// read returns the content and the mode of a regular file. The error is errLarge for a file above maxRead.
 func (d directory) read(name string) (content []byte, st unix.Stat_t, err error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d directory) readlink(name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// The method "names" returns the entries of a subdirectory, or of the directory itself if the name is ".". It does not
+// names returns the entries of a subdirectory, or of the directory itself if the name is ".". It does not
 // follow a symbolic link.
 func (d directory) names(name string) ([]fs.DirEntry, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -112,7 +112,7 @@ func (d directory) names(name string) ([]fs.DirEntry, error) {
 	return out, err
 }
 
-// The method "identity" returns a text that identifies the content of a regular file.
+// identity returns a text that identifies the content of a regular file.
 func (d directory) identity(name string) (string, error) {
 	text, _, err := d.read(name)
 	if errors.Is(err, errLarge) {
@@ -122,7 +122,7 @@ func (d directory) identity(name string) (string, error) {
 	return hash(text), err
 }
 
-// The method "rewrite" calls the function "change" with the content of a regular file. It atomically replaces the content
+// rewrite calls the function "change" with the content of a regular file. It atomically replaces the content
 // with the result of change. Meanwhile, it holds git's lock file, so that no change by git is lost. The file keeps its
 // mode and owner.
 func (d directory) rewrite(name string, change func(text []byte, st *unix.Stat_t) ([]byte, error)) error {
@@ -170,7 +170,7 @@ func (d directory) moveAside(name string) (string, error) {
 	return to, unix.Renameat(d.fd, name, d.fd, to)
 }
 
-// The function "aside" returns a new name for a file. Git ignores the new name, because names of hooks contain no dot.
+// aside returns a new name for a file. Git ignores the new name, because names of hooks contain no dot.
 func aside(name string) string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // error ignored, because Read always succeeds

@@ -1,6 +1,6 @@
-// Package repository guards git repositories that commands create or change. It moves files and settings that would make
-// git run programs outside the sandbox to the quarantine. It also moves new settings of other programs, such as editors.
-// Most callers want [Guard.Watch].
+// Package repository guards git repositories that commands create or change. It moves files and settings that would
+// make git run programs outside the sandbox to the quarantine. It also moves new settings of other programs, such as
+// editors. Most callers want [Guard.Watch].
 //
 // The host searches with its own rights while tools can still run. It opens each directory from the root of its tree,
 // follows no link, and replaces files only by renaming in an open directory. Therefore a tool that exchanges files
@@ -44,13 +44,13 @@ const interval = 5 * time.Second
 // Guard watches writable directories. It is safe for concurrent use.
 type Guard struct {
 	opts Options
-	// mu protects the fields below. A goroutine locks the tree before it locks mu, so that a search of one tree does not
-	// block calls in other trees.
+	// mu protects the fields below. A goroutine locks the tree before it locks mu, so that a search of one tree does
+	// not block calls in other trees.
 	mu    sync.Mutex
 	trees map[string]*watched
 	paths []string // paths of the trees that the guard searches
-	// incomplete contains the trees that have more directories than the limit, and the relative paths of the repositories that
-	// the search found there. The number "counted" changes with it.
+	// incomplete contains the trees that have more directories than the limit, and the relative paths of the
+	// repositories that the search found there. The number "counted" changes with it.
 	incomplete map[string]map[string]bool
 	counted    int
 	// unguarded contains directories of plugins whose sandbox does not protect the repository at the top of the
@@ -77,8 +77,8 @@ type watched struct {
 	// fresh contains the relative paths of new directories. These directories were created after the last moment at
 	// which no call ran.
 	fresh map[string]bool
-	// waiting maps each file that the guard will remove later to the time when the guard first saw the file. The removal
-	// is delayed while other calls run.
+	// waiting maps each file that the guard will remove later to the time when the guard first saw the file. The
+	// removal is delayed while other calls run.
 	waiting map[string]time.Time
 }
 
@@ -96,8 +96,8 @@ func New(opts Options) *Guard {
 // Dir is a writable directory of a plugin.
 type Dir struct {
 	Path string
-	// Guarded reports whether the kernel protects the files in Kept, and the settings and hooks of the repository at the
-	// top.
+	// Guarded reports whether the kernel protects the files in Kept, and the settings and hooks of the repository at
+	// the top.
 	Guarded bool
 	Kept    Kept
 	// Settings contains names of settings files of other programs. The guard moves new files with these names to the
@@ -116,8 +116,9 @@ type Kept struct {
 }
 
 // Watch prepares for a call that can write to directories. The first call of Watch for a directory reads the whole
-// directory. The caller must call the function "after" at the end of the call. If allowed is false, after moves dangerous
-// additions to the quarantine and returns messages about them. Watch returns an error if a directory cannot be watched.
+// directory. The caller must call the function "after" at the end of the call. If allowed is false, after moves
+// dangerous additions to the quarantine and returns messages about them. Watch returns an error if a directory cannot
+// be watched.
 func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err error) {
 	if err := g.Prepare(dirs, allowed); err != nil {
 		return nil, err
@@ -132,8 +133,8 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 	return func() []string { return g.search(paths, allowed) }, nil
 }
 
-// Prepare begins to watch directories, as Watch does, for a plugin that is about to start. What the plugin writes before its
-// first call is searched with the next search.
+// Prepare begins to watch directories, as Watch does, for a plugin that is about to start. What the plugin writes
+// before its first call is searched with the next search.
 func (g *Guard) Prepare(dirs []Dir, allowed bool) error {
 	for _, dir := range outermost(dirs) {
 		if err := g.watch(dir, allowed); err != nil {
@@ -146,7 +147,7 @@ func (g *Guard) Prepare(dirs []Dir, allowed bool) error {
 	return nil
 }
 
-// The method "tree" returns the tree at a path. For a path without a tree, it creates a tree if create is true.
+// tree returns the tree at a path. For a path without a tree, it creates a tree if create is true.
 // Otherwise it returns nil.
 func (g *Guard) tree(path string, create bool) *watched {
 	g.mu.Lock()
@@ -159,7 +160,7 @@ func (g *Guard) tree(path string, create bool) *watched {
 	return w
 }
 
-// The function "outermost" removes duplicates, and directories inside other directories of the list.
+// outermost removes duplicates, and directories inside other directories of the list.
 func outermost(dirs []Dir) (out []Dir) {
 	for i, dir := range dirs {
 		if !slices.ContainsFunc(dirs, func(other Dir) bool { return other.Path != dir.Path && tool.Within(other.Path, dir.Path) }) &&
@@ -170,7 +171,7 @@ func outermost(dirs []Dir) (out []Dir) {
 	return out
 }
 
-// The method "watch" begins to watch a directory. It updates the attributes of a directory that is already watched.
+// watch begins to watch a directory. It updates the attributes of a directory that is already watched.
 func (g *Guard) watch(dir Dir, allowed bool) error {
 	w := g.tree(dir.Path, true)
 	w.mu.Lock()
@@ -199,7 +200,7 @@ func (g *Guard) watch(dir Dir, allowed bool) error {
 	return nil
 }
 
-// The method "change" applies new attributes of a watched directory. Existing settings files stay.
+// change applies new attributes of a watched directory. Existing settings files stay.
 func (w *watched) change(dir *Dir) {
 	if !slices.Equal(w.globs, dir.Kept.Globs) {
 		w.endKept()
@@ -211,7 +212,7 @@ func (w *watched) change(dir *Dir) {
 	}
 }
 
-// The method "add" reads a directory for the first time.
+// add reads a directory for the first time.
 func (g *Guard) add(w *watched, dir Dir) (err error) {
 	t, err := newTree(dir.Path, g.opts.limit)
 	if err != nil {
@@ -306,7 +307,7 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// The method "inspector" returns an inspector of a tree. The inspector treats a pointer into any searched tree as
+// inspector returns an inspector of a tree. The inspector treats a pointer into any searched tree as
 // harmless. If the tree is not searched completely, the search must have found the target.
 func (g *Guard) inspector(w *watched) *inspector {
 	g.mu.Lock()
@@ -337,8 +338,8 @@ func (g *Guard) inspector(w *watched) *inspector {
 	return out
 }
 
-// The method "check" returns the files and settings in a tree that make git run programs. The sandbox cannot write protected
-// files. If such a file changed, something outside the sandbox changed it, so check records the new content as known. The
+// check returns the files and settings in a tree that make git run programs. The sandbox cannot write protected files.
+// If such a file changed, something outside the sandbox changed it, so check records the new content as known. The
 // caller must first update the tree.
 func (g *Guard) check(w *watched) []found {
 	all := g.inspector(w).check()
@@ -364,7 +365,7 @@ func (g *Guard) Ignore(path string) {
 	}
 }
 
-// The method "search" searches directories after a call.
+// search searches directories after a call.
 func (g *Guard) search(paths []string, allowed bool) (out []string) {
 	before := g.count()
 	for _, path := range paths {
@@ -424,7 +425,7 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	return out
 }
 
-// The method "tick" searches periodically. The search of a large tree makes the intervals longer.
+// tick searches periodically. The search of a large tree makes the intervals longer.
 func (g *Guard) tick() {
 	pause := g.opts.interval
 	for {

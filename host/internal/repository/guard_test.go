@@ -61,7 +61,7 @@ func (f *fixture) guard() *Guard {
 	})
 }
 
-// The method "call" runs the function "do" as a watched call, and returns the messages of the guard.
+// call runs the function "do" as a watched call, and returns the messages of the guard.
 func (f *fixture) call(t *testing.T, g *Guard, guarded, allowed bool, do func()) []string {
 	t.Helper()
 	after, err := g.Watch([]Dir{{Path: f.dir, Guarded: guarded, Settings: []string{".vscode", ".mcp.json"}}}, allowed)
@@ -398,8 +398,8 @@ func TestLimit(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestUnsearchedTargets checks what leads to directories that are not searched, because their tree has more directories than the
-// limit: in the tree itself, and from another tree. A target that the search found is harmless.
+// TestUnsearchedTargets checks what leads to directories that are not searched, because their tree has more directories
+// than the limit: in the tree itself, and from another tree. A target that the search found is harmless.
 func TestUnsearchedTargets(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit       int
@@ -573,8 +573,8 @@ func TestExchangedFiles(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(outside, ".git/config"), []byte(settings), 0o600))
 	g := f.guard()
 	f.call(t, g, false, false, func() { f.git(t, "init", "-q", "a") })
-	// The concurrent functions use directories that are already open. They thus do not follow the links, and neither could
-	// a confined command.
+	// The concurrent functions use directories that are already open. They thus do not follow the links, and neither
+	// could a confined command.
 	fd := func(name string) int {
 		fd, err := unix.Open(filepath.Join(f.dir, name), unix.O_DIRECTORY|unix.O_RDONLY, 0)
 		must(t, err)

@@ -31,11 +31,12 @@ type found struct {
 type inspector struct {
 	*tree
 	all []string // pointers into these trees are harmless
-	// incomplete contains the other trees that are not searched completely, with the repositories that were found there.
+	// incomplete contains the other trees that are not searched completely, with the repositories that were found
+	// there.
 	incomplete map[string]map[string]bool
 }
 
-// The method "check" returns the files and settings that make git run programs. It inspects the changed repositories and
+// check returns the files and settings that make git run programs. It inspects the changed repositories and
 // all repositories with pointers.
 func (i *inspector) check() (out []found) {
 	for rel := range i.pointers {
@@ -75,7 +76,7 @@ func (i *inspector) changed(r *repo) bool {
 	return r.watched == nil || r.unread
 }
 
-// The method "inspect" returns the files and settings of one repository that make git run programs.
+// inspect returns the files and settings of one repository that make git run programs.
 func (i *inspector) inspect(rel string, r *repo) (out []found) {
 	d, err := i.root.open(rel)
 	if err != nil {
@@ -96,7 +97,7 @@ func (i *inspector) inspect(rel string, r *repo) (out []found) {
 	return append(out, i.hooks(d, rel, r)...)
 }
 
-// The method "watch" stores the state of a file. A missing file has the zero stamp.
+// watch stores the state of a file. A missing file has the zero stamp.
 func (i *inspector) watch(d directory, rel, name string, r *repo) stamp.Stamp {
 	st, err := d.stat(name)
 	if err != nil {
@@ -106,7 +107,7 @@ func (i *inspector) watch(d directory, rel, name string, r *repo) stamp.Stamp {
 	return st
 }
 
-// The method "settings" returns the settings in a file that run programs. If the file cannot be parsed, the method
+// settings returns the settings in a file that run programs. If the file cannot be parsed, the method
 // returns the whole file.
 func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	st := i.watch(d, rel, name, r)
@@ -156,15 +157,15 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	return []found{f}
 }
 
-// maxSettings limits the number of settings that the guard removes from one file. A file with more dangerous settings is
-// moved as a whole.
+// maxSettings limits the number of settings that the guard removes from one file. A file with more dangerous settings
+// is moved as a whole.
 const maxSettings = 500
 
 func (i *inspector) settingKey(at string, s *setting) string {
 	return i.key(at, "setting "+s.name()+"="+s.value)
 }
 
-// The method "hooks" returns the hooks of a repository. It omits samples, because the name of a hook contains no dot.
+// hooks returns the hooks of a repository. It omits samples, because the name of a hook contains no dot.
 func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	switch st := i.watch(d, rel, "hooks", r); {
 	case st.IsLink():
@@ -205,7 +206,7 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	return out
 }
 
-// The method "common" returns the file commondir if its target is outside the trees. Git reads settings and hooks from
+// common returns the file commondir if its target is outside the trees. Git reads settings and hooks from
 // this target.
 func (i *inspector) common(d directory, rel string) []found {
 	text, _, err := d.read("commondir")
@@ -219,7 +220,7 @@ func (i *inspector) common(d directory, rel string) []found {
 	return []found{{rel: at, kind: quarantine.File, why: "git reads settings and hooks from another directory", keys: []string{i.key(at, hash(text))}}}
 }
 
-// The method "alternates" returns the file with the alternates of a repository if one of them is outside the trees. Git
+// alternates returns the file with the alternates of a repository if one of them is outside the trees. Git
 // reads objects from them, and the next sandbox would show them.
 func (i *inspector) alternates(d directory, rel string, r *repo) []found {
 	const name = "alternates"
@@ -249,7 +250,7 @@ func (i *inspector) alternates(d directory, rel string, r *repo) []found {
 	return nil
 }
 
-// The method "pointer" returns a file or link named .git if it leads to a repository that the guard does not search.
+// pointer returns a file or link named .git if it leads to a repository that the guard does not search.
 func (i *inspector) pointer(rel string) ([]found, error) {
 	dir, name := filepath.Split(rel)
 	dir = filepath.Clean(dir)
@@ -299,7 +300,7 @@ func (i *inspector) leads(from, to string) bool {
 	return false
 }
 
-// The method "link" returns a symbolic link that replaces a file or directory of a repository.
+// link returns a symbolic link that replaces a file or directory of a repository.
 func (i *inspector) link(d directory, dir, name string) []found {
 	to, err := d.readlink(name)
 	if err != nil {
@@ -309,7 +310,7 @@ func (i *inspector) link(d directory, dir, name string) []found {
 	return []found{{rel: at, kind: quarantine.Link, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}}}
 }
 
-// The method "key" returns a key that identifies a path with its content.
+// key returns a key that identifies a path with its content.
 func (t *tree) key(rel, identity string) string {
 	return pathKey(filepath.Join(t.path, rel), identity)
 }

@@ -71,7 +71,7 @@ func ledgerPath(dir, root string) string { return filepath.Join(dir, hash([]byte
 
 func (l *ledger) lock(how int) error { return flock.Apply(l.file, how) }
 
-// The method "write" replaces the record and permits other hosts to read it.
+// write replaces the record and permits other hosts to read it.
 func (l *ledger) write(r *record) error {
 	if l.file == nil {
 		return nil
@@ -86,7 +86,7 @@ func (l *ledger) write(r *record) error {
 	return l.lock(unix.LOCK_SH)
 }
 
-// The method "close" removes the record, unless another host uses it.
+// close removes the record, unless another host uses it.
 func (l *ledger) close() error {
 	if l.file == nil {
 		return nil
@@ -103,7 +103,7 @@ func (l *ledger) close() error {
 	return errors.Join(err, l.file.Close())
 }
 
-// The method "abandon" unlocks the ledger and keeps the record of an earlier host.
+// abandon unlocks the ledger and keeps the record of an earlier host.
 func (l *ledger) abandon() error {
 	if l.file == nil {
 		return nil

@@ -19,16 +19,17 @@ import (
 // WhyLoaded is the reason why the guard moves settings of other programs to the quarantine.
 const WhyLoaded = "programs such as editors and agents load it without being told"
 
-// loadedPrefix begins the keys for settings of other programs. Such a key contains the name of a file, and nothing about
-// its content. The kernel protects existing files, so only a program outside the sandbox can change their content.
+// loadedPrefix begins the keys for settings of other programs. Such a key contains the name of a file, and nothing
+// about its content. The kernel protects existing files, so only a program outside the sandbox can change their
+// content.
 const loadedPrefix = "loaded:"
 
 // maxLoaded is the maximum number of files in a directory that the guard removes individually. A directory with more
 // files is renamed.
 const maxLoaded = 200
 
-// watchSettings sets the names of settings of other programs. If the names changed, the next update reads the whole tree
-// again.
+// watchSettings sets the names of settings of other programs. If the names changed, the next update reads the whole
+// tree again.
 func (t *tree) watchSettings(names []string) {
 	if slices.Equal(t.names, names) {
 		return
@@ -42,7 +43,7 @@ func (t *tree) isSetting(rel, name string) bool {
 	return slices.Contains(t.names, name) && !inGit(rel) && !slices.Contains(strings.Split(rel, "/"), paths.Packages)
 }
 
-// The method "loaded" returns the settings of other programs in the tree. The key identifies the directory by its inode.
+// loaded returns the settings of other programs in the tree. The key identifies the directory by its inode.
 // Therefore a moved directory keeps its settings, and a new directory with the same path does not inherit them.
 func (t *tree) loaded() (out []found) {
 	for rel, n := range t.dirs {
@@ -73,14 +74,14 @@ func (w *watched) begin() {
 	w.adopt(slices.DeleteFunc(w.loaded(), func(f found) bool { return filepath.Dir(f.rel) != "." }))
 }
 
-// The method "finish" records the end of a call.
+// finish records the end of a call.
 func (w *watched) finish() {
 	if w.calls--; w.calls == 0 {
 		w.fresh = nil
 	}
 }
 
-// The method "update" finds the changes since its last call.
+// update finds the changes since its last call.
 func (w *watched) update() {
 	w.tree.update()
 	for _, rel := range w.added {
@@ -106,7 +107,7 @@ func (g *Guard) adoptLoaded(w *watched) {
 	}
 }
 
-// The method "clone" returns the new repository that contains a path. It returns "" if no new repository contains the
+// clone returns the new repository that contains a path. It returns "" if no new repository contains the
 // path.
 func (w *watched) clone(rel string) string {
 	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The method "put" writes a file of the fixture.
+// put writes a file of the fixture.
 func (f *fixture) put(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Join(f.dir, filepath.Dir(path)), 0o755))

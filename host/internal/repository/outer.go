@@ -19,8 +19,8 @@ type Outer struct {
 	// Shown lists the paths that a sandbox can show to tools read-only, because their owner connected them with the
 	// directory. See [FindOuter].
 	Shown []string
-	// Unshown is the git directory of the directory if a file names it, but nothing in it names the directory in turn. It
-	// is "" otherwise.
+	// Unshown is the git directory of the directory if a file names it, but nothing in it names the directory in turn.
+	// It is "" otherwise.
 	Unshown string
 	// Top is the directory of the repository's files if it is above the directory. It is "" otherwise.
 	Top string
@@ -30,9 +30,9 @@ type Outer struct {
 }
 
 // FindOuter returns what git reads outside of dir, an absolute path without symbolic links. Tools can have written a
-// ".git" file, so its target is shown only if the target names the file, too: the git directory of a linked worktree has
-// the path of the worktree in the file gitdir, and that of a submodule in the setting core.worktree. Above dir, FindOuter
-// ends at the home directory, and at files of other users, as git does.
+// ".git" file, so its target is shown only if the target names the file, too: the git directory of a linked worktree
+// has the path of the worktree in the file gitdir, and that of a submodule in the setting core.worktree. Above dir,
+// FindOuter ends at the home directory, and at files of other users, as git does.
 //
 // Alternates of objects name no borrower. FindOuter shows those in a file with a text for which the function "adopted"
 // returns true, such as [Guard.Adopted]. A nil adopted means none.
@@ -76,8 +76,8 @@ func FindOuter(dir string, adopted func(file, text string) bool) (out Outer) {
 	return out
 }
 
-// Adopted reports whether a file in a repository had a text before tools could write it. In a directory that the guard does
-// not watch, a record of another host means that its tools could.
+// Adopted reports whether a file in a repository had a text before tools could write it. In a directory that the guard
+// does not watch, a record of another host means that its tools could.
 func (g *Guard) Adopted(file, text string) bool {
 	for dir := filepath.Dir(file); dir != "/"; dir = filepath.Dir(dir) {
 		if w := g.tree(dir, false); w != nil {
@@ -96,7 +96,7 @@ func (w *watched) adopted(file, text string) bool {
 	return w.tree != nil && w.known[pathKey(file, hash([]byte(text)))]
 }
 
-// The function "pointed" returns the git directory to which the file .git of a linked worktree or a submodule leads. It
+// pointed returns the git directory to which the file .git of a linked worktree or a submodule leads. It
 // returns "" if the directory does not name the file in turn.
 func pointed(file string) (string, error) {
 	own, err := filepath.EvalSymlinks(target(file))
@@ -162,14 +162,14 @@ func mine(st fs.FileInfo) bool {
 	return ok && int(sys.Uid) == os.Geteuid()
 }
 
-// The function "is" reports whether a path leads to a directory, which is given without symbolic links.
+// is reports whether a path leads to a directory, which is given without symbolic links.
 func is(path, dir string) bool {
 	to, err := filepath.EvalSymlinks(path)
 	return err == nil && to == dir
 }
 
-// holdsHome reports whether a directory is or contains the home directory of the user. If the home directory is unknown, it
-// returns true.
+// holdsHome reports whether a directory is or contains the home directory of the user. If the home directory is
+// unknown, it returns true.
 func holdsHome(dir string) bool {
 	home, err := os.UserHomeDir()
 	if err == nil {
@@ -178,7 +178,7 @@ func holdsHome(dir string) bool {
 	return err != nil || tool.Within(dir, home)
 }
 
-// The function "target" returns the absolute path of the git directory that a file named .git names, or "".
+// target returns the absolute path of the git directory that a file named .git names, or "".
 func target(file string) string {
 	to, is := strings.CutPrefix(firstLine(file), "gitdir: ")
 	if !is {
@@ -203,7 +203,8 @@ func firstLine(path string) string {
 	return strings.TrimRight(text, "\r\n")
 }
 
-// maxPointer is the maximum size in bytes of the files with which git finds a repository. Larger files count as unreadable.
+// maxPointer is the maximum size in bytes of the files with which git finds a repository. Larger files count as
+// unreadable.
 const maxPointer = 1 << 20
 
 // readSmall returns the content of such a file.

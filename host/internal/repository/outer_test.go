@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestAlternatesInTree checks that tools cannot make a later sandbox show another repository through alternates that lead
-// to a place in the tree where the guard finds no repository.
+// TestAlternatesInTree checks that tools cannot make a later sandbox show another repository through alternates that
+// lead to a place in the tree where the guard finds no repository.
 func TestAlternatesInTree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at    string // the repository that leads outside

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The function "reason" returns the reason why a setting makes git, or a common extension of git, run a program. It
+// reason returns the reason why a setting makes git, or a common extension of git, run a program. It
 // returns "" for a harmless setting. The function "outside" must report whether a path in the setting leads out of the
 // writable directories.
 func reason(s *setting, outside func(path string) bool) string {

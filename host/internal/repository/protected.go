@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protection contains the files of a tree that the kernel protects from tools. The protection of a file ends if somebody
-// replaces the file outside the sandbox.
+// protection contains the files of a tree that the kernel protects from tools. The protection of a file ends if
+// somebody replaces the file outside the sandbox.
 type protection struct {
 	// top reports whether the kernel protects the settings and hooks of the repository at the top of the tree.
 	top bool
-	// The field "held" contains the files and directories of the repository at the top. The protection of all of them
+	// held contains the files and directories of the repository at the top. The protection of all of them
 	// begins and ends together.
 	held []*held
-	// The field "kept" contains other protected files and directories. Globs of the configuration match them.
+	// kept contains other protected files and directories. Globs of the configuration match them.
 	kept  []*held
 	globs []string
 }
 
-// The type "held" is a file or directory that stays open, so that no other file can get the same identity.
+// held is a file or directory that stays open, so that no other file can get the same identity.
 type held struct {
 	rel     string
 	fd      int // -1 if the file did not exist
@@ -32,7 +32,7 @@ type held struct {
 	missing bool
 }
 
-// The function "protects" returns the protection of a tree. The argument "kept" contains absolute paths.
+// protects returns the protection of a tree. The argument "kept" contains absolute paths.
 func protects(t *tree, top bool, kept []string) protection {
 	p := protection{top: top}
 	if top {
@@ -52,7 +52,7 @@ func protects(t *tree, top bool, kept []string) protection {
 	return p
 }
 
-// The function "relevant" reports whether the search can move a file at or below a path.
+// relevant reports whether the search can move a file at or below a path.
 func relevant(rel string) bool {
 	name := filepath.Base(rel)
 	return slices.Contains([]string{"config", "config.worktree", "commondir", "hooks"}, name) || strings.EqualFold(name, ".git") || filepath.Base(filepath.Dir(rel)) == "hooks"
@@ -80,7 +80,7 @@ func hold(t *tree, rel string) *held {
 	return h
 }
 
-// The method "same" reports whether the file still exists at its path. If the file did not exist before, the method
+// same reports whether the file still exists at its path. If the file did not exist before, the method
 // opens it when it appears, because the host creates the file before the first plugin starts.
 func (h *held) same(t *tree) bool {
 	if h.missing {
@@ -98,7 +98,7 @@ func (h *held) close() {
 	h.fd = -1
 }
 
-// The method "renew" ends the protection of replaced files. It returns true if any protection ended.
+// renew ends the protection of replaced files. It returns true if any protection ended.
 func (p *protection) renew(t *tree) (ended bool) {
 	gone := func(h *held) bool { return !h.same(t) }
 	if p.top && slices.ContainsFunc(p.held, gone) {
@@ -124,7 +124,7 @@ func (p *protection) endTop() {
 	p.held = nil
 }
 
-// The method "end" ends all protection.
+// end ends all protection.
 func (p *protection) end() {
 	p.endTop()
 	p.endKept()
@@ -137,7 +137,7 @@ func (p *protection) endKept() {
 	p.kept = nil
 }
 
-// The method "exempt" reports whether the kernel protects a file. A change of such a file has a cause outside the
+// exempt reports whether the kernel protects a file. A change of such a file has a cause outside the
 // sandbox.
 func (p *protection) exempt(rel string) bool {
 	if p.top && (rel == ".git/config" || rel == ".git/hooks" || strings.HasPrefix(rel, ".git/hooks/")) {
@@ -176,7 +176,7 @@ func (g *Guard) Unguard(path string, all bool) {
 	}
 }
 
-// The method "ended" makes the next search inspect the files whose protection ended.
+// ended makes the next search inspect the files whose protection ended.
 func (g *Guard) ended(w *watched) {
 	w.forgetStates()
 	if err := w.save(); err != nil {

@@ -76,7 +76,7 @@ func moveBack(d directory, left, name string, e *quarantine.Entry) error {
 	return nil
 }
 
-// The method "make" opens the directory at a relative path. It creates missing directories and follows no link.
+// make opens the directory at a relative path. It creates missing directories and follows no link.
 func (d directory) make(rel string) (directory, error) {
 	made, err := d.open(".")
 	for name := range strings.SplitSeq(rel, "/") {

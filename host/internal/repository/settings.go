@@ -17,7 +17,7 @@ type setting struct {
 	start, end int    // range of the bytes to delete with the setting
 }
 
-// The method "name" returns the name in the form that git prints.
+// name returns the name in the form that git prints.
 func (s *setting) name() string {
 	if s.subsection == "" && !s.quoted {
 		return s.section + "." + s.key
@@ -69,7 +69,7 @@ type parser struct {
 	header              []byte
 }
 
-// The method "next" returns one character. It skips a carriage return before a line end. It returns a line end at the
+// next returns one character. It skips a carriage return before a line end. It returns a line end at the
 // end of the text.
 func (p *parser) next() byte {
 	if p.at >= len(p.text) {
@@ -125,7 +125,8 @@ func (p *parser) sectionHeader(start int) bool {
 	}
 }
 
-// quotedSubsection parses the rest of a header such as [remote "origin"]. The argument "c" is the space before the quote.
+// quotedSubsection parses the rest of a header such as [remote "origin"]. The argument "c" is the space before the
+// quote.
 func (p *parser) quotedSubsection(c byte) bool {
 	for isSpace(c) {
 		if c == '\n' {
@@ -153,7 +154,7 @@ func (p *parser) quotedSubsection(c byte) bool {
 	}
 }
 
-// The method "setting" parses a setting whose first character is at position start.
+// setting parses a setting whose first character is at position start.
 func (p *parser) setting(start int) bool {
 	s := setting{section: p.section, subsection: p.subsection, quoted: p.quoted, header: p.header, start: start}
 	p.at = start
@@ -181,7 +182,7 @@ func (p *parser) setting(start int) bool {
 	return true
 }
 
-// The method "widen" adds the indentation of a setting to the bytes to delete. If other text precedes the setting in its
+// widen adds the indentation of a setting to the bytes to delete. If other text precedes the setting in its
 // line, the line end stays.
 func (p *parser) widen(s *setting) {
 	line := s.start
@@ -200,7 +201,7 @@ func (p *parser) widen(s *setting) {
 	}
 }
 
-// The method "value" parses a value up to the end of its line.
+// value parses a value up to the end of its line.
 func (p *parser) value() (string, bool) {
 	var out []byte
 	quoted, trimmed := false, 0 // the variable trimmed holds the length without trailing space
@@ -247,7 +248,7 @@ func (p *parser) value() (string, bool) {
 	}
 }
 
-// The function "remove" returns the text without the given settings. The settings must come from parse for the same
+// remove returns the text without the given settings. The settings must come from parse for the same
 // text. All other bytes stay unchanged.
 func remove(text []byte, drop []setting) []byte {
 	out, at := make([]byte, 0, len(text)), 0

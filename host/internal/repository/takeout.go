@@ -186,7 +186,7 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 	return out
 }
 
-// The method "ripe" returns the files that can be removed now. If other calls run, one of these calls can still use a
+// ripe returns the files that can be removed now. If other calls run, one of these calls can still use a
 // new file, and git fails if a file that it uses is locked or missing. Therefore a new file stays for the duration
 // "patience" after the first search that found it.
 func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []found) {
@@ -211,7 +211,7 @@ func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []
 	return out
 }
 
-// The method "took" logs and reports an entry.
+// took logs and reports an entry.
 func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
 	if g.opts.Took != nil {
 		g.opts.Took(e)
@@ -219,7 +219,7 @@ func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
 	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
 }
 
-// The function "message" describes an entry to the model and the user.
+// message describes an entry to the model and the user.
 func message(e *quarantine.Entry) string {
 	what := e.Path
 	if len(e.Names) > 0 {

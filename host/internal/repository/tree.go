@@ -19,8 +19,8 @@ const maxDirectories = 200_000
 // maxPath limits the length of a relative path in bytes. Git does not work in directories with longer paths.
 const maxPath = unix.PathMax - 1
 
-// tree is a writable directory with all its subdirectories. It remembers the state of each directory. Therefore a search
-// for new repositories reads only changed directories.
+// tree is a writable directory with all its subdirectories. It remembers the state of each directory. Therefore a
+// search for new repositories reads only changed directories.
 type tree struct {
 	path  string
 	root  directory
@@ -33,8 +33,8 @@ type tree struct {
 	limit   int
 	names   []string // names of settings of other programs
 	added   []string // relative paths of directories that the last update discovered
-	// near is an open directory of the tree, and "at" is its relative path. A search of its subdirectories needs no path
-	// resolution from the root. Each update closes near at its end.
+	// near is an open directory of the tree, and "at" is its relative path. A search of its subdirectories needs no
+	// path resolution from the root. Each update closes near at its end.
 	near directory
 	at   string
 }
@@ -57,7 +57,7 @@ type repo struct {
 	unread bool
 }
 
-// The method "forget" makes the next search inspect the repository.
+// forget makes the next search inspect the repository.
 func (r *repo) forget() { r.watched = nil }
 
 func newTree(path string, limit int) (*tree, error) {
@@ -68,7 +68,7 @@ func newTree(path string, limit int) (*tree, error) {
 	return &tree{path: path, root: root, near: root, at: ".", limit: limit, dirs: make(map[string]*node), repos: make(map[string]*repo), pointers: make(map[string]bool)}, nil
 }
 
-// The method "moved" reports whether the path of the tree now belongs to another directory.
+// moved reports whether the path of the tree now belongs to another directory.
 func (t *tree) moved() bool {
 	var a, b unix.Stat_t
 	if unix.Lstat(t.path, &a) != nil || a.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -78,7 +78,7 @@ func (t *tree) moved() bool {
 	return err != nil || a.Ino != b.Ino || a.Dev != b.Dev
 }
 
-// The method "update" finds the changes since its last call. The first call reads the whole tree.
+// update finds the changes since its last call. The first call reads the whole tree.
 func (t *tree) update() {
 	defer t.leave()
 	if t.partial && len(t.dirs) < t.limit { // the number of directories is below the limit again
@@ -102,7 +102,7 @@ func (t *tree) update() {
 	}
 }
 
-// The method "forget" removes a directory and its subdirectories from the tree.
+// forget removes a directory and its subdirectories from the tree.
 func (t *tree) forget(rel string) {
 	n := t.dirs[rel]
 	if n == nil {
@@ -118,7 +118,7 @@ func (t *tree) forget(rel string) {
 // skipped lists directories of the system that contain no files of users.
 var skipped = []string{"/proc", "/sys", "/dev"}
 
-// The method "read" reads a directory and its new subdirectories. The argument "again" is true if the directory is
+// read reads a directory and its new subdirectories. The argument "again" is true if the directory is
 // already known.
 func (t *tree) read(rel string, again bool) {
 	if len(rel) > maxPath {
@@ -160,7 +160,7 @@ func (t *tree) read(rel string, again bool) {
 	}
 }
 
-// The method "look" returns the state of a directory before its entries are read, and the entries.
+// look returns the state of a directory before its entries are read, and the entries.
 func (t *tree) look(rel string) (st stamp.Stamp, entries []fs.DirEntry, err error) {
 	parent, name := filepath.Dir(rel), filepath.Base(rel)
 	if err := t.enter(parent); err != nil {
@@ -173,7 +173,7 @@ func (t *tree) look(rel string) (st stamp.Stamp, entries []fs.DirEntry, err erro
 	return st, entries, err
 }
 
-// The method "enter" opens a directory as the field "near".
+// enter opens a directory as the field "near".
 func (t *tree) enter(rel string) error {
 	if rel == t.at {
 		return nil
@@ -187,7 +187,7 @@ func (t *tree) enter(rel string) error {
 	return nil
 }
 
-// The method "leave" closes the field "near" and sets it to the root of the tree.
+// leave closes the field "near" and sets it to the root of the tree.
 func (t *tree) leave() {
 	if t.near != t.root {
 		t.near.close()
@@ -195,7 +195,7 @@ func (t *tree) leave() {
 	t.near, t.at = t.root, "."
 }
 
-// The method "list" returns the entries of a directory.
+// list returns the entries of a directory.
 func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 	d, err := t.root.open(rel)
 	if err != nil {
@@ -205,7 +205,7 @@ func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 	return d.names(".")
 }
 
-// The method "classify" finds the repositories and the subdirectories to search among the entries of a directory.
+// classify finds the repositories and the subdirectories to search among the entries of a directory.
 func (t *tree) classify(rel string, entries []fs.DirEntry, n *node) {
 	var head, common, objects, refs bool
 	for _, e := range entries {
@@ -263,7 +263,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// The function "leads" reports whether the target of a pointer is in a searched directory. The argument "from" is the
+// leads reports whether the target of a pointer is in a searched directory. The argument "from" is the
 // absolute directory to which a relative target refers.
 func leads(trees []string, from, to string) bool {
 	if !filepath.IsAbs(to) {
@@ -282,7 +282,7 @@ func leads(trees []string, from, to string) bool {
 	return false
 }
 
-// The function "searched" reports whether a relative path is outside the objects of a repository.
+// searched reports whether a relative path is outside the objects of a repository.
 func searched(rel string) bool {
 	for dir := rel; dir != "." && dir != "/"; dir = filepath.Dir(dir) {
 		if filepath.Base(dir) == "objects" && inGit(filepath.Dir(dir)) {
@@ -292,8 +292,8 @@ func searched(rel string) bool {
 	return true
 }
 
-// noLinks reports whether an absolute path contains no symbolic link. It checks the components in the order in which the
-// system resolves the path.
+// noLinks reports whether an absolute path contains no symbolic link. It checks the components in the order in which
+// the system resolves the path.
 func noLinks(path string) bool {
 	at := "/"
 	for part := range strings.SplitSeq(path, "/") {

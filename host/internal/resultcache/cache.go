@@ -48,8 +48,8 @@ type entry struct {
 }
 
 // Get returns a cached result if the contents of its input files did not change. Otherwise it returns nil. It compares
-// contents and not modification times. The function "within" reports whether a file can be read. The caller is allowed to
-// modify the returned result.
+// contents and not modification times. The function "within" reports whether a file can be read. The caller is allowed
+// to modify the returned result.
 func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	c.mu.Lock()
 	at := c.by[key]
@@ -130,14 +130,14 @@ func (c *Cache) remove(at *list.Element) {
 	c.bytes -= e.bytes
 }
 
-// The function "clone" returns a copy of a result. The caller is allowed to modify the metadata of the copy.
+// clone returns a copy of a result. The caller is allowed to modify the metadata of the copy.
 func clone(r *tool.Result) *tool.Result {
 	out := *r
 	out.Metadata = maps.Clone(r.Metadata)
 	return &out
 }
 
-// The function "same" reports whether the content of a file is unchanged. It does not compare modification times,
+// same reports whether the content of a file is unchanged. It does not compare modification times,
 // because clocks are coarse and a write to a mapped file does not always change the time.
 func same(f tool.FileState) bool {
 	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {

@@ -1,4 +1,5 @@
-// Package rollout takes a new version of a plugin into service step by step. Most callers want [Set.Start] and [Set.Of].
+// Package rollout takes a new version of a plugin into service step by step. Most callers want [Set.Start] and
+// [Set.Of].
 //
 // A rollout begins in shadow: the old version serves all calls. A share of the read-only calls also runs on the new
 // version. The results of the new version are compared with those of the old version and then dropped. Then the new

@@ -42,8 +42,8 @@ func (r *Rollout) Shadow() bool {
 	return true
 }
 
-// Later runs a shadow call soon, preferably while the old version serves no call. The function must call [Rollout.Compared] or
-// [Rollout.Dropped]. The function does not run if the rollout ends first.
+// Later runs a shadow call soon, preferably while the old version serves no call. The function must call
+// [Rollout.Compared] or [Rollout.Dropped]. The function does not run if the rollout ends first.
 //
 // Later only stores the function. It starts no goroutine, because this would wake a thread, which would delay the call
 // that is being served more than the shadow call itself.

@@ -81,7 +81,7 @@ func reason(dir string) string {
 	return ""
 }
 
-// The function "same" reports whether two paths lead to the same directory.
+// same reports whether two paths lead to the same directory.
 func same(a, b string) bool {
 	if a == b {
 		return true
@@ -91,7 +91,7 @@ func same(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// The function "homes" returns the home directories of the current user and of other users.
+// homes returns the home directories of the current user and of other users.
 func homes() (own, others []string) {
 	if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
 		own = append(own, filepath.Clean(h))
@@ -143,8 +143,8 @@ func fileSystemRoots() (out []string) {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	for s := bufio.NewScanner(f); s.Scan(); {
-		// See proc_pid_mountinfo(5). Field four is the mounted directory within its file system. Field five is the mount
-		// point.
+		// See proc_pid_mountinfo(5). Field four is the mounted directory within its file system. Field five is the
+		// mount point.
 		if f := strings.Fields(s.Text()); len(f) > 5 && f[3] == "/" {
 			out = append(out, unescape.Replace(f[4]))
 		}

@@ -15,21 +15,21 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// Places are the files of a host that tools must not change. The zero value has only the directory of recordings, which the
-// configuration names.
+// Places are the files of a host that tools must not change. The zero value has only the directory of recordings, which
+// the configuration names.
 type Places struct {
-	// State is the state directory, which contains the audit log, the remembered answers and the trust store. Target is its path
-	// without symbolic links. They are empty if the host keeps no state.
+	// State is the state directory, which contains the audit log, the remembered answers and the trust store. Target is
+	// its path without symbolic links. They are empty if the host keeps no state.
 	State, Target string
 	// Secrets are files that tools must not read either, such as tokens, by the flags that name them.
 	Secrets map[string]string
-	// Workspaces are further workspaces from which tools must not reach the secrets. A name that ends in "/*" means each
-	// directory in it.
+	// Workspaces are further workspaces from which tools must not reach the secrets. A name that ends in "/*" means
+	// each directory in it.
 	Workspaces []string
 }
 
-// Check returns an error if tools in a workspace can write to the state directory or to the directory of recordings, or if
-// tools in it or in another known workspace can reach a secret.
+// Check returns an error if tools in a workspace can write to the state directory or to the directory of recordings, or
+// if tools in it or in another known workspace can reach a secret.
 func (p *Places) Check(cfg *config.Config, workspace string) error {
 	all := slices.Concat([]string{workspace}, p.Workspaces)
 	for i := range cfg.Access.Principals {
@@ -93,8 +93,8 @@ func (p *Places) secretsOutside(cfg *config.Config, workspace string) error {
 	return nil
 }
 
-// accessible returns the directories in which tools of a workspace can write, or also those in which they can only read. If the
-// workspace is too broad, it is not among them, because no call can run there.
+// accessible returns the directories in which tools of a workspace can write, or also those in which they can only
+// read. If the workspace is too broad, it is not among them, because no call can run there.
 func accessible(cfg *config.Config, workspace string, read bool) (out []tool.Root) {
 	for i, r := range Configured(cfg, workspace) {
 		if refused := i == 0 && Refused(cfg, workspace) != nil; !refused && (read || r.Writable) {
@@ -113,8 +113,8 @@ func accessible(cfg *config.Config, workspace string, read bool) (out []tool.Roo
 	return out
 }
 
-// through returns the first directory that contains one of the places, or "". The places of a path are the path and the links
-// that lead to it, because tools could change the target of a link.
+// through returns the first directory that contains one of the places, or "". The places of a path are the path and the
+// links that lead to it, because tools could change the target of a link.
 func through(dirs []tool.Root, places []string) string {
 	for _, r := range dirs {
 		if slices.ContainsFunc(places, r.Contains) {

@@ -85,7 +85,8 @@ func Check(cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// Epoch ends when roots can have appeared or vanished. The sets of all generations share one. The zero value is ready for use.
+// Epoch ends when roots can have appeared or vanished. The sets of all generations share one. The zero value is ready
+// for use.
 type Epoch struct{ number atomic.Uint64 }
 
 // Forget makes all sets find their roots again. It must be called after a call that can create or remove a root.
@@ -105,18 +106,18 @@ type Sets struct {
 	outputs map[string]bool       // whether an output directory exists, by its path
 }
 
-// New returns the root sets for a configuration. The function "output" returns the directory for a plugin's output files,
-// or "" for a plugin without one. All tools can read these directories in sessions of their owner.
+// New returns the root sets for a configuration. The function "output" returns the directory for a plugin's output
+// files, or "" for a plugin without one. All tools can read these directories in sessions of their owner.
 func New(cfg *config.Config, epoch *Epoch, output func(owner, plugin string) string) *Sets {
 	return &Sets{cfg: cfg, epoch: epoch, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outside: make(map[string]bool), outputs: make(map[string]bool)}
 }
 
-// The type "place" identifies the sessions of an owner in a workspace.
+// place identifies the sessions of an owner in a workspace.
 type place struct{ owner, workspace string }
 
 // Of returns the roots of an owner's sessions in a workspace. The caller must not modify the slice. If refresh is true,
-// Of checks again which output directories exist. The check costs a system call for each plugin, and few calls need such
-// a directory.
+// Of checks again which output directories exist. The check costs a system call for each plugin, and few calls need
+// such a directory.
 func (s *Sets) Of(owner, workspace string, refresh bool) []tool.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +173,8 @@ func (s *Sets) Refused(workspace string) error {
 // maxPlaces limits the number of workspaces for which the sets cache a result of Outside.
 const maxPlaces = 1024
 
-// Outside returns an error if tools in the workspace of a request can write to the state directory, or reach a secret. It caches a
-// nil result, because tools cannot change it: they cannot write to any directory with a link to a place.
+// Outside returns an error if tools in the workspace of a request can write to the state directory, or reach a secret.
+// It caches a nil result, because tools cannot change it: they cannot write to any directory with a link to a place.
 func (s *Sets) Outside(workspace string, places func() *Places) error {
 	s.mu.Lock()
 	known := s.outside[workspace]
@@ -194,7 +195,7 @@ func (s *Sets) Outside(workspace string, places func() *Places) error {
 	return nil
 }
 
-// The function "own" reports whether a directory below the state directory is a real directory and not a link. A plugin
+// own reports whether a directory below the state directory is a real directory and not a link. A plugin
 // could replace the directory with a link to other files.
 func own(dir string) bool {
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() { // most directories do not exist, which one system call shows

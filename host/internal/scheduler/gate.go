@@ -55,7 +55,7 @@ func (a *Arrival) leave(at *gate) {
 	}
 }
 
-// The method "gate" returns the gate with a name. It creates a missing gate.
+// gate returns the gate with a name. It creates a missing gate.
 func (g *Gates) gate(name string) *gate {
 	if g.by == nil {
 		g.by = make(map[string]*gate)
@@ -68,7 +68,7 @@ func (g *Gates) gate(name string) *gate {
 	return at
 }
 
-// The method "forget" removes a gate without calls.
+// forget removes a gate without calls.
 func (g *Gates) forget(name string, at *gate) {
 	if at.inside == 0 && at.arrived == 0 && len(at.waiting) == 0 {
 		delete(g.by, name)
@@ -82,7 +82,7 @@ type Gates struct {
 	by map[string]*gate
 }
 
-// The type "gate" is the state of one gate. It exists while calls run or wait.
+// gate is the state of one gate. It exists while calls run or wait.
 type gate struct {
 	inside  int
 	arrived int       // number of announced calls that have not entered yet
@@ -150,7 +150,7 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 	return nil, ctx.Err()
 }
 
-// The method "leave" frees a slot of the gate and admits waiting calls. The limit can differ from the limit in the call
+// leave frees a slot of the gate and admits waiting calls. The limit can differ from the limit in the call
 // of Enter.
 func (g *Gates) leave(name string, limit int) {
 	g.mu.Lock()

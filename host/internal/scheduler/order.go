@@ -13,8 +13,8 @@ type Kind int
 const (
 	// Alone is a call of unknown effect. Only calls of kind Free run at the same time.
 	Alone Kind = iota
-	// Free is a call that does not depend on the session or change it. Examples are jobs, questions to a person, and tools of mounted
-	// servers.
+	// Free is a call that does not depend on the session or change it. Examples are jobs, questions to a person, and
+	// tools of mounted servers.
 	Free
 	// Read is a call of a read-only tool.
 	Read
@@ -27,14 +27,14 @@ const (
 // Claim describes one call for [Why].
 type Claim struct {
 	Kind Kind
-	// InOrder is set for calls of a batch, except for those that control other calls. Such a call runs alone. But if Safe is also set, the call runs at the same
-	// time as other safe calls.
+	// InOrder is set for calls of a batch, except for those that control other calls. Such a call runs alone. But if
+	// Safe is also set, the call runs at the same time as other safe calls.
 	InOrder, Safe bool
-	// StartsJob means that a command can continue as a job. If it belongs to a batch, free calls wait for it, because they
-	// can be about the job.
+	// StartsJob means that a command can continue as a job. If it belongs to a batch, free calls wait for it, because
+	// they can be about the job.
 	StartsJob bool
-	// Paths contains the absolute paths in the arguments of the call. For a shell command, Paths contains the targets of
-	// redirects. Anywhere means that the call can use any path.
+	// Paths contains the absolute paths in the arguments of the call. For a shell command, Paths contains the targets
+	// of redirects. Anywhere means that the call can use any path.
 	Paths    []string
 	Anywhere bool
 	// UsesDir means that the call depends on the working directory of the session.
@@ -63,7 +63,7 @@ type Reason struct {
 // Waits reports whether the call must wait.
 func (r Reason) Waits() bool { return r.Text != "" }
 
-// The type "rule" is a row of the table of reasons. The later call waits if the condition holds. A nil condition always
+// rule is a row of the table of reasons. The later call waits if the condition holds. A nil condition always
 // holds.
 type rule struct {
 	earlier, later Kind
@@ -71,7 +71,7 @@ type rule struct {
 	Reason
 }
 
-// The variable "rules" is the table of reasons. The first matching row decides. A pair of calls without a matching row
+// rules is the table of reasons. The first matching row decides. A pair of calls without a matching row
 // does not wait.
 var rules = []rule{
 	{Shell, Shell, nil, Reason{Text: "a session has one shell"}},
@@ -92,8 +92,8 @@ var rules = []rule{
 	{Shell, Alone, nil, Reason{Text: "the tool runs alone"}},
 }
 
-// Why returns the reason why the later call of a session waits for the earlier call. A call waits only if one of the two
-// calls can change something on which the other call depends.
+// Why returns the reason why the later call of a session waits for the earlier call. A call waits only if one of the
+// two calls can change something on which the other call depends.
 func Why(earlier, later *Claim) Reason {
 	if earlier.InOrder || later.InOrder {
 		switch {
@@ -118,7 +118,7 @@ func moves(earlier, later *Claim) bool { return earlier.Moves && later.UsesDir }
 
 func namesFiles(earlier, _ *Claim) bool { return earlier.Anywhere || len(earlier.Paths) > 0 }
 
-// The function "overlap" reports whether two calls use the same path, or one call uses a directory above a path of the
+// overlap reports whether two calls use the same path, or one call uses a directory above a path of the
 // other call.
 func overlap(a, b *Claim) bool {
 	if a.Anywhere && namesFiles(b, nil) || b.Anywhere && namesFiles(a, nil) {

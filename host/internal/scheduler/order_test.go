@@ -119,7 +119,7 @@ func randomClaim(rng *rand.Rand) scheduler.Claim {
 	return c
 }
 
-// The type "simulation" is a simple model of the queue of a session. A call runs as soon as no earlier call gives it a
+// simulation is a simple model of the queue of a session. A call runs as soon as no earlier call gives it a
 // reason to wait.
 type simulation struct {
 	claims  []scheduler.Claim
@@ -228,8 +228,9 @@ func TestABriefWaitEnds(t *testing.T) {
 	}
 }
 
-// TestACallThatArrivesLate checks which calls follow a call that ended between their arrival and their claim. A call that can use
-// the directory of a command then counts as one that can use any path, because its paths are not known yet.
+// TestACallThatArrivesLate checks which calls follow a call that ended between their arrival and their claim. A call
+// that can use the directory of a command then counts as one that can use any path, because its paths are not known
+// yet.
 func TestACallThatArrivesLate(t *testing.T) {
 	for _, tc := range []struct {
 		name           string

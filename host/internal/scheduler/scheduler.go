@@ -1,8 +1,8 @@
 // Package scheduler determines the order of calls.
 //
-// [Scheduler.Enqueue] adds a call to the end of its session's line, and [Ticket.Claim] describes the call. [Ticket.Wait]
-// waits until no earlier call of the session prevents the call from starting. [Why] returns the reason why one call
-// waits for another. [Gates] limits the number of concurrent calls in all sessions.
+// [Scheduler.Enqueue] adds a call to the end of its session's line, and [Ticket.Claim] describes the call.
+// [Ticket.Wait] waits until no earlier call of the session prevents the call from starting. [Why] returns the reason
+// why one call waits for another. [Gates] limits the number of concurrent calls in all sessions.
 package scheduler
 
 import (
@@ -41,7 +41,7 @@ func (s *Scheduler) SetMaxParallel(n int) {
 	}
 }
 
-// The type "line" holds the calls of one session that have not ended, in the order of their arrival.
+// line holds the calls of one session that have not ended, in the order of their arrival.
 type line struct {
 	calls   []*place
 	running int // number of running calls that count towards the limit
@@ -49,7 +49,7 @@ type line struct {
 	arrived int // number of calls in the line without a claim
 }
 
-// The type "place" is a call in a line.
+// place is a call in a line.
 type place struct {
 	claim   *Claim    // nil until Claim
 	since   time.Time // time of the call's arrival, or of its start
@@ -64,7 +64,7 @@ type place struct {
 	passed    *place
 }
 
-// The method "free" reports whether the call does not count towards the maximum number of concurrent calls.
+// free reports whether the call does not count towards the maximum number of concurrent calls.
 func (p *place) free() bool { return p.claim.Kind == Free && !p.claim.InOrder }
 
 // Ticket represents a call in the line of its session. A nil Ticket represents a child call, which does not wait.
@@ -116,14 +116,15 @@ func (k *Ticket) Claim(c Claim) {
 	k.place.follows = k.place.follows || k.place.waited && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.changes() })
 }
 
-// Follows reports whether calls that can change the session ended after Enqueue, or made the call wait. Claim determines this.
+// Follows reports whether calls that can change the session ended after Enqueue, or made the call wait. Claim
+// determines this.
 func (k *Ticket) Follows() bool { return k != nil && k.place.follows }
 
 // Waits reports whether other calls prevented the start of the call when Claim described it.
 func (k *Ticket) Waits() bool { return k != nil && k.place.waited }
 
-// Wait waits until the call can start. The caller must call done at the end of the call. If Wait returns an error, it is
-// the error of ctx.
+// Wait waits until the call can start. The caller must call done at the end of the call. If Wait returns an error, it
+// is the error of ctx.
 func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	if k == nil {
 		return func() {}, ctx.Err()
@@ -151,7 +152,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// The method "leave" removes the running or waiting call from its line.
+// leave removes the running or waiting call from its line.
 func (k *Ticket) leave() {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
@@ -186,7 +187,7 @@ func (k *Ticket) leave() {
 // Abandon removes the call from the line. The caller uses Abandon in place of Wait.
 func (k *Ticket) Abandon() { k.leave() }
 
-// The method "advance" starts the calls of a line that no longer have to wait.
+// advance starts the calls of a line that no longer have to wait.
 func (s *Scheduler) advance(l *line) {
 	stopped := false // whether a call of a batch waits; all later calls of the batch then also wait
 	for i, p := range l.calls {
@@ -202,7 +203,7 @@ func (s *Scheduler) advance(l *line) {
 	}
 }
 
-// The method "admit" starts a waiting call if the call can start.
+// admit starts a waiting call if the call can start.
 func (s *Scheduler) admit(l *line, i int) bool {
 	p := l.calls[i]
 	if !p.free() && l.running >= s.maxParallel {
@@ -219,7 +220,7 @@ func (s *Scheduler) admit(l *line, i int) bool {
 	return true
 }
 
-// The method "blocker" returns the first earlier call for which the call with index i must wait, and the reason. It
+// blocker returns the first earlier call for which the call with index i must wait, and the reason. It
 // returns nil if the call can start.
 func (l *line) blocker(i int) (*place, Reason) {
 	p := l.calls[i]

@@ -13,14 +13,14 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// The function "enqueue" queues a call of a batch.
+// enqueue queues a call of a batch.
 func enqueue(s *scheduler.Scheduler, session string, safe bool) *scheduler.Ticket {
 	k := s.Enqueue(session)
 	k.Claim(scheduler.Claim{InOrder: true, Safe: safe})
 	return k
 }
 
-// The function "admitted" reports whether the call of a ticket can start now. It does not wait.
+// admitted reports whether the call of a ticket can start now. It does not wait.
 func admitted(t *testing.T, k *scheduler.Ticket) (done func(), ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,7 +38,7 @@ func wait(t *testing.T, k *scheduler.Ticket) func() {
 	return done
 }
 
-// The type "model" is a simple implementation of a session's queue. The first waiting call starts as soon as the running
+// model is a simple implementation of a session's queue. The first waiting call starts as soon as the running
 // calls permit it.
 type model struct {
 	limit   int

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Past knows which paths existed before a session. A path that existed stays one, whatever replaces its file: an edit, a
-// rename or a checkout.
+// Past knows which paths existed before a session. A path that existed stays one, whatever replaces its file: an edit,
+// a rename or a checkout.
 type Past struct{ dir string }
 
 // PastOf returns the record of the session with a temporary directory; see [Dir].

@@ -99,8 +99,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPast checks that a path of before the session stays one under its later names, and that a path without a valid record
-// counts as one.
+// TestPast checks that a path of before the session stays one under its later names, and that a path without a valid
+// record counts as one.
 func TestPast(t *testing.T) {
 	base, ws, other := t.TempDir(), t.TempDir(), t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(ws, "old", "built"), 0o700))

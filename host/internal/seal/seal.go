@@ -22,8 +22,8 @@ type File struct{ Path string }
 
 const keySize = 32 // AES-256
 
-// ErrInvalid is the error for a text that was not sealed with the key and for the same purpose. It has no details, because
-// they would help to forge a text.
+// ErrInvalid is the error for a text that was not sealed with the key and for the same purpose. It has no details,
+// because they would help to forge a text.
 var ErrInvalid = errors.New("the sealed value is not valid")
 
 // Seal encrypts a value. Only [File.Open] with the same purpose returns it. Seal creates a missing key.
@@ -44,8 +44,8 @@ func (f File) Seal(value, purpose []byte) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, value, purpose)), nil //nolint:gosec // the AEAD adds a random nonce
 }
 
-// Open decrypts a text of [File.Seal]. It returns [ErrInvalid] if the text was changed, or sealed with another key or for
-// another purpose.
+// Open decrypts a text of [File.Seal]. It returns [ErrInvalid] if the text was changed, or sealed with another key or
+// for another purpose.
 func (f File) Open(text string, purpose []byte) ([]byte, error) {
 	key, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,27 +27,27 @@ import (
 )
 
 const (
-	// The constant "linger" is the time for which a process keeps the lock after the last call. It is long enough for
+	// linger is the time for which a process keeps the lock after the last call. It is long enough for
 	// the delayed write of the session. Calls in quick succession then lock only once.
 	linger = 50 * time.Millisecond
 	// maxHold is the time after which a process releases the lock between two calls, even under constant load.
 	maxHold = 10 * time.Second
-	// The constant "pause" is the time for which a process does not lock again after maxHold. Waiting processes try at
+	// pause is the time for which a process does not lock again after maxHold. Waiting processes try at
 	// shorter intervals.
 	pause = 3 * maxPoll
 	// firstPoll and maxPoll limit the time between two attempts to lock.
 	firstPoll, maxPoll = 2 * time.Millisecond, 25 * time.Millisecond
-	// The constant "quiet" is the time after which a waiting call reports the holder.
+	// quiet is the time after which a waiting call reports the holder.
 	quiet = 100 * time.Millisecond
-	// The constant "described" is the time after which the lock file contains the command of the holder. Most calls end
+	// described is the time after which the lock file contains the command of the holder. Most calls end
 	// earlier.
 	described = 20 * time.Millisecond
-	// The constant "retry" is the time before another attempt to save a session.
+	// retry is the time before another attempt to save a session.
 	retry = time.Second
-	// The constant "dying" limits the time for which a caller waits until a killed holder has released its files. The
+	// dying limits the time for which a caller waits until a killed holder has released its files. The
 	// limit is needed because another process can get the same process id.
 	dying = time.Second
-	// The constant "swept" is the age after which [Locks.Sweep] removes the file of a killed process.
+	// swept is the age after which [Locks.Sweep] removes the file of a killed process.
 	swept = time.Hour
 )
 
@@ -66,7 +66,7 @@ func New(dir string, save func() error) *Locks {
 	return &Locks{dir: dir, save: save, held: make(map[string]*lock)}
 }
 
-// The type "lock" is the lock of one session. Locks.mu protects its fields.
+// lock is the lock of one session. Locks.mu protects its fields.
 type lock struct {
 	users    int
 	taking   bool // whether a call is locking the file
@@ -147,13 +147,13 @@ func (l *Locks) Take(ctx context.Context, session string, label func() string, w
 	return sync.OnceFunc(func() { l.leave(session, k) }), true, nil
 }
 
-// The method "announce" wakes the calls that wait in this process.
+// announce wakes the calls that wait in this process.
 func (k *lock) announce() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
-// The method "join" adds a call to a held lock.
+// join adds a call to a held lock.
 func (l *Locks) join(k *lock, label func() string) {
 	k.users++
 	if k.closing != nil {
@@ -166,7 +166,7 @@ func (l *Locks) join(k *lock, label func() string) {
 	}
 }
 
-// The method "leave" ends a call. The lock is released soon after the last call.
+// leave ends a call. The lock is released soon after the last call.
 func (l *Locks) leave(session string, k *lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +204,7 @@ func (l *Locks) closeAfter(wait time.Duration, session string, k *lock) {
 	k.closing = timer
 }
 
-// The method "unlock" releases the lock. The caller must hold l.mu.
+// unlock releases the lock. The caller must hold l.mu.
 func (l *Locks) unlock(session string, k *lock) {
 	_ = os.Remove(k.file.Name())
 	_ = k.file.Close()
@@ -223,7 +223,7 @@ func (l *Locks) unlock(session string, k *lock) {
 	l.drop(session, k)
 }
 
-// The method "drop" removes the entry of a lock without holder and waiting calls. The caller must hold l.mu.
+// drop removes the entry of a lock without holder and waiting calls. The caller must hold l.mu.
 func (l *Locks) drop(session string, k *lock) {
 	if k.file == nil && !k.taking && time.Since(k.released) > pause {
 		delete(l.held, session)
@@ -280,7 +280,7 @@ func awaitEnd(ctx context.Context, pid int) {
 	}
 }
 
-// The function "ended" reports whether all threads of a process have ended. A process without threads has no open files.
+// ended reports whether all threads of a process have ended. A process without threads has no open files.
 func ended(pid int) bool {
 	if pid == os.Getpid() || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 		return true
@@ -338,7 +338,7 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 	}
 }
 
-// The function "open" opens and locks a file. It returns nil without an error if another process holds the lock.
+// open opens and locks a file. It returns nil without an error if another process holds the lock.
 func open(path string) (*os.File, error) {
 	f, err := flock.Open(path, os.O_RDWR|os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -347,7 +347,7 @@ func open(path string) (*os.File, error) {
 	return f, err
 }
 
-// The function "describe" writes the holder to its lock file. It ignores errors, because only people need the
+// describe writes the holder to its lock file. It ignores errors, because only people need the
 // description.
 func describe(f *os.File, command string) {
 	b, err := json.Marshal(Holder{PID: os.Getpid(), Command: command})
@@ -362,7 +362,7 @@ func describe(f *os.File, command string) {
 // maxDescription limits the number of bytes that are read from a lock file.
 const maxDescription = 64 << 10
 
-// The function "holder" reads the holder from a lock file. The result is empty if the file has no description.
+// holder reads the holder from a lock file. The result is empty if the file has no description.
 func holder(path string) (h Holder) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -50,7 +50,7 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 	return out, cfg.BadRules(bad)
 }
 
-// The function "searched" returns the directories in which the host searches the operator's programs.
+// searched returns the directories in which the host searches the operator's programs.
 func searched() []string {
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) || dir != filepath.Clean(dir) })
 }
@@ -61,7 +61,7 @@ func Works(r *config.PermissionRule) bool {
 	return len(problems) == 0
 }
 
-// The function "prepare" converts a rule for the policy. It also returns the problems of the rule.
+// prepare converts a rule for the policy. It also returns the problems of the rule.
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Show: r.Show, Set: r.Set,
@@ -70,8 +70,8 @@ func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	return rule, rule.Prepare()
 }
 
-// Listed returns patterns for the names of the only programs that commands can execute under a configuration. It returns
-// nil if they can execute all programs.
+// Listed returns patterns for the names of the only programs that commands can execute under a configuration. It
+// returns nil if they can execute all programs.
 func Listed(cfg *config.Config) []string {
 	rules, _ := Rules(cfg) // error ignored: other code reports invalid rules, and they list no programs
 	if p := policy.New(rules); p.Lists() {

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// The type "client" is the host's end of the connection to one shim. A read from the client reads the standard input of
+// client is the host's end of the connection to one shim. A read from the client reads the standard input of
 // the shim.
 type client struct {
 	conn *net.UnixConn
@@ -26,7 +26,7 @@ func newClient(conn *net.UnixConn) *client {
 	return c
 }
 
-// The method "listen" receives the shim's standard input until the shim disconnects.
+// listen receives the shim's standard input until the shim disconnects.
 func (c *client) listen() {
 	var buf []byte
 	for {
@@ -60,7 +60,7 @@ func (c *client) frame(k wire.Kind, payload []byte) error {
 	return wire.WriteFrame(c.conn, k, payload)
 }
 
-// The method "exit" makes the shim exit with a status.
+// exit makes the shim exit with a status.
 func (c *client) exit(status int) {
 	_ = c.stdin.Close()
 	if status < 0 || status > 255 {
@@ -69,7 +69,7 @@ func (c *client) exit(status int) {
 	_ = c.frame(wire.Exit, []byte{byte(status)})
 }
 
-// The method "stream" returns a writer for the standard output or standard error of the shim.
+// stream returns a writer for the standard output or standard error of the shim.
 func (c *client) stream(k wire.Kind) io.Writer { return &output{c, k} }
 
 type output struct {

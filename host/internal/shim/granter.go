@@ -17,8 +17,8 @@ import (
 
 // GranterOptions configures a [Granter].
 type GranterOptions struct {
-	// Beside is a directory. The shim's binary is in the parent directory of Beside. Without the binary, commands cannot
-	// call tools.
+	// Beside is a directory. The shim's binary is in the parent directory of Beside. Without the binary, commands
+	// cannot call tools.
 	Beside string
 	// Dir returns the directory for the programs. Later runs use the same directory. RuntimeDir returns the directory
 	// for the socket.
@@ -28,8 +28,8 @@ type GranterOptions struct {
 	Log         *slog.Logger
 }
 
-// Granter permits commands that run during a call to call tools. It creates files only when the first plugin starts that
-// can use them. It is safe for concurrent use.
+// Granter permits commands that run during a call to call tools. It creates files only when the first plugin starts
+// that can use them. It is safe for concurrent use.
 type Granter struct {
 	opts   GranterOptions
 	binary string
@@ -71,7 +71,7 @@ func (g *Granter) Inherit() *os.File {
 	return g.server.Inherit
 }
 
-// The method "listen" starts the server at the first call. It reports whether commands can reach the host.
+// listen starts the server at the first call. It reports whether commands can reach the host.
 func (g *Granter) listen() bool {
 	if g.binary == "" {
 		return false
@@ -86,7 +86,7 @@ func (g *Granter) listen() bool {
 	return !g.failed.Load()
 }
 
-// The method "check" disables the granter if err is not nil.
+// check disables the granter if err is not nil.
 func (g *Granter) check(err error) {
 	if err != nil {
 		g.failed.Store(true)
@@ -117,8 +117,8 @@ func (g *Granter) Programs(names []string) *Programs {
 // Available reports whether commands can call tools.
 func (p *Programs) Available() bool { return p.granter.Available() }
 
-// Grant permits the commands of a call to use the programs until the caller calls revoke or ctx ends. A nil result means
-// that commands cannot call tools. The function "revoke" returns when all programs of the call have ended.
+// Grant permits the commands of a call to use the programs until the caller calls revoke or ctx ends. A nil result
+// means that commands cannot call tools. The function "revoke" returns when all programs of the call have ended.
 func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Commands, revoke func()) {
 	g := p.granter
 	if !g.listen() {
@@ -132,7 +132,7 @@ func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Co
 	return &tool.Commands{Dir: p.dir, Address: g.server.Address(g.opts.InheritedFD), Token: token}, revoke
 }
 
-// The method "link" creates a link for each program. The name of the directory depends on the shim and on the tools.
+// link creates a link for each program. The name of the directory depends on the shim and on the tools.
 // Therefore other releases, and hosts with other tools, use different directories.
 func (p *Programs) link() error {
 	parent, err := p.granter.Dir()

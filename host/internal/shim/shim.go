@@ -44,8 +44,8 @@ const requestTimeout = 10 * time.Second
 
 // Server handles the requests of shims. It is safe for concurrent use.
 type Server struct {
-	// Inherit is a descriptor for the socket. Plugins must inherit the descriptor. If Inherit is nil, shims use the path
-	// of the socket.
+	// Inherit is a descriptor for the socket. Plugins must inherit the descriptor. If Inherit is nil, shims use the
+	// path of the socket.
 	Inherit *os.File
 
 	listener *net.UnixListener
@@ -56,7 +56,7 @@ type Server struct {
 	wg     sync.WaitGroup
 }
 
-// The type "grant" permits one call to use shims.
+// grant permits one call to use shims.
 type grant struct {
 	ctx    context.Context //nolint:containedctx // the call's, which its shims' calls end with
 	handle Handler
@@ -145,7 +145,7 @@ func (s *Server) accept() {
 	}
 }
 
-// The method "enter" registers a shim for the call with the given token. It returns nil if the call has ended.
+// enter registers a shim for the call with the given token. It returns nil if the call has ended.
 func (s *Server) enter(token string) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ func listen(t *testing.T) *shim.Server {
 	return s
 }
 
-// The function "dial" connects to the server as a shim does.
+// dial connects to the server as a shim does.
 func dial(t *testing.T, s *shim.Server) *net.UnixConn {
 	t.Helper()
 	path := s.Address(0)
@@ -42,7 +42,7 @@ func dial(t *testing.T, s *shim.Server) *net.UnixConn {
 	return c
 }
 
-// The function "outcome" reads the output and the exit status that a shim receives.
+// outcome reads the output and the exit status that a shim receives.
 func outcome(t *testing.T, c net.Conn) (stdout, stderr string, status int) {
 	t.Helper()
 	var buf []byte

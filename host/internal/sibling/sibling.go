@@ -1,6 +1,6 @@
-// Package sibling connects the hosts of a user that use the same state directory. People answer the asks of one host through
-// another, a new host takes the socket of an old one, and commands find the web console. All of it uses the control sockets
-// of package control.
+// Package sibling connects the hosts of a user that use the same state directory. People answer the asks of one host
+// through another, a new host takes the socket of an old one, and commands find the web console. All of it uses the
+// control sockets of package control.
 package sibling
 
 import (
@@ -71,8 +71,8 @@ func (h *Hosts) others() []control.Socket {
 	return out
 }
 
-// each sends a request to all other hosts at once and calls done with each result, one after the other. It ignores hosts that
-// do not answer within askOthers: they end, hang, or have an older version.
+// each sends a request to all other hosts at once and calls done with each result, one after the other. It ignores
+// hosts that do not answer within askOthers: they end, hang, or have an older version.
 func each[T any](ctx context.Context, h *Hosts, op string, done func(pid int, result T)) {
 	ctx, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
@@ -124,8 +124,8 @@ type Console struct {
 	URL string `json:"url"`
 }
 
-// OfferConsole lets other processes of the same user get links to the web console of this host. The function "link" returns
-// a new link.
+// OfferConsole lets other processes of the same user get links to the web console of this host. The function "link"
+// returns a new link.
 func (h *Hosts) OfferConsole(link func() string) { h.console.Store(&link) }
 
 // ConsoleLink returns a new link to the web console.

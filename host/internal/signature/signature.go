@@ -71,8 +71,8 @@ func encoded(payload []byte) []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(payloadType), payloadType, len(payload)), payload...)
 }
 
-// Sign returns a signature of a SHA-256 in hexadecimal. The predicate type is [Signed] or [Yanked], and predicate is the
-// JSON object of this type.
+// Sign returns a signature of a SHA-256 in hexadecimal. The predicate type is [Signed] or [Yanked], and predicate is
+// the JSON object of this type.
 func Sign(key crypto.Signer, sum, predicateType string, predicate json.RawMessage) ([]byte, error) {
 	payload, err := json.Marshal(statement{
 		Type: statementType, Subject: []subject{{Digest: map[string]string{"sha256": sum}}}, PredicateType: predicateType, Predicate: predicate,
@@ -130,8 +130,8 @@ func Verify(raw []byte, keys []Key, sum, predicateType string) (Key, json.RawMes
 	return Key{}, nil, ErrNotSigned
 }
 
-// Hint returns the fingerprint of the key that a signature names. It proves nothing, but helps to explain a signature by
-// an unknown key. It returns "" if the signature names no key.
+// Hint returns the fingerprint of the key that a signature names. It proves nothing, but helps to explain a signature
+// by an unknown key. It returns "" if the signature names no key.
 func Hint(raw []byte) string {
 	var b bundle
 	if json.Unmarshal(raw, &b) != nil {

@@ -32,12 +32,12 @@ type Answer struct {
 	At      time.Time `json:"at"`
 }
 
-// sessionAnswers is how long an answer for a session holds. A session can go on for weeks: that of a workspace, for example,
-// never ends.
+// sessionAnswers is how long an answer for a session holds. A session can go on for weeks: that of a workspace, for
+// example, never ends.
 const sessionAnswers = 24 * time.Hour
 
-// Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If the
-// answers of the session and of the workspace differ, a denial takes precedence.
+// Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If
+// the answers of the session and of the workspace differ, a denial takes precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (a Answer, known bool, err error) {
 	a = Answer{Kind: kind, Tool: tool, Subject: subject}
 	var at int64
@@ -50,8 +50,8 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (a Answer, k
 	return a, err == nil, err
 }
 
-// Remember saves an answer. It replaces an earlier answer to the same permission request and ignores a.ID. If the subject
-// contains a secret, only this process recalls the answer.
+// Remember saves an answer. It replaces an earlier answer to the same permission request and ignores a.ID. If the
+// subject contains a secret, only this process recalls the answer.
 func (d *DB) Remember(a Answer) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO answers (scope, owner, kind, tool, subject, allow, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		a.Scope, a.Owner, a.Kind, a.Tool, d.unnamed(a.Subject), a.Allow, a.At.UnixNano())
@@ -61,8 +61,9 @@ func (d *DB) Remember(a Answer) error {
 // answerKey is the key with which this process identifies subjects with secrets.
 var answerKey = sync.OnceValue(func() []byte { return []byte(rand.Text()) })
 
-// unnamed returns the subject of an answer without secrets, for the database. A subject with a secret is identified by a hash
-// whose key only this process has. An answer is therefore listed and revoked like any other, and no file has the secret.
+// unnamed returns the subject of an answer without secrets, for the database. A subject with a secret is identified by
+// a hash whose key only this process has. An answer is therefore listed and revoked like any other, and no file has the
+// secret.
 func (d *DB) unnamed(subject string) string {
 	m := d.masking.Load()
 	if m == nil {

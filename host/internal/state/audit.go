@@ -55,7 +55,8 @@ type AuditEntry struct {
 	Version string `json:"version,omitempty"`
 	// Trace is the trace id of the call. It is empty if the call was not traced.
 	Trace string `json:"trace_id,omitempty"`
-	// Programs lists the programs that the call executed. It is nil if the call executed none, or if programs are not recorded.
+	// Programs lists the programs that the call executed. It is nil if the call executed none, or if programs are not
+	// recorded.
 	Programs *Programs `json:"programs,omitempty"`
 }
 
@@ -111,8 +112,8 @@ func (d *DB) AddAudit(e AuditEntry) {
 	d.changeAudit(func(b *batch) { b.audit = appendWaiting(b.audit, e) })
 }
 
-// appendWaiting adds an entry to the waiting entries. If too many entries wait, it drops the entry. In place of the first
-// dropped entry, it adds an entry that reports missing calls.
+// appendWaiting adds an entry to the waiting entries. If too many entries wait, it drops the entry. In place of the
+// first dropped entry, it adds an entry that reports missing calls.
 func appendWaiting(waiting []AuditEntry, e AuditEntry) []AuditEntry {
 	switch n := len(waiting); {
 	case n < maxPendingAudit:

@@ -14,10 +14,10 @@ import (
 
 func hidden(s string) string { return strings.ReplaceAll(s, "secret", "***") }
 
-// The function "unmasked" returns all texts unchanged.
+// unmasked returns all texts unchanged.
 func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
 
-// The function "audited" opens a database with the audit log enabled.
+// audited opens a database with the audit log enabled.
 func audited(t *testing.T, dir string, maxBytes int64, maxAge time.Duration) *state.DB {
 	t.Helper()
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))

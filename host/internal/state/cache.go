@@ -13,7 +13,7 @@ type fileVersion struct {
 	size, mtime int64
 }
 
-// The method "version" returns the current version of the database file. The zero value means that the version is
+// version returns the current version of the database file. The zero value means that the version is
 // unknown.
 func (d *DB) version() fileVersion {
 	if d.path == "" {
@@ -22,7 +22,7 @@ func (d *DB) version() fileVersion {
 	return d.wal.version(d.path + "-wal")
 }
 
-// The type "wal" is the open write-ahead log of the database. Every write of any process changes this file. Each call
+// wal is the open write-ahead log of the database. Every write of any process changes this file. Each call
 // needs the version of the file five times. To query the version through the open file takes a tenth of the time of a
 // query by path. SQLite's locks are on another file, so closing this file releases no lock.
 type wal struct {
@@ -31,7 +31,7 @@ type wal struct {
 	open bool
 }
 
-// The method "version" returns the version of the file at a path. The path must always be the same.
+// version returns the version of the file at a path. The path must always be the same.
 func (w *wal) version(path string) fileVersion {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ const (
 	maxCachedStates   = 16 << 20 // size in bytes
 )
 
-// The type "cache" holds data from one version of the database file. It saves two queries per call: for the session and
+// cache holds data from one version of the database file. It saves two queries per call: for the session and
 // for the plugin state. A check of the file version takes a tenth of the time of a query.
 type cache struct {
 	mu       sync.Mutex
@@ -81,25 +81,25 @@ type cache struct {
 	size     int // total size of states, in bytes
 }
 
-// The method "session" returns a session from the cache. The result ok is false if the cache does not contain the
+// session returns a session from the cache. The result ok is false if the cache does not contain the
 // session at file version v.
 func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.sessions[id]
-	return s, ok && c.at(v)
+	return s, ok && c.isValid(v)
 }
 
-// The method "state" returns a plugin's state in a session from the cache. The second result is false if the cache does
+// state returns a plugin's state in a session from the cache. The second result is false if the cache does
 // not contain the state at file version v.
 func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.states[k]
-	return s, ok && c.at(v)
+	return s, ok && c.isValid(v)
 }
 
-func (c *cache) at(v fileVersion) bool { return v != (fileVersion{}) && v == c.valid }
+func (c *cache) isValid(v fileVersion) bool { return v != (fileVersion{}) && v == c.valid }
 
 // putSession adds a session from file version v to the cache.
 func (c *cache) putSession(s Session, v fileVersion) {
@@ -119,7 +119,7 @@ func (c *cache) putState(k key, state []byte, v fileVersion) {
 
 // turnTo prepares the cache for file version v. It removes all data of other versions.
 func (c *cache) turnTo(v fileVersion) {
-	if !c.at(v) {
+	if !c.isValid(v) {
 		c.drop()
 		c.valid = v
 	}
@@ -142,13 +142,13 @@ func (c *cache) addState(k key, state []byte) {
 	put(&c.states, k, state)
 }
 
-// The method "wrote" adds the data in a batch to the cache and keeps all other data. The argument "before" is the file
+// wrote adds the data in a batch to the cache and keeps all other data. The argument "before" is the file
 // version before the batch was written, and "after" is the version afterwards. The caller must make sure that no other
 // process wrote to the database between the two versions.
 func (c *cache) wrote(b *batch, before, after fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.at(before) || after == (fileVersion{}) {
+	if !c.isValid(before) || after == (fileVersion{}) {
 		return
 	}
 	c.valid = after

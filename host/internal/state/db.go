@@ -22,8 +22,8 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema lists the migrations for package statedb. To change the schema, append a migration and never modify an existing
-// one.
+// schema lists the migrations for package statedb. To change the schema, append a migration and never modify an
+// existing one.
 var schema = []string{`
 CREATE TABLE sessions (
 	id TEXT PRIMARY KEY, workspace TEXT NOT NULL, cwd TEXT NOT NULL,

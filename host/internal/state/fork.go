@@ -9,14 +9,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The method "unsaved" returns the writes that the database possibly does not contain yet.
+// unsaved returns the writes that the database possibly does not contain yet.
 func (d *DB) unsaved() batch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out batch
-	d.orphaned.onto(&out)
-	d.writing.onto(&out)
-	d.pending.onto(&out)
+	d.orphaned.addTo(&out)
+	d.writing.addTo(&out)
+	d.pending.addTo(&out)
 	return out
 }
 

@@ -26,12 +26,12 @@ const checkLife = 10 * time.Millisecond
 // probeSize is the size in bytes of a test write. It is larger than most entries.
 const probeSize = 32 << 10
 
-// The type "guard" remembers whether the audit log could be written recently.
+// guard remembers whether the audit log could be written recently.
 type guard struct {
 	mu    sync.Mutex // locked during a check
 	proof atomic.Pointer[proof]
 	file  fs.FileInfo // identity of the database file when the host opened it
-	// The field "lost" holds the audit log if the host could not open its database. Otherwise it is nil.
+	// lost holds the audit log if the host could not open its database. Otherwise it is nil.
 	lost *lost
 }
 
@@ -39,14 +39,14 @@ type guard struct {
 // will succeed.
 const leastFree = 1 << 20
 
-// The type "proof" records the last successful write of an audit entry or a test entry.
+// proof records the last successful write of an audit entry or a test entry.
 type proof struct {
 	at      time.Time
 	version fileVersion
 	checked atomic.Int64 // time of the last successful check after the write, in nanoseconds; zero without such a check
 }
 
-// The type "lost" holds the audit log of a host that could not open its database. It tries to open the database again.
+// lost holds the audit log of a host that could not open its database. It tries to open the database again.
 type lost struct {
 	reopen func() (*DB, error)
 
@@ -128,7 +128,7 @@ func withSpace(err error, path string) error {
 	return err
 }
 
-// The method "proved" reports whether a recent write proves that the log can be written. If another process changed the
+// proved reports whether a recent write proves that the log can be written. If another process changed the
 // database after the write, the method also checks the triggers of the log.
 func (d *DB) proved() bool {
 	p := d.guard.proof.Load()
@@ -157,7 +157,7 @@ func (d *DB) proved() bool {
 	return true
 }
 
-// The method "prove" records the result of a write of audit entries.
+// prove records the result of a write of audit entries.
 func (d *DB) prove(err error, version fileVersion) {
 	if err != nil {
 		d.guard.proof.Store(nil)
@@ -166,7 +166,7 @@ func (d *DB) prove(err error, version fileVersion) {
 	d.guard.proof.Store(&proof{at: time.Now(), version: version})
 }
 
-// The method "probe" checks that the database file was not replaced, that the triggers are intact, and that a test entry
+// probe checks that the database file was not replaced, that the triggers are intact, and that a test entry
 // can be written. Then it writes the entries that wait because of an earlier failure.
 func (d *DB) probe() error {
 	d.guard.proof.Store(nil)
@@ -212,7 +212,7 @@ var triggers = sync.OnceValue(func() []string {
 // ErrAltered means that somebody changed the protection of the audit log.
 var ErrAltered = errors.New("the audit log was tampered with: its triggers were removed or changed, so entries may be missing; keep the file as evidence, move it away, and restart the host")
 
-// The function "intact" returns an error if the triggers of the audit log differ from the triggers in the schema.
+// intact returns an error if the triggers of the audit log differ from the triggers in the schema.
 func intact(db interface {
 	Query(query string, args ...any) (*sql.Rows, error)
 },
@@ -242,7 +242,7 @@ func intact(db interface {
 	return nil
 }
 
-// The method "open" returns the database, or an error if the database cannot be opened yet. When it opens the database,
+// open returns the database, or an error if the database cannot be opened yet. When it opens the database,
 // it adds the entries that waited for the database.
 func (l *lost) open(a *Auditing) (*DB, error) {
 	l.mu.Lock()
@@ -262,7 +262,7 @@ func (l *lost) open(a *Auditing) (*DB, error) {
 	return db, nil
 }
 
-// The method "opened" returns the database. It returns nil if no attempt has opened the database.
+// opened returns the database. It returns nil if no attempt has opened the database.
 func (l *lost) opened() *DB {
 	if l == nil {
 		return nil
@@ -272,7 +272,7 @@ func (l *lost) opened() *DB {
 	return l.db
 }
 
-// The method "add" stores an entry until the database can be opened. Later it passes entries to the database. It returns
+// add stores an entry until the database can be opened. Later it passes entries to the database. It returns
 // false for a nil receiver.
 func (l *lost) add(e AuditEntry) bool {
 	if l == nil {

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// The function "outside" runs an SQL statement on a separate connection, as another program does.
+// outside runs an SQL statement on a separate connection, as another program does.
 func outside(t *testing.T, dir, statement string) {
 	t.Helper()
 	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))

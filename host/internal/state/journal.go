@@ -23,12 +23,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The type "journal" stores the writes of answered calls that the database does not contain yet. Each process has its own
+// journal stores the writes of answered calls that the database does not contain yet. Each process has its own
 // files. The page cache keeps the bytes of a killed process, so no fsync is needed. Another process later applies the
 // journal of a killed process to the database; see [DB.Recover].
 //
-// A journal consists of segments. Each write to the database starts a new segment and then empties the older segments. The
-// database contains the number of the last applied record, so that no record is applied twice.
+// A journal consists of segments. Each write to the database starts a new segment and then empties the older segments.
+// The database contains the number of the last applied record, so that no record is applied twice.
 type journal struct {
 	dir string
 	id  string // id of the journal; empty before the first record
@@ -37,7 +37,7 @@ type journal struct {
 	now *os.File // current segment; nil before the first record of a segment
 	// unsaved contains segments that can take further records although the database lacks their earlier records.
 	unsaved []*os.File
-	// The field "spare" contains empty segments, and the field "made" is the number of segments.
+	// spare contains empty segments, and the field "made" is the number of segments.
 	spare []*os.File
 	made  int
 	owner *os.File // file that is locked while the process lives
@@ -51,7 +51,7 @@ const (
 	maxFrame      = 1 << 30
 )
 
-// The type "record" is a group of writes in a journal. Its fields correspond to the fields of [batch].
+// record is a group of writes in a journal. Its fields correspond to the fields of [batch].
 type record struct {
 	Seq      uint64          `json:"n"`
 	Sessions []sessionRecord `json:"sessions,omitempty"`
@@ -90,11 +90,11 @@ type historyRecord struct {
 	Success bool  `json:"k,omitempty"`
 }
 
-// The type "raw" is a text of any bytes, such as the name of a file. JSON would replace bytes that are not UTF-8.
+// raw is a text of any bytes, such as the name of a file. JSON would replace bytes that are not UTF-8.
 // Therefore such a text is encoded as a list with its base64 encoding.
 type raw string
 
-// The method "encode" appends the text as JSON.
+// encode appends the text as JSON.
 func (r raw) encode(b []byte) []byte {
 	if utf8.ValidString(string(r)) {
 		return rawjson.AppendString(b, string(r))
@@ -135,7 +135,7 @@ func recordOf(b *batch) *record {
 	return &r
 }
 
-// The method "encode" appends the record as JSON. It takes a quarter of the time of [json.Marshal], which matters because
+// encode appends the record as JSON. It takes a quarter of the time of [json.Marshal], which matters because
 // each call waits for its record.
 func (r *record) encode(b []byte) []byte {
 	b = strconv.AppendUint(append(b, `{"n":`...), r.Seq, 10)
@@ -168,8 +168,8 @@ func (r *record) encode(b []byte) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendList appends a field with a list of objects. The function "each" appends an object without its closing brace. A field
-// without objects is left out.
+// appendList appends a field with a list of objects. The function "each" appends an object without its closing brace. A
+// field without objects is left out.
 func appendList[T any](b []byte, field string, list []T, each func([]byte, T) []byte) []byte {
 	if len(list) == 0 {
 		return b
@@ -193,8 +193,8 @@ func appendBytes(b, data []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, '"'), data), '"')
 }
 
-// The method "onto" adds the writes of a record to a batch.
-func (r *record) onto(b *batch) {
+// addTo adds the writes of a record to a batch.
+func (r *record) addTo(b *batch) {
 	for _, s := range r.Sessions {
 		put(&b.sessions, string(s.ID), Session{ID: string(s.ID), Workspace: string(s.Workspace), Cwd: string(s.Cwd)})
 	}
@@ -258,8 +258,8 @@ func (d *DB) unsavable(err error) error {
 	return fmt.Errorf("%s: %w", filepath.Dir(d.path), withSpace(err, d.path))
 }
 
-// appendUnkept appends the changes in the field "unkept" to the journal. The caller must hold d.mu. appendUnkept unlocks
-// d.mu during the write.
+// appendUnkept appends the changes in the field "unkept" to the journal. The caller must hold d.mu. appendUnkept
+// unlocks d.mu during the write.
 func (d *DB) appendUnkept() error {
 	b, upTo := d.unkept, d.changes
 	d.unkept, d.journaling = batch{}, true
@@ -270,14 +270,14 @@ func (d *DB) appendUnkept() error {
 	if err == nil {
 		d.kept = max(d.kept, upTo)
 	} else {
-		d.unkept.onto(&b)
+		d.unkept.addTo(&b)
 		d.unkept = b
 	}
 	d.cond.Broadcast()
 	return err
 }
 
-// The method "append" writes a record. Only one goroutine at a time is allowed to call it.
+// append writes a record. Only one goroutine at a time is allowed to call it.
 func (j *journal) append(r *record) error {
 	if j.now == nil {
 		if err := j.begin(); err != nil {
@@ -302,7 +302,7 @@ func (j *journal) append(r *record) error {
 	return nil
 }
 
-// The method "begin" opens an empty segment. It creates a missing journal.
+// begin opens an empty segment. It creates a missing journal.
 func (j *journal) begin() error {
 	if j.owner == nil {
 		if err := j.create(); err != nil {
@@ -331,7 +331,7 @@ func (j *journal) begin() error {
 	return err
 }
 
-// The method "create" creates the file that is locked while this process lives.
+// create creates the file that is locked while this process lives.
 func (j *journal) create() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
@@ -349,7 +349,7 @@ func (j *journal) create() error {
 	}
 }
 
-// The method "rotate" ends the current segment. The next record begins a new segment. The method returns the ended
+// rotate ends the current segment. The next record begins a new segment. The method returns the ended
 // segments.
 func (j *journal) rotate() (ended []*os.File) {
 	ended, j.unsaved = j.unsaved, nil
@@ -361,14 +361,14 @@ func (j *journal) rotate() (ended []*os.File) {
 	return ended
 }
 
-// The method "reuse" permits further records in ended segments, because the database did not receive their records.
+// reuse permits further records in ended segments, because the database did not receive their records.
 // Otherwise each failed write to the database would create another file.
 func (j *journal) reuse(ended []*os.File) {
 	j.old = slices.DeleteFunc(j.old, func(f *os.File) bool { return slices.Contains(ended, f) })
 	j.unsaved = append(j.unsaved, ended...)
 }
 
-// The method "empty" removes the content of the first n segments, because the database contains their records.
+// empty removes the content of the first n segments, because the database contains their records.
 func (j *journal) empty(n int) {
 	for _, f := range j.old[:n] {
 		if f.Truncate(0) == nil {
@@ -378,7 +378,7 @@ func (j *journal) empty(n int) {
 	j.old = append([]*os.File(nil), j.old[n:]...)
 }
 
-// The method "remove" deletes the files of the journal, because the database contains all records.
+// remove deletes the files of the journal, because the database contains all records.
 func (j *journal) remove() {
 	if j.owner == nil {
 		return

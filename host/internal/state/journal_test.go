@@ -26,7 +26,7 @@ func openTest(t *testing.T, dir string) *DB {
 	return d
 }
 
-// The function "die" simulates a kill of the process: it releases the lock and prevents further writes.
+// die simulates a kill of the process: it releases the lock and prevents further writes.
 func die(d *DB) {
 	d.flush.Lock() // never unlocked
 	_ = d.journal.owner.Close()
@@ -182,7 +182,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// The function "unwritable" makes all writes of sessions fail until the caller calls repair.
+// unwritable makes all writes of sessions fail until the caller calls repair.
 func unwritable(t *testing.T, d *DB) (repair func()) {
 	t.Helper()
 	exec := func(query string) {
@@ -256,7 +256,7 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	}
 }
 
-// The function "rename" renames the journal of a database. The names determine the order in which the recovery finds
+// rename renames the journal of a database. The names determine the order in which the recovery finds
 // journals.
 func rename(t *testing.T, d *DB, id string) {
 	t.Helper()
@@ -321,8 +321,8 @@ func TestJournalOfALivingProcess(t *testing.T) {
 	}
 }
 
-// TestCommitWithoutAJournal checks that a commit writes to the database if the journal cannot be written. If both writes
-// fail, the commit must return an error and keep the changes. A later commit must write them.
+// TestCommitWithoutAJournal checks that a commit writes to the database if the journal cannot be written. If both
+// writes fail, the commit must return an error and keep the changes. A later commit must write them.
 func TestCommitWithoutAJournal(t *testing.T) {
 	dir := t.TempDir()
 	d := openTest(t, dir)
@@ -354,7 +354,7 @@ func TestCommitWithoutAJournal(t *testing.T) {
 	}
 }
 
-// The function "stored" returns a session as another process reads it.
+// stored returns a session as another process reads it.
 func stored(t *testing.T, dir, id string) Session {
 	t.Helper()
 	other := openTest(t, dir)

@@ -10,7 +10,7 @@ import (
 
 type key struct{ session, name string }
 
-// The type "batch" is a set of writes. A later write replaces an earlier write with the same key.
+// batch is a set of writes. A later write replaces an earlier write with the same key.
 type batch struct {
 	sessions     map[string]Session
 	files        map[key]fileChange
@@ -35,7 +35,7 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// The method "change" calls f to add writes to the pending batch and to the batch for the journal. Then it wakes the
+// change calls f to add writes to the pending batch and to the batch for the journal. Then it wakes the
 // flusher.
 func (d *DB) change(f func(b *batch)) {
 	d.mu.Lock()
@@ -64,7 +64,7 @@ func (d *DB) wake() {
 	}
 }
 
-// The method "flusher" writes the pending batch after a short delay. It runs until Close.
+// flusher writes the pending batch after a short delay. It runs until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
 	delay, failed := flushDelay, false
@@ -93,7 +93,7 @@ func (d *DB) flusher() {
 	}
 }
 
-// The method "flushed" records the outcome of a write by the flusher.
+// flushed records the outcome of a write by the flusher.
 func (d *DB) flushed(err error) {
 	if err == nil {
 		d.writeError.Store(nil)
@@ -136,8 +136,8 @@ func (d *DB) Flush() error {
 	all := b
 	if len(orphans) > 0 {
 		all = batch{}
-		d.orphaned.onto(&all)
-		b.onto(&all)
+		d.orphaned.addTo(&all)
+		b.addTo(&all)
 	}
 	d.mu.Unlock()
 
@@ -153,9 +153,9 @@ func (d *DB) Flush() error {
 	}
 	if err != nil {
 		merged := b
-		d.pending.onto(&merged)
+		d.pending.addTo(&merged)
 		d.pending = merged
-		d.unkept.onto(&unkept)
+		d.unkept.addTo(&unkept)
 		d.unkept = unkept
 		d.journal.reuse(rotated)
 	} else {
@@ -191,9 +191,9 @@ func (d *DB) keepBeforeFlush() {
 	}
 }
 
-// The method "onto" adds the writes of batch b to batch a. If both contain the same key, the write of b replaces the
+// addTo adds the writes of batch b to batch a. If both contain the same key, the write of b replaces the
 // write of a.
-func (b *batch) onto(a *batch) {
+func (b *batch) addTo(a *batch) {
 	for k, v := range b.sessions {
 		put(&a.sessions, k, v)
 	}
@@ -207,7 +207,7 @@ func (b *batch) onto(a *batch) {
 	a.audit = append(a.audit, b.audit...)
 }
 
-// The method "write" writes a batch in one transaction. For each journal in journals, it also writes the number of the
+// write writes a batch in one transaction. For each journal in journals, it also writes the number of the
 // last record that the database then contains. The caller must hold d.flush.
 func (d *DB) write(b batch, journals ...applied) error {
 	ctx := context.Background()
@@ -278,7 +278,7 @@ func (d *DB) writeBatch(w *writer, b batch) {
 	d.writeAudit(w, b.audit)
 }
 
-// The type "writer" runs statements in a transaction. After the first error, it skips all further statements.
+// writer runs statements in a transaction. After the first error, it skips all further statements.
 type writer struct {
 	tx  *sql.Tx
 	err error
@@ -292,21 +292,21 @@ func (w *writer) statement(of *sql.Stmt) *sql.Stmt {
 	return w.own[of]
 }
 
-// The method "exec" runs a prepared statement.
+// exec runs a prepared statement.
 func (w *writer) exec(statement *sql.Stmt, args ...any) {
 	if w.err == nil {
 		_, w.err = w.statement(statement).Exec(args...)
 	}
 }
 
-// The method "run" runs a rarely used statement without preparing it.
+// run runs a rarely used statement without preparing it.
 func (w *writer) run(query string, args ...any) {
 	if w.err == nil {
 		_, w.err = w.tx.Exec(query, args...)
 	}
 }
 
-// The method "number" runs a query and returns the single number in its result.
+// number runs a query and returns the single number in its result.
 func (w *writer) number(query *sql.Stmt) (n int64) {
 	if w.err == nil {
 		w.err = w.statement(query).QueryRow().Scan(&n)

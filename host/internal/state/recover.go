@@ -21,7 +21,7 @@ import (
 	"toolhost.dev/sdk/flock"
 )
 
-// The type "known" holds the journals of other processes that were alive at the last check.
+// known holds the journals of other processes that were alive at the last check.
 type known struct {
 	at    time.Time // modification time of the directory at the last check
 	files []string
@@ -157,13 +157,13 @@ func (d *DB) recoverJournal(path string) (err error) {
 // damagedPrefix begins the names of damaged segments that the host keeps for inspection by a person.
 const damagedPrefix = "damaged-"
 
-// The type "applied" is the number of a journal's last record that the database contains.
+// applied is the number of a journal's last record that the database contains.
 type applied struct {
 	id  string
 	seq uint64
 }
 
-// The type "orphan" is the journal of a killed process. The current process holds the lock of the journal.
+// orphan is the journal of a killed process. The current process holds the lock of the journal.
 type orphan struct {
 	applied
 	owner *os.File
@@ -181,9 +181,9 @@ func (d *DB) removeOrphan(o *orphan) error {
 	return err
 }
 
-// The method "replay" writes the records of a journal to the database. It skips records that the database already
-// contains. If the database cannot be written, for example on a full disk, replay adopts the journal. Calls then see the
-// journal's changes, and the journal stays locked until the database contains them.
+// replay writes the records of a journal to the database. It skips records that the database already contains. If the
+// database cannot be written, for example on a full disk, replay adopts the journal. Calls then see the journal's
+// changes, and the journal stays locked until the database contains them.
 func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	if len(records) == 0 {
 		return false, nil
@@ -198,7 +198,7 @@ func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	var b batch
 	for _, r := range records {
 		if r.Seq > done {
-			r.onto(&b)
+			r.addTo(&b)
 		}
 	}
 	if b.empty() {
@@ -212,7 +212,7 @@ func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	d.log.Error("the database cannot be written, so it lacks the changes of a killed host; calls use these changes from memory, and the journal of the killed host keeps them. Free space on the disk, or repair the state directory",
 		"journal", o.owner.Name(), "why", withSpace(unwritable, d.path))
 	d.mu.Lock()
-	b.onto(&d.orphaned)
+	b.addTo(&d.orphaned)
 	d.orphans = append(d.orphans, o)
 	d.mu.Unlock()
 	d.wake()
@@ -276,8 +276,8 @@ func readSegment(path string) (out []*record, damaged bool, err error) {
 	}
 }
 
-// Owners returns the number of running processes that have unsaved changes for the database in a directory. It counts only
-// processes that changed a session.
+// Owners returns the number of running processes that have unsaved changes for the database in a directory. It counts
+// only processes that changed a session.
 func Owners(dir string) (n int) {
 	owners, _ := filepath.Glob(filepath.Join(dir, journalDir, "*"+journalSuffix)) // the pattern is valid
 	for _, path := range owners {

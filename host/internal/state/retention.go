@@ -86,7 +86,7 @@ func (w *writer) number2(query string) (a, b int64) {
 	return a, b
 }
 
-// The function "forget" deletes sessions and configurations that were not used for a time, and old commands.
+// forget deletes sessions and configurations that were not used for a time, and old commands.
 func forget(tx *sql.Tx, r *Retention) (out Collected, err error) {
 	if r == nil {
 		r = &Retention{}

@@ -59,7 +59,7 @@ func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	return s, true, nil
 }
 
-// The function "lookup" searches the batches for the newest value with a key. The database does not contain such a value
+// lookup searches the batches for the newest value with a key. The database does not contain such a value
 // yet.
 func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
 	d.mu.Lock()
@@ -82,8 +82,8 @@ func (d *DB) SaveSession(s Session) {
 // ofPreviews matches the ids of the sessions of previews; see [DB.Fork].
 var ofPreviews = "*+preview-" + strings.Repeat("[0-9a-f]", 16)
 
-// Sessions lists the sessions, most recently used first. It leaves out the sessions of previews, because each belongs to
-// one call that has ended, and no other call can continue it.
+// Sessions lists the sessions, most recently used first. It leaves out the sessions of previews, because each belongs
+// to one call that has ended, and no other call can continue it.
 func (d *DB) Sessions(limit int) ([]Session, error) {
 	rows, err := d.sql.Query(`SELECT id, workspace, cwd, used_ns FROM sessions WHERE id NOT GLOB ? ORDER BY used_ns DESC LIMIT ?`, ofPreviews, limit)
 	if err != nil {
@@ -164,7 +164,8 @@ func (d *DB) SavePluginState(session, plugin string, s []byte) {
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
-	// JSON masks a JSON text of any size. It reports whether the text contained secrets. Text does the same for other texts.
+	// JSON masks a JSON text of any size. It reports whether the text contained secrets. Text does the same for other
+	// texts.
 	JSON func(raw []byte) ([]byte, bool)
 	Text func(string) string
 }
@@ -197,7 +198,7 @@ func (d *DB) MaskText(s string) (string, bool) {
 	return s, false
 }
 
-// The method "masked" returns the text of an entry with secrets masked.
+// masked returns the text of an entry with secrets masked.
 func (d *DB) masked(e *Entry) string {
 	m := d.masking.Load()
 	switch {

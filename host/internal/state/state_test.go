@@ -316,7 +316,7 @@ func TestUnusableDatabases(t *testing.T) {
 	}
 }
 
-// The function "truncated" shortens the database file to one and a half pages.
+// truncated shortens the database file to one and a half pages.
 func truncated(dir string) error {
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -488,8 +488,8 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	}
 }
 
-// TestForgotten checks that old unused sessions and configurations are deleted with all their data. A session that is in
-// use must not be deleted, however old it is.
+// TestForgotten checks that old unused sessions and configurations are deleted with all their data. A session that is
+// in use must not be deleted, however old it is.
 func TestForgotten(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -549,8 +549,8 @@ func TestForgotten(t *testing.T) {
 // hunters masks two secrets in the same way.
 var hunters = state.Masking{Command: func(s string) string { return strings.NewReplacer("hunter2", "***", "hunter3", "***").Replace(s) }}
 
-// TestAnswersOfAnotherProcess checks that only the process that got an answer about a text with a secret knows it. Otherwise the
-// database would show which secret it was.
+// TestAnswersOfAnotherProcess checks that only the process that got an answer about a text with a secret knows it.
+// Otherwise the database would show which secret it was.
 func TestAnswersOfAnotherProcess(t *testing.T) {
 	const variable = "ANSWERS_OF_ANOTHER_PROCESS"
 	known := func(dir string) (out []bool) {
@@ -589,8 +589,8 @@ func TestAnswersOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestAnswersWithSecrets checks an answer whose subject contains a secret. The secret must not be written to the disk, and the
-// answer must end like any other.
+// TestAnswersWithSecrets checks an answer whose subject contains a secret. The secret must not be written to the disk,
+// and the answer must end like any other.
 func TestAnswersWithSecrets(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -641,7 +641,8 @@ func TestAnswersWithSecrets(t *testing.T) {
 	}
 }
 
-// TestAnswersForASessionEnd checks that an answer for a session holds for a day, and one for a workspace until it is revoked.
+// TestAnswersForASessionEnd checks that an answer for a session holds for a day, and one for a workspace until it is
+// revoked.
 func TestAnswersForASessionEnd(t *testing.T) {
 	db := open(t, t.TempDir())
 	for scope, owner := range map[string]string{state.ScopeSession: "s", state.ScopeWorkspace: "/w"} {

@@ -1,5 +1,5 @@
-// Package statedir implements the layout of a host's state directory. [Find] returns the directory, and [Home] the paths
-// below it.
+// Package statedir implements the layout of a host's state directory. [Find] returns the directory, and [Home] the
+// paths below it.
 package statedir
 
 import (
@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// OutputDir is the name of the directory with a plugin's output files, inside the plugin's directory. All tools can read
-// these files.
+// OutputDir is the name of the directory with a plugin's output files, inside the plugin's directory. All tools can
+// read these files.
 const OutputDir = "output"
 
-// Results is a name in place of a plugin's name. Its output directory has the long results of all plugins, which the host
-// writes. No plugin can have the name.
+// Results is a name in place of a plugin's name. Its output directory has the long results of all plugins, which the
+// host writes. No plugin can have the name.
 const Results = "_results"
 
 // Find returns the absolute path of the state directory. The directory is the first non-empty choice. Without a choice,
@@ -46,8 +46,8 @@ type Home struct {
 	Runtime func() (string, error)
 }
 
-// Plugins returns the directory that contains the private directories of all plugins. It returns "" if the host keeps no
-// state.
+// Plugins returns the directory that contains the private directories of all plugins. It returns "" if the host keeps
+// no state.
 func (h Home) Plugins() string { return h.kept("plugins") }
 
 // Plugin returns the directory of a plugin. It returns "" if the host keeps no state.
@@ -57,8 +57,8 @@ func (h Home) Plugin(name string) string { return h.kept("plugins", name) }
 // returns "" if the host keeps no state.
 func (h Home) Principals() string { return h.kept("principals") }
 
-// PluginOf returns the directory of a plugin for the sessions of an owner. An empty owner means the local user. PluginOf
-// returns "" if the host keeps no state.
+// PluginOf returns the directory of a plugin for the sessions of an owner. An empty owner means the local user.
+// PluginOf returns "" if the host keeps no state.
 func (h Home) PluginOf(owner, name string) string {
 	if owner == "" || h.Root == "" {
 		return h.Plugin(name)
@@ -90,25 +90,25 @@ func (h Home) Locks() string { return h.kept("locks") }
 func (h Home) Recordings() string { return h.kept("recordings") }
 
 // Commands returns the directory with the programs through which commands call tools.
-func (h Home) Commands() (string, error) { return h.below("commands") }
+func (h Home) Commands() (string, error) { return h.subdirectory("commands") }
 
 // Pinned returns the directory for copies of pinned binaries.
-func (h Home) Pinned() (string, error) { return h.below("pinned") }
+func (h Home) Pinned() (string, error) { return h.subdirectory("pinned") }
 
 // Versions returns the directory for copies of the binaries of plugins with a rollout block.
-func (h Home) Versions() (string, error) { return h.below("versions") }
+func (h Home) Versions() (string, error) { return h.subdirectory("versions") }
 
 // Masks returns the directory with the files that replace denied paths for tools.
-func (h Home) Masks() (string, error) { return h.below("masks") }
+func (h Home) Masks() (string, error) { return h.subdirectory("masks") }
 
 // Branches returns the directory of the branches. It returns "" if the host keeps no state.
 func (h Home) Branches() string { return h.kept("branches") }
 
 // Scratch returns the directory with the temporary directories of sessions.
-func (h Home) Scratch() (string, error) { return h.below("scratch") }
+func (h Home) Scratch() (string, error) { return h.subdirectory("scratch") }
 
 // Quarantine returns the parent directory of the quarantine.
-func (h Home) Quarantine() (string, error) { return h.below("") }
+func (h Home) Quarantine() (string, error) { return h.subdirectory("") }
 
 // kept returns a path below the state directory. It returns "" if the host keeps no state.
 func (h Home) kept(names ...string) string {
@@ -118,7 +118,7 @@ func (h Home) kept(names ...string) string {
 	return filepath.Join(append([]string{h.Root}, names...)...)
 }
 
-func (h Home) below(name string) (string, error) {
+func (h Home) subdirectory(name string) (string, error) {
 	dir := h.Root
 	if dir == "" {
 		var err error

@@ -23,8 +23,8 @@ const (
 // Parts lists the parts of a state directory.
 var Parts = []string{PartDatabase, PartOutput, PartUndo, PartPlugins, PartBranches, PartLogs, PartOther}
 
-// History maps names of plugins to globs for the files with their history of changes, in their directories. A nil History has
-// none.
+// History maps names of plugins to globs for the files with their history of changes, in their directories. A nil
+// History has none.
 type History map[string][]string
 
 // Add adds what a plugin says that it keeps. The description can be nil.
@@ -43,7 +43,7 @@ func (h History) contains(plugin, name string) bool {
 	return slices.ContainsFunc(h[plugin], func(glob string) bool { ok, err := filepath.Match(glob, name); return ok && err == nil })
 }
 
-// The method "part" returns the part to which a path below the state directory belongs.
+// part returns the part to which a path below the state directory belongs.
 func (h History) part(rel string) string {
 	names := strings.Split(rel, string(filepath.Separator))
 	at := 2 // the index of the first name below the directory of a plugin
@@ -96,7 +96,8 @@ func (h Home) EachOutput(f func(path string, info fs.FileInfo)) {
 	}
 }
 
-// each calls f for each file below a directory. Hosts can remove files meanwhile, so it skips files that no longer exist.
+// each calls f for each file below a directory. Hosts can remove files meanwhile, so it skips files that no longer
+// exist.
 func (h Home) each(dir string, history History, f func(path, part string, info fs.FileInfo)) {
 	if dir == "" {
 		return

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/statedir"
 )
 
-// TestSizes checks to which part of the state directory the files of plugins count. A plugin says itself which of its files are a
-// history of changes.
+// TestSizes checks to which part of the state directory the files of plugins count. A plugin says itself which of its
+// files are a history of changes.
 func TestSizes(t *testing.T) {
 	home := statedir.Home{Root: t.TempDir()}
 	for _, name := range []string{

@@ -26,8 +26,8 @@ type Record struct {
 	Previous map[string]json.RawMessage `json:"previous,omitempty"`
 	// Trees maps the digests of package locks to the hash of the installed files, which differs by platform.
 	Trees map[string]string `json:"trees,omitempty"`
-	// Seen is the last time at which a command read the lock file. Names are the hashes of the versions that the lock file
-	// contained at that time.
+	// Seen is the last time at which a command read the lock file. Names are the hashes of the versions that the lock
+	// file contained at that time.
 	Seen  time.Time `json:"seen,omitzero"`
 	Names []string  `json:"names,omitempty"`
 }

@@ -223,8 +223,8 @@ var held struct {
 	dirs map[string]*os.File
 }
 
-// Hold keeps the files of a plugin from being removed while this process runs. It does nothing for a path outside of the
-// store.
+// Hold keeps the files of a plugin from being removed while this process runs. It does nothing for a path outside of
+// the store.
 func (s *Store) Hold(path string) error {
 	content := s.ContentOf(path)
 	if content == "" {

@@ -16,11 +16,11 @@ type Host interface {
 	// Executable returns the file to run in place of the binary, or "" for the binary itself. An error prevents the
 	// start.
 	Executable() (string, error)
-	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this file.
-	// A nil file means that the plugin receives none.
+	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this
+	// file. A nil file means that the plugin receives none.
 	Inherit() *os.File
-	// Confine confines a process before its start. It can replace the whole command. It returns nil if the process needs
-	// no confinement.
+	// Confine confines a process before its start. It can replace the whole command. It returns nil if the process
+	// needs no confinement.
 	Confine(Start) (*Confined, error)
 	// Granted returns an error if the plugin requires a permission that the operator did not grant. It is called before
 	// Configure.
@@ -53,8 +53,8 @@ type Place struct {
 	Ages tool.Ages
 }
 
-// Alone is the host of a plugin that nothing restricts. Its processes are not confined, so one process runs the calls of
-// all sessions.
+// Alone is the host of a plugin that nothing restricts. Its processes are not confined, so one process runs the calls
+// of all sessions.
 type Alone struct{}
 
 // Prepare implements [Host].

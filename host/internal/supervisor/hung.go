@@ -6,13 +6,14 @@ import (
 )
 
 const (
-	// A plugin counts as hung after it fails livenessChecks health checks. The timeout of each check is livenessTimeout.
+	// A plugin counts as hung after it fails livenessChecks health checks. The timeout of each check is
+	// livenessTimeout.
 	livenessChecks, livenessTimeout = 2, 2 * time.Second
 )
 
-// The method "suspect" checks whether a process hangs. It is called if the process did not acknowledge the end of a
-// call. A process that answers no health check is killed, and the next call starts a new process. Any answer proves that
-// the process does not hang.
+// suspect checks whether a process hangs. It is called if the process did not acknowledge the end of a call. A process
+// that answers no health check is killed, and the next call starts a new process. Any answer proves that the process
+// does not hang.
 func (p *Plugin) suspect(in *instance) {
 	if !in.checking.CompareAndSwap(false, true) {
 		return

@@ -36,8 +36,8 @@ func (r *running) within(p *supervisor.Plugin, owner string, root int, name, arg
 	return lease.Call(r.t.Context(), call, testprogram.Peer{})
 }
 
-// TestIdleProcessesEnd checks that the process of a session ends some time after its last call, and that the next call starts
-// another one. The process for the host's own roots stays, and so do processes that keep something.
+// TestIdleProcessesEnd checks that the process of a session ends some time after its last call, and that the next call
+// starts another one. The process for the host's own roots stays, and so do processes that keep something.
 func TestIdleProcessesEnd(t *testing.T) {
 	for words, ends := range map[string]bool{"": true, "unhealthy=yes": true, "keeps=jobs": false, "discovers=yes": false, "offers=yes": false} {
 		t.Run(words, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestIdleProcessesEnd(t *testing.T) {
 	}
 }
 
-// TestSurplusProcessesEnd checks that the limits for processes hold again as soon as their calls end, for one owner and for all
-// owners together. Up to twice as many processes stay while they keep something.
+// TestSurplusProcessesEnd checks that the limits for processes hold again as soon as their calls end, for one owner and
+// for all owners together. Up to twice as many processes stay while they keep something.
 func TestSurplusProcessesEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		words              string

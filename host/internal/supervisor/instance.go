@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// The type "instance" is a running process of a plugin. An instance never changes: a reload creates a new instance.
+// instance is a running process of a plugin. An instance never changes: a reload creates a new instance.
 type instance struct {
 	client *plugin.Client
 	proc   *process
@@ -50,7 +50,7 @@ func (in *instance) dead() bool {
 	}
 }
 
-// The method "stop" waits for running calls, at most for the duration grace. Then it ends the process and its process
+// stop waits for running calls, at most for the duration grace. Then it ends the process and its process
 // group.
 func (in *instance) stop(grace time.Duration) {
 	in.once.Do(func() {
@@ -81,7 +81,7 @@ func (in *instance) stop(grace time.Duration) {
 // stopTimeout is the time within which a plugin must clean up. After this time the plugin is killed.
 const stopTimeout = 2 * time.Second
 
-// The method "launch" performs the steps 1 to 4 in the package comment. Its error describes the problem of the binary
+// launch performs the steps 1 to 4 in the package comment. Its error describes the problem of the binary
 // and the remedy. If launch fails after the start of the process, it returns both the instance and the error, and the
 // caller must stop the instance.
 func (p *Plugin) launch() (*instance, error) {
@@ -140,7 +140,7 @@ func (p *Plugin) launch() (*instance, error) {
 	return in, nil
 }
 
-// The method "dispense" sets the connection to the plugin. A program of Options.Programs is already connected.
+// dispense sets the connection to the plugin. A program of Options.Programs is already connected.
 func (in *instance) dispense(proto plugin.ClientProtocol, hostVersion string) (err error) {
 	if in.rpc == nil {
 		in.rpc, err = toolrpc.Dispense(proto, hostVersion)
@@ -163,7 +163,7 @@ func (p *Plugin) notify(n Notice) {
 	p.spec.Host.Notify(n)
 }
 
-// The method "listen" handles the notifications of a plugin until its process ends.
+// listen handles the notifications of a plugin until its process ends.
 func (p *Plugin) listen(in *instance, relay tool.Relay) {
 	p.notify(Notice{Started: true})
 	defer func() {
@@ -199,7 +199,7 @@ func (in *instance) mayHaveChanged() bool {
 	return in.discovers && (!in.listens.Load() || time.Since(time.Unix(0, in.asked.Load())) > rediscoverPause)
 }
 
-// The method "rediscover" asks the plugin whether its tools changed.
+// rediscover asks the plugin whether its tools changed.
 func (p *Plugin) rediscover(in *instance) {
 	in.asked.Store(time.Now().UnixNano())
 	ctx, cancel := context.WithTimeout(p.life, rediscoverTimeout)
@@ -216,7 +216,7 @@ func (p *Plugin) rediscover(in *instance) {
 // rediscoverTimeout is the time within which a plugin must list its tools again.
 const rediscoverTimeout = 30 * time.Second
 
-// The method "connect" starts the process and performs go-plugin's handshake.
+// connect starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Keep), calls: newLeases(), began: time.Now()}
 	defer in.proc.closeStarted() // after connect returns, no goroutine calls Start
@@ -273,7 +273,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	return in, proto, err
 }
 
-// The method "configure" sends the configuration to the plugin. It returns an error if the plugin rejects the
+// configure sends the configuration to the plugin. It returns an error if the plugin rejects the
 // configuration.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	config, diags := CheckConfig(in.desc, in.desc.Retain(p.spec.Config, p.spec.Place.Ages))
@@ -298,7 +298,7 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 
 func isError(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }
 
-// The method "explain" returns an error with the reason for a failed start. The error of go-plugin contains no reason.
+// explain returns an error with the reason for a failed start. The error of go-plugin contains no reason.
 func (in *instance) explain(ctx context.Context, err error, timeout time.Duration) error {
 	proc := in.proc
 	if proc.pid() == 0 {

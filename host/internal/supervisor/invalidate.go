@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The type "reports" records which changes of files below a branch were already reported to a process of that branch.
+// reports records which changes of files below a branch were already reported to a process of that branch.
 // The zero value means that nothing was reported. The first report then states that everything can have changed.
 type reports struct {
 	mu sync.Mutex

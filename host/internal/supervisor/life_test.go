@@ -144,8 +144,8 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestRestarts checks that a plugin whose program ends is started again: at the next call, or after a short delay without a
-// call. A retired plugin is not.
+// TestRestarts checks that a plugin whose program ends is started again: at the next call, or after a short delay
+// without a call. A retired plugin is not.
 func TestRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)

@@ -55,8 +55,8 @@ type Line struct {
 // maxFields is the maximum number of fields of a line.
 const maxFields = 32
 
-// parseLine parses a line of a plugin. A line in hclog's JSON format keeps its level, message and fields. Any other line
-// becomes the message. parseLine validates every field, because a plugin can print any value.
+// parseLine parses a line of a plugin. A line in hclog's JSON format keeps its level, message and fields. Any other
+// line becomes the message. parseLine validates every field, because a plugin can print any value.
 func parseLine(line []byte) Line {
 	l := Line{Level: slog.LevelInfo, Message: string(line)}
 	if line[0] != '{' {
@@ -131,14 +131,14 @@ func levelOf(s string) slog.Level {
 	return slog.LevelInfo
 }
 
-// The type "tail" stores the last complete lines of an output. A limit applies to their total size in bytes.
+// tail stores the last complete lines of an output. A limit applies to their total size in bytes.
 type tail struct {
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
 	limit int
-	// panicked reports whether the output contains the report of a Go panic or of a fatal signal. In this case, tail keeps
-	// the first lines of the report.
+	// panicked reports whether the output contains the report of a Go panic or of a fatal signal. In this case, tail
+	// keeps the first lines of the report.
 	panicked bool
 }
 
@@ -161,11 +161,11 @@ func (t *tail) add(line []byte) {
 	}
 }
 
-// The pattern "crash" matches the first line of the report that Go's runtime prints about a panic or a fatal signal. The
-// pattern "addresses" matches the lines of this report that do not help a user.
+// The pattern "crash" matches the first line of the report that Go's runtime prints about a panic or a fatal signal.
+// The pattern "addresses" matches the lines of this report that do not help a user.
 var crash, addresses = regexp.MustCompile(`^(panic|fatal error|SIG[A-Z0-9]+): `), regexp.MustCompile(`^(PC=0x|\[signal )`)
 
-// The method "cause" returns the first line of the report about a crash. Without a crash, it returns the last line. It
+// cause returns the first line of the report about a crash. Without a crash, it returns the last line. It
 // truncates a long line.
 func (t *tail) cause() string {
 	t.mu.Lock()
@@ -185,7 +185,7 @@ func (t *tail) cause() string {
 	return text
 }
 
-// The method "said" returns the report about a crash without registers and stacks. Without a crash, it returns the last
+// said returns the report about a crash without registers and stacks. Without a crash, it returns the last
 // lines.
 func (t *tail) said() string {
 	t.mu.Lock()

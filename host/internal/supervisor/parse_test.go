@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// The function "logged" returns the text in the host's log after the function "write" has written to the log.
+// logged returns the text in the host's log after the function "write" has written to the log.
 func logged(write func(log *slog.Logger)) string {
 	var out bytes.Buffer
 	write(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -117,7 +117,7 @@ func TestTailIsBounded(t *testing.T) {
 			t.Errorf("%q: %d bytes in %d lines", first, tl.size, len(tl.lines))
 		}
 	}
-	// The type "tail" must keep a single line even if the line exceeds the limit. It must copy the line, because the
+	// tail must keep a single line even if the line exceeds the limit. It must copy the line, because the
 	// caller can reuse the slice.
 	tl, line := newTail(10), []byte("a line that is too long")
 	tl.add(line)

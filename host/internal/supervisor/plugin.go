@@ -139,7 +139,7 @@ func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok boo
 	return h, ok
 }
 
-// The method "health" asks one process.
+// health asks one process.
 func (p *Plugin) health(ctx context.Context, name string) (h tool.Health, ok bool) {
 	in := p.current.Load()
 	if in == nil || !in.calls.take() {
@@ -166,7 +166,7 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	return in.desc, nil
 }
 
-// The method "acquire" leases the published instance. If no instance is running, it starts an instance.
+// acquire leases the published instance. If no instance is running, it starts an instance.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if in := p.current.Load(); in != nil && in.calls.take() {
@@ -264,7 +264,7 @@ func (p *Plugin) prepareAndLaunch() (*instance, error) {
 	return p.launch()
 }
 
-// The method "forget" removes a dead instance. The next call then starts a new instance.
+// forget removes a dead instance. The next call then starts a new instance.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
 		why := in.exitText()

@@ -20,7 +20,7 @@ const (
 	maxPoisons = 1000
 )
 
-// The type "poisons" remembers the calls during which the plugin's process ended. A session can try the same call only
+// poisons remembers the calls during which the plugin's process ended. A session can try the same call only
 // twice; otherwise it could repeatedly end the plugin of other callers. Other sessions can still make the call, because
 // it can have a different effect there, and because another call can be the cause.
 type poisons struct {
@@ -32,7 +32,7 @@ type strikes struct {
 	n    int
 	last time.Time
 	why  string
-	// The field "repeatable" reports whether the call can run again in a separate process without additional effects.
+	// repeatable reports whether the call can run again in a separate process without additional effects.
 	repeatable bool
 }
 
@@ -49,8 +49,8 @@ func keyOf(call *tool.Call) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// The method "of" returns the strikes of a call.
-func (p *poisons) of(call *tool.Call) strikes {
+// strikesOf returns the strikes of a call.
+func (p *poisons) strikesOf(call *tool.Call) strikes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.by) == 0 { // fast path: usually no call has strikes, and no key is needed
@@ -63,7 +63,7 @@ func (p *poisons) of(call *tool.Call) strikes {
 	return s
 }
 
-// The method "strike" records that the process ended during a call. It returns the number of strikes.
+// strike records that the process ended during a call. It returns the number of strikes.
 func (p *poisons) strike(call *tool.Call, why string, repeatable bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *poisons) strike(call *tool.Call, why string, repeatable bool) int {
 	return s.n
 }
 
-// The method "clear" deletes the strikes of a successful call.
+// clear deletes the strikes of a successful call.
 func (p *poisons) clear(call *tool.Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,22 +89,22 @@ func (p *poisons) clear(call *tool.Call) {
 	}
 }
 
-// The method "refused" returns the error for a call that ended the plugin too often.
+// refused returns the error for a call that ended the plugin too often.
 func (p *Plugin) refused(call string, s strikes) *tool.Error {
 	return tool.Errorf(tool.Unavailable, "%s was not run, because this call ended plugin %s %d times (%s). Make another call, or change its arguments. This session can make the same call again in %s, or after toolhost plugin reload %s.",
 		call, p.spec.Name, s.n, s.why, (strikeLife - time.Since(s.last)).Round(time.Second), p.spec.Name).From(tool.SourceHost)
 }
 
-// The method "repeatable" reports whether a tool can run again without further effects.
+// repeatable reports whether a tool can run again without further effects.
 func (in *instance) repeatable(name string) bool {
 	i := slices.IndexFunc(in.desc.Tools, func(d tool.Definition) bool { return d.Name == name })
 	return i >= 0 && (in.desc.Tools[i].Traits.ReadOnly || in.desc.Tools[i].Traits.Idempotent)
 }
 
-// The method "blame" records that a process ended during a call. If the process ran only one call, this call is the
-// cause. If it ran several calls, each repeatable call is suspected. The next try of a suspected call runs in a separate
-// process, which shows whether the suspicion is right. Calls that are not repeatable are not suspected, because in a
-// separate process they would lack their background processes.
+// blame records that a process ended during a call. If the process ran only one call, this call is the cause. If it ran
+// several calls, each repeatable call is suspected. The next try of a suspected call runs in a separate process, which
+// shows whether the suspicion is right. Calls that are not repeatable are not suspected, because in a separate process
+// they would lack their background processes.
 func (p *Plugin) blame(in *instance, call *tool.Call, counted *Plugin) {
 	repeatable := in.repeatable(call.Tool)
 	if in.callsAtEnd() > 1 && !repeatable {
@@ -122,7 +122,7 @@ func (in *instance) callsAtEnd() int64 {
 	return in.atEnd
 }
 
-// The type "isolation" is a process that runs suspected calls, one at a time.
+// isolation is a process that runs suspected calls, one at a time.
 type isolation struct {
 	turn chan struct{}
 
@@ -132,7 +132,7 @@ type isolation struct {
 	closed bool
 }
 
-// The method "isolated" returns a plugin with a process that runs no other call. The caller must call done. The argument
+// isolated returns a plugin with a process that runs no other call. The caller must call done. The argument
 // of done reports whether the process ended.
 func (p *Plugin) isolated(ctx context.Context) (alone *Plugin, done func(ended bool), err error) {
 	i := &p.isolation
@@ -184,7 +184,7 @@ func (i *isolation) close(grace time.Duration) {
 	}
 }
 
-// The method "current" returns the plugin of suspected calls, or nil.
+// current returns the plugin of suspected calls, or nil.
 func (i *isolation) current() *Plugin {
 	i.mu.Lock()
 	defer i.mu.Unlock()

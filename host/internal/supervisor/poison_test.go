@@ -13,7 +13,7 @@ func TestStrikesOfACall(t *testing.T) {
 	base := tool.Call{SessionID: "s", Tool: "bash", Arguments: json.RawMessage(`{"command":"./x"}`), Cwd: "/w", SessionState: []byte("A=1")}
 	var p poisons
 	p.strike(&base, "exit status 7", false)
-	if got := p.of(&base).n; got != 1 {
+	if got := p.strikesOf(&base).n; got != 1 {
 		t.Fatalf("%d strikes", got)
 	}
 	for name, change := range map[string]func(*tool.Call){
@@ -25,7 +25,7 @@ func TestStrikesOfACall(t *testing.T) {
 	} {
 		c := base
 		change(&c)
-		if got := p.of(&c).n; got != 0 {
+		if got := p.strikesOf(&c).n; got != 0 {
 			t.Errorf("another %s: %d strikes", name, got)
 		}
 	}

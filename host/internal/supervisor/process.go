@@ -24,7 +24,7 @@ import (
 // maxHandshake limits the handshake line, in bytes. The line can contain a certificate.
 const maxHandshake = 16 << 10
 
-// The type "process" runs a plugin binary. It implements the runner of go-plugin. It passes only the handshake line to
+// process runs a plugin binary. It implements the runner of go-plugin. It passes only the handshake line to
 // go-plugin, because other output of a plugin could panic or block the readers of go-plugin.
 type process struct {
 	path      string
@@ -66,7 +66,7 @@ func newProcess(spec *Spec, log *slog.Logger, keep func(Line)) *process {
 	return p
 }
 
-// The method "prepare" sets the environment and the socket directory of the process. The caller must call it once,
+// prepare sets the environment and the socket directory of the process. The caller must call it once,
 // before Start.
 func (p *process) prepare(env []string, socketDir string) {
 	p.cmd.Env, p.socketDir = env, socketDir
@@ -133,7 +133,7 @@ func (p *process) Start(context.Context) (err error) {
 	return nil
 }
 
-// The method "run" starts the process. If it returns nil, the process is running.
+// run starts the process. If it returns nil, the process is running.
 func (p *process) run() error {
 	running := func(err error) error { return err }
 	if p.confine != nil {
@@ -220,7 +220,7 @@ func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 	scanLines(in, p.sink.write)
 }
 
-// The method "accept" reports whether a line is a valid handshake line. It stores the protocol version of the handshake.
+// accept reports whether a line is a valid handshake line. It stores the protocol version of the handshake.
 func (p *process) accept(line string) bool {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {
@@ -276,7 +276,7 @@ func (p *process) Name() string { return p.sink.plugin }
 // ID implements the runner of go-plugin.
 func (p *process) ID() string { return strconv.Itoa(p.pid()) }
 
-// The method "pid" returns the id of the process, or 0 if the start failed. It waits until Start returns.
+// pid returns the id of the process, or 0 if the start failed. It waits until Start returns.
 func (p *process) pid() int {
 	<-p.started
 	switch {
@@ -296,8 +296,8 @@ func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// PluginToHost implements the runner of go-plugin. It accepts only a socket in the directory of the process. Otherwise a
-// plugin could make the host connect to any address.
+// PluginToHost implements the runner of go-plugin. It accepts only a socket in the directory of the process. Otherwise
+// a plugin could make the host connect to any address.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	var err error
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.socketDir {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// The function "attributes" returns the attributes of a new process. The process gets a separate process group, so that
+// attributes returns the attributes of a new process. The process gets a separate process group, so that
 // the host can kill all its child processes. The terminal's Ctrl-C does not reach this group. The kernel ends the
 // process when the host's thread that started it ends. The process stays in the host's session, because a separate
 // session would nearly double the round-trip time on a busy machine.
@@ -32,8 +32,8 @@ var (
 	forks    chan func()
 )
 
-// forkFromSafeThread calls start on a thread that exists as long as the host. Go ends idle threads, and the kernel sends
-// the parent-death signal when the thread that forked a process ends.
+// forkFromSafeThread calls start on a thread that exists as long as the host. Go ends idle threads, and the kernel
+// sends the parent-death signal when the thread that forked a process ends.
 func forkFromSafeThread(start func() error) error {
 	forkOnce.Do(func() {
 		forks = make(chan func())

@@ -48,7 +48,7 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-// The type "group" is a process group that ends when the host ends. Its leader is a shell that waits on a pipe. Only the
+// group is a process group that ends when the host ends. Its leader is a shell that waits on a pipe. Only the
 // host keeps the pipe open. The kernel's parent-death signal is not sufficient, because it does not end the program's
 // child processes. No other process group can get the same number before the host reaps the leader.
 type group struct{ leader *exec.Cmd }
@@ -68,7 +68,7 @@ func newGroup() (*group, error) {
 
 func (g *group) id() int { return g.leader.Process.Pid }
 
-// The method "end" kills all processes of the group. The caller must call it once.
+// end kills all processes of the group. The caller must call it once.
 func (g *group) end() {
 	killGroup(g.id())
 	_ = g.leader.Wait()
@@ -121,7 +121,7 @@ func (p *process) startIn(ctx context.Context, programs Programs, spec *Spec) (t
 	return rpc, err
 }
 
-// The method "release" tells the process that the host no longer needs it.
+// release tells the process that the host no longer needs it.
 func (p *process) release() {
 	if p.program != nil {
 		p.program.Stop()

@@ -20,7 +20,8 @@ const (
 )
 
 const (
-	// The first restart has no delay. The second restart waits for firstBackoff, and the delay doubles up to maxBackoff.
+	// The first restart has no delay. The second restart waits for firstBackoff, and the delay doubles up to
+	// maxBackoff.
 	firstBackoff, maxBackoff = 100 * time.Millisecond, 5 * time.Second
 	// idleBackoff is the minimum delay before a restart without a waiting call.
 	idleBackoff = 250 * time.Millisecond
@@ -53,7 +54,7 @@ const (
 	Resumed         // a suspended plugin answered a call
 )
 
-// The type "recovery" counts the failures of a plugin.
+// recovery counts the failures of a plugin.
 type recovery struct {
 	restart Restart
 	breaker circuitbreaker.CircuitBreaker[any]
@@ -82,7 +83,7 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 }
 
-// The method "permit" returns an error if the plugin is suspended. If it returns nil, the caller can try a start.
+// permit returns an error if the plugin is suspended. If it returns nil, the caller can try a start.
 func (r *recovery) permit(plugin string) error {
 	if r.breaker.TryAcquirePermit() {
 		return nil
@@ -97,7 +98,7 @@ func (r *recovery) permit(plugin string) error {
 		plugin, r.row, wait, plugin, r.lastWhy).From(tool.SourcePlugin)
 }
 
-// The method "backoff" returns the delay before the next start of the plugin.
+// backoff returns the delay before the next start of the plugin.
 func (r *recovery) backoff() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,13 +108,13 @@ func (r *recovery) backoff() time.Duration {
 	return min(firstBackoff<<min(r.row-2, 10), maxBackoff)
 }
 
-// The method "failed" records a failed start.
+// failed records a failed start.
 func (r *recovery) failed(why string) {
 	r.observe(Failed, why)
 	r.count(why)
 }
 
-// The method "ended" records an unexpected exit of a process. The argument "proven" reports whether the process answered a
+// ended records an unexpected exit of a process. The argument "proven" reports whether the process answered a
 // call before.
 func (r *recovery) ended(proven bool, why string) {
 	r.mu.Lock()
@@ -126,7 +127,7 @@ func (r *recovery) ended(proven bool, why string) {
 	}
 }
 
-// The method "count" increments the number of consecutive failures.
+// count increments the number of consecutive failures.
 func (r *recovery) count(why string) {
 	r.mu.Lock()
 	r.row++
@@ -139,7 +140,7 @@ func (r *recovery) count(why string) {
 	}
 }
 
-// The method "proven" resets the number of consecutive failures. It must be called when a process answers its first
+// proven resets the number of consecutive failures. It must be called when a process answers its first
 // call.
 func (r *recovery) proven() {
 	r.mu.Lock()
@@ -152,7 +153,7 @@ func (r *recovery) proven() {
 	}
 }
 
-// The method "absolve" resets the failures if the arguments of a call are their cause.
+// absolve resets the failures if the arguments of a call are their cause.
 func (r *recovery) absolve() { r.proven() }
 
 func (r *recovery) status(st *Status) {
@@ -178,7 +179,7 @@ func (r *recovery) status(st *Status) {
 // Suspended reports whether the plugin is suspended because of repeated failures.
 func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
 
-// The method "watch" waits for the end of an instance. It restarts the plugin if no call restarts it first.
+// watch waits for the end of an instance. It restarts the plugin if no call restarts it first.
 func (p *Plugin) watch(in *instance) {
 	p.watchForStop(in)
 	p.forget(in)
@@ -207,7 +208,7 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// The method "crashed" returns the error for a call whose plugin process ended during the call. The argument "answer" is
+// crashed returns the error for a call whose plugin process ended during the call. The argument "answer" is
 // the error of the call. This error contains the tool's error message if the tool was still able to answer.
 func (p *Plugin) crashed(call string, in *instance, answer *tool.Error) *tool.Error {
 	next, effects := "The plugin is started again", "It is unknown whether this call took effect."

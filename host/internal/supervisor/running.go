@@ -58,7 +58,8 @@ func (s *Supervisor) KillProcesses(of func(roots []tool.Root) bool) (ended []<-c
 }
 
 func (p *Plugin) killProcesses(of func(roots []tool.Root) bool) (ended []<-chan struct{}) {
-	// A process that starts is not current yet. It is checked first, because it becomes current before it leaves the field.
+	// A process that starts is not current yet. It is checked first, because it becomes current before it leaves the
+	// field.
 	if proc := p.launching.Load(); proc != nil && of(p.spec.Roots) {
 		_ = proc.Kill(context.Background()) // the error is always nil
 		if proc.pid() != 0 {

@@ -23,14 +23,14 @@ const (
 	maxSiblings = 32
 	// maxOwned is the maximum number of additional processes of one plugin for all owners.
 	maxOwned = 128
-	// idleEnd is the time after the last call at which an additional process ends. Processes that keep something for later
-	// calls do not end; see keeps. More processes than the maximum run only while all of them run calls or keep something.
-	// Those that keep something end if there are more than patience times the maximum.
+	// idleEnd is the time after the last call at which an additional process ends. Processes that keep something for
+	// later calls do not end; see keeps. More processes than the maximum run only while all of them run calls or keep
+	// something. Those that keep something end if there are more than patience times the maximum.
 	idleEnd  = 5 * time.Minute
 	patience = 2
 )
 
-// The type "siblings" manages the additional processes of a plugin. The accessible directories of a confined process are
+// siblings manages the additional processes of a plugin. The accessible directories of a confined process are
 // fixed at its start. Therefore sessions with different roots need different processes, and a process for one session
 // cannot access the files of another session. Principals with the same roots also have different processes, so that
 // their commands cannot reach each other's shells and output.
@@ -51,9 +51,9 @@ type sibling struct {
 	kept  time.Time   // the value of used at which the process was asked and kept something
 }
 
-// The method "within" returns a plugin whose process belongs to an owner and is confined to the given roots. The caller
+// sibling returns a plugin whose process belongs to an owner and is confined to the given roots. The caller
 // must call the returned function after the last use of the plugin.
-func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
+func (p *Plugin) sibling(owner string, roots []tool.Root) (*Plugin, func()) {
 	if owner == "" && (p.spec.Host == Host(Alone{}) || len(roots) == 0) {
 		return p, func() {}
 	}
@@ -95,8 +95,8 @@ func (o *sibling) evict() {
 	o.close(0)
 }
 
-// release ends a use of a sibling. There can be too many siblings, because those in use are not evicted. In that case, an unused
-// one ends.
+// release ends a use of a sibling. There can be too many siblings, because those in use are not evicted. In that case,
+// an unused one ends.
 func (s *siblings) release(key string, o *sibling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,8 @@ func (s *siblings) endIdle(key string, o *sibling) {
 // keepsTimeout limits the health check of [Plugin.keeps].
 const keepsTimeout = 5 * time.Second
 
-// keeps reports whether a later call can need the process. This is so if its health says so, if it relays MCP, because clients
-// can have subscriptions there, or if it discovers tools, because a mounted server can have a state.
+// keeps reports whether a later call can need the process. This is so if its health says so, if it relays MCP, because
+// clients can have subscriptions there, or if it discovers tools, because a mounted server can have a state.
 func (p *Plugin) keeps() bool {
 	in := p.current.Load()
 	if in == nil || in.dead() {
@@ -189,8 +189,9 @@ func (p *Plugin) keeps() bool {
 	return running && json.Unmarshal(h.Details, &details) == nil && details.Keeps != ""
 }
 
-// surplus returns a sibling that should end because there are too many, and its key. A sibling that keeps something ends only if
-// there are far too many. The result "ask" means that it must be asked first what it keeps. The caller must hold s.mu.
+// surplus returns a sibling that should end because there are too many, and its key. A sibling that keeps something
+// ends only if there are far too many. The result "ask" means that it must be asked first what it keeps. The caller
+// must hold s.mu.
 func (s *siblings) surplus() (key string, o *sibling, ask bool) {
 	if key = s.oldest(1, func(o *sibling) bool { return o.kept != o.used }); key != "" {
 		return key, s.by[key], true
@@ -199,9 +200,9 @@ func (s *siblings) surplus() (key string, o *sibling, ask bool) {
 	return key, s.by[key], false
 }
 
-// oldest returns the key of an unused sibling that may end, if there are more siblings than a multiple of the limits. It is the one
-// of the owner with the most siblings that was used least recently. If all owners together do not have too many, it belongs to an
-// owner who has. So owners do not end each other's processes.
+// oldest returns the key of an unused sibling that may end, if there are more siblings than a multiple of the limits.
+// It is the one of the owner with the most siblings that was used least recently. If all owners together do not have
+// too many, it belongs to an owner who has. So owners do not end each other's processes.
 func (s *siblings) oldest(times int, ends func(*sibling) bool) (oldest string) {
 	count := make(map[string]int)
 	for _, o := range s.by {
@@ -272,7 +273,7 @@ func (silentPeer) FileStates(context.Context, ...string) (map[string]tool.FileSt
 	return nil, nil
 }
 
-// The method "takeBranch" removes and returns the siblings of a mounted branch.
+// takeBranch removes and returns the siblings of a mounted branch.
 func (s *siblings) takeBranch(key string) (out []*sibling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +308,7 @@ func (s *siblings) close(grace time.Duration) {
 	s.ending.Wait()
 }
 
-// The function "identify" returns a text that identifies a set of roots by their inodes. The text changes if a directory
+// identify returns a text that identifies a set of roots by their inodes. The text changes if a directory
 // is removed and created again. It does not contain the plugin's state directory, because the plugin can always access
 // this directory.
 func identify(roots []tool.Root, stateDir string) string {

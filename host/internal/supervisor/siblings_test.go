@@ -30,7 +30,7 @@ func TestWithin(t *testing.T) {
 	own := mk("own")
 	p := confined(Spec{Name: "p", Roots: own, Place: Place{StateDir: filepath.Join(dir, "state")}})
 	within := func(roots []tool.Root) *Plugin {
-		q, done := p.within("", roots)
+		q, done := p.sibling("", roots)
 		done()
 		return q
 	}
@@ -44,8 +44,8 @@ func TestWithin(t *testing.T) {
 	if roots := slices.Concat(own, mk("state/output")); within(roots) != p {
 		t.Error("a root in the plugin's own state directory takes another process")
 	}
-	// Check that a recreated directory counts as a different directory. Keep the first directory open, so that the new one
-	// gets a different inode number.
+	// Check that a recreated directory counts as a different directory. Keep the first directory open, so that the new
+	// one gets a different inode number.
 	held, err := os.Open(own[0].Path)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestWithin(t *testing.T) {
 	if within(mk("own")) == p {
 		t.Error("a directory that was made again leads to the process confined to the old one")
 	}
-	busy, done := p.within("", mk("busy"))
+	busy, done := p.sibling("", mk("busy"))
 	for i := range 2 * maxSiblings {
 		within(mk(fmt.Sprint("w", i)))
 	}
@@ -65,7 +65,7 @@ func TestWithin(t *testing.T) {
 	if n := len(p.siblings.by); n != maxSiblings {
 		t.Errorf("%d processes are kept", n)
 	}
-	if again, done := p.within("", mk("busy")); again != busy {
+	if again, done := p.sibling("", mk("busy")); again != busy {
 		t.Error("one that is in use was taken out")
 	} else {
 		done()
@@ -85,7 +85,7 @@ func TestWithinOwners(t *testing.T) {
 	dir := t.TempDir()
 	p := confined(Spec{Name: "p", Roots: []tool.Root{{Path: dir}}})
 	within := func(owner string, n int) *Plugin {
-		q, done := p.within(owner, []tool.Root{{Path: filepath.Join(dir, owner, fmt.Sprint(n))}})
+		q, done := p.sibling(owner, []tool.Root{{Path: filepath.Join(dir, owner, fmt.Sprint(n))}})
 		done()
 		return q
 	}
@@ -112,7 +112,7 @@ func TestWithinOwners(t *testing.T) {
 
 func TestWithinUnconfined(t *testing.T) {
 	p := New(Options{}).Add(Spec{Name: "p", Roots: []tool.Root{{Path: "/a"}}})
-	if q, _ := p.within("", []tool.Root{{Path: "/b"}}); q != p {
+	if q, _ := p.sibling("", []tool.Root{{Path: "/b"}}); q != p {
 		t.Error("a plugin that is not confined has several processes")
 	}
 }

@@ -184,9 +184,9 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 	if l.plugin == nil {
 		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", l.name).From(tool.SourceHost))
 	}
-	p, done := l.plugin.within(l.owner, call.Roots)
+	p, done := l.plugin.sibling(l.owner, call.Roots)
 	defer done()
-	switch s := p.poisons.of(call); {
+	switch s := p.poisons.strikesOf(call); {
 	case s.n >= maxStrikes:
 		return tool.Failed(p.refused(call.Tool, s))
 	case s.n > 0 && s.repeatable:
@@ -230,7 +230,7 @@ func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnsw
 	return a, err
 }
 
-// The type "leases" counts the users of a resource. The resource is released after its last user. A lease costs one
+// leases counts the users of a resource. The resource is released after its last user. A lease costs one
 // atomic addition. After a call of the method "end", no more leases are available.
 type leases struct {
 	n     atomic.Int64
@@ -240,7 +240,7 @@ type leases struct {
 
 func newLeases() leases { return leases{idle: make(chan struct{}, 1)} }
 
-// The method "take" leases the resource. If it returns true, the caller must call release.
+// take leases the resource. If it returns true, the caller must call release.
 func (l *leases) take() bool {
 	l.n.Add(1)
 	if l.ended.Load() {
@@ -259,7 +259,7 @@ func (l *leases) release() {
 	}
 }
 
-// The method "end" prevents new leases. It returns a channel that receives one value after the last lease is released.
+// end prevents new leases. It returns a channel that receives one value after the last lease is released.
 func (l *leases) end() <-chan struct{} {
 	l.ended.Store(true)
 	if l.n.Load() == 0 {
@@ -271,7 +271,7 @@ func (l *leases) end() <-chan struct{} {
 	return l.idle
 }
 
-// The method "call" runs a call in the process of the plugin and also returns the process. The argument "counted" is
+// call runs a call in the process of the plugin and also returns the process. The argument "counted" is
 // the plugin that records which calls crash the process. The returned process is nil if it did not start.
 func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, counted *Plugin) (res *tool.Result, in *instance) {
 	in, err := p.acquire(ctx)
@@ -308,8 +308,8 @@ func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, coun
 }
 
 // mayHaveDied reports whether the death of the plugin's process can be the cause of an error. If the process dies, the
-// connection closes, and a running call fails with a cancellation. A process that ends on request cancels its calls, but
-// their tools can still answer.
+// connection closes, and a running call fails with a cancellation. A process that ends on request cancels its calls,
+// but their tools can still answer.
 func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	switch {
 	case e == nil:

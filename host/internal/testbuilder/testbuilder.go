@@ -41,8 +41,8 @@ type Dir struct {
 	t testing.TB
 }
 
-// database returns the content of a new database. Most of the time for opening a new database is spent on its schema, so
-// the schema is made only once for all tests.
+// database returns the content of a new database. Most of the time for opening a new database is spent on its schema,
+// so the schema is made only once for all tests.
 var database = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "testbuilder")
 	if err != nil {

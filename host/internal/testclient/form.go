@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confirmDefaults calls a tool that shows a form, at a terminal. The user presses Enter at each question, which confirms the
-// default.
+// confirmDefaults calls a tool that shows a form, at a terminal. The user presses Enter at each question, which
+// confirms the default.
 func (u *user) confirmDefaults(ctx context.Context) error {
 	person, program, err := terminalPair()
 	if err != nil {

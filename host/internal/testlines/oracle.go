@@ -23,8 +23,8 @@ type wanted struct {
 	array []answer
 }
 
-// oracle returns what a server must answer to a line. It follows section 4 to 6 of the specification of JSON-RPC 2.0, and
-// the section "Messages" of the revision of MCP: ids are strings or numbers, params are objects, and only revisions
+// oracle returns what a server must answer to a line. It follows section 4 to 6 of the specification of JSON-RPC 2.0,
+// and the section "Messages" of the revision of MCP: ids are strings or numbers, params are objects, and only revisions
 // before 2025-06-18 have batches. The oracle is independent of the server's code.
 func oracle(revision string, line []byte) wanted {
 	text := bytes.Trim(line, " \t\r")
@@ -157,8 +157,8 @@ func parse(line []byte) (answers []answer, array bool, err error) {
 	return answers, array, nil
 }
 
-// repeated allows an error without id for each answer whose id an earlier one has, because the earlier request can still
-// run.
+// repeated allows an error without id for each answer whose id an earlier one has, because the earlier request can
+// still run.
 func repeated(ids map[string]bool, answers []answer) {
 	for i := range answers {
 		a := &answers[i]

@@ -1,5 +1,5 @@
-// Package testlines sends random lines to an MCP server, and checks that each line is answered as the protocol requires.
-// It is for tests. [Session] is one connection to a server.
+// Package testlines sends random lines to an MCP server, and checks that each line is answered as the protocol
+// requires. It is for tests. [Session] is one connection to a server.
 package testlines
 
 import (

@@ -9,9 +9,10 @@ import (
 	"sync"
 )
 
-// Programs returns the directory of the programs that tests start: toolhost, its launcher and its shim, the bundled plugins
-// below plugins with their manifests, and the plugin and the servers of the tests. Tests must not change them. "make test"
-// builds them and names the directory in TOOLHOST_TEST_PROGRAMS. Without this variable, Programs builds them.
+// Programs returns the directory of the programs that tests start: toolhost, its launcher and its shim, the bundled
+// plugins below plugins with their manifests, and the plugin and the servers of the tests. Tests must not change them.
+// "make test" builds them and names the directory in TOOLHOST_TEST_PROGRAMS. Without this variable, Programs builds
+// them.
 var Programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("TOOLHOST_TEST_PROGRAMS"); dir != "" {
 		return dir, nil
@@ -51,9 +52,9 @@ func Copy(to string, names ...string) error {
 	return nil
 }
 
-// Root returns the root of the repository. A test that reads files there, outside of its module, must not use a result that
-// Go kept from a run with other files. So Root reads the variable TOOLHOST_SOURCES, in which "make test" puts a hash of all
-// files.
+// Root returns the root of the repository. A test that reads files there, outside of its module, must not use a result
+// that Go kept from a run with other files. So Root reads the variable TOOLHOST_SOURCES, in which "make test" puts a
+// hash of all files.
 func Root() (string, error) {
 	_ = os.Getenv("TOOLHOST_SOURCES") // Go records that the result depends on it
 	dir, err := os.Getwd()

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// claiming returns a plugin with the description in a text: {"tools": […], "keeps": […]}. Each tool returns its name and its
-// arguments. With the argument "write" and a path in "file_path", it writes the file itself.
+// claiming returns a plugin with the description in a text: {"tools": […], "keeps": […]}. Each tool returns its name
+// and its arguments. With the argument "write" and a path in "file_path", it writes the file itself.
 func claiming(text string) sdk.Plugin {
 	var d struct {
 		Tools []tool.Definition

@@ -22,9 +22,10 @@ import (
 //
 //	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes changes=yes needs=read,exec?,$TOKEN
 //
-// These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth call,
-// delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, leak=MB keeps memory,
-// lie=N lets each Nth call answer that the tool is unknown, endless=N lets each Nth call send output without end, and chatter=N lets each Nth call send many progress messages.
+// These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth
+// call, delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, leak=MB keeps
+// memory, lie=N lets each Nth call answer that the tool is unknown, endless=N lets each Nth call send output without
+// end, and chatter=N lets each Nth call send many progress messages.
 type variant map[string]string
 
 // mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not

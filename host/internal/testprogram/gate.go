@@ -40,7 +40,7 @@ func (p *Programs) Open() {
 	}
 }
 
-// The method "pass" waits until the gate is open. It returns false if a channel is closed first.
+// pass waits until the gate is open. It returns false if a channel is closed first.
 func (g *Gate) pass(canceled, ended <-chan struct{}) bool {
 	g.Reached <- struct{}{}
 	select {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The method "plugin" returns the plugin that the program serves.
+// plugin returns the plugin that the program serves.
 func (p *Program) plugin() sdk.Plugin {
 	out := sdk.Plugin{
 		Name: cmp.Or(p.words["name"], "fake"), Version: cmp.Or(p.words["version"], "1.0.0"),
@@ -165,7 +165,7 @@ func ask(ctx context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
 	return sdk.Text("thank you"), nil
 }
 
-// The method "where" returns the version of the program, its number, the greeting in its configuration, and the
+// where returns the version of the program, its number, the greeting in its configuration, and the
 // directory and the session of the call.
 func (p *Program) where(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
 	p.mu.Lock()
@@ -173,7 +173,7 @@ func (p *Program) where(_ context.Context, call *sdk.Call, _ none) (*sdk.Result,
 	return sdk.Text(fmt.Sprintf("version=%s pid=%d greeting=%s cwd=%s session=%s", cmp.Or(p.words["version"], "1.0.0"), p.pid, p.words["greeting"], call.Cwd, call.SessionID)), nil
 }
 
-// The method "hold" waits at a gate. It ends early if the call is canceled.
+// hold waits at a gate. It ends early if the call is canceled.
 func (p *Program) hold(ctx context.Context, _ *sdk.Call, in gateArgs) (*sdk.Result, error) {
 	if !p.all.Gate(in.Gate).pass(ctx.Done(), nil) {
 		return nil, context.Cause(ctx)
@@ -181,38 +181,38 @@ func (p *Program) hold(ctx context.Context, _ *sdk.Call, in gateArgs) (*sdk.Resu
 	return sdk.Text("passed"), nil
 }
 
-// The method "stubborn" waits at a gate and ignores a cancellation.
+// stubborn waits at a gate and ignores a cancellation.
 func (p *Program) stubborn(_ context.Context, _ *sdk.Call, in gateArgs) (*sdk.Result, error) {
 	p.all.Gate(in.Gate).pass(nil, p.ended)
 	return sdk.Text("I did not listen"), nil
 }
 
-// The method "freeze" ignores a cancellation until the program ends. The plugin then answers no health check.
+// freeze ignores a cancellation until the program ends. The plugin then answers no health check.
 func (p *Program) freeze(_ context.Context, _ *sdk.Call, in gateArgs) (*sdk.Result, error) {
 	p.frozen.Store(true)
 	p.all.Gate(in.Gate).pass(nil, p.ended)
 	return nil, errors.New("the program ended")
 }
 
-// The method "die" ends the program during the call.
+// die ends the program during the call.
 func (p *Program) die(ctx context.Context, _ *sdk.Call, _ none) (*sdk.Result, error) {
 	go p.End(errors.New("exit status 7"))
 	<-ctx.Done() // the connection is closed, so the host gets no answer
 	return nil, context.Cause(ctx)
 }
 
-// The method "crash" is like die, but the tool is read-only.
+// crash is like die, but the tool is read-only.
 func (p *Program) crash(ctx context.Context, call *sdk.Call, _ echoArgs) (*sdk.Result, error) {
 	return p.die(ctx, call, none{})
 }
 
-// The method "grow" adds a tool to a plugin that discovers its tools.
+// grow adds a tool to a plugin that discovers its tools.
 func (p *Program) grow(_ context.Context, _ *sdk.Call, in growArgs) (*sdk.Result, error) {
 	p.more.Store(&[]sdk.Tool{define(in.Name, sdk.Traits{ReadOnly: true}, echo).tool})
 	return sdk.Text("grown"), nil
 }
 
-// The method "tools" returns the tools of the variant.
+// tools returns the tools of the variant.
 func (p *Program) tools() (out []sdk.Tool) {
 	reads := sdk.Traits{ReadOnly: true, ConcurrencySafe: true}
 	all := []named{

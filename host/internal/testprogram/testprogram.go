@@ -56,8 +56,8 @@ type Programs struct {
 	gates   map[string]*Gate
 }
 
-// New returns programs for one test. At the end of the test, all gates are opened, and it is an error if a program still
-// runs.
+// New returns programs for one test. At the end of the test, all gates are opened, and it is an error if a program
+// still runs.
 func New(t testing.TB) *Programs {
 	p := &Programs{t: t, gates: make(map[string]*Gate)}
 	t.Cleanup(func() {

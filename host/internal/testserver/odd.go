@@ -34,8 +34,8 @@ func oddResult(m message) string {
 	return oddResults[p.Arguments.Kind]
 }
 
-// serveOdd runs a server with odd results over HTTP, once for each revision of the protocol and form of a response. It also
-// writes a configuration that mounts all of them, and writes a byte order mark before each response.
+// serveOdd runs a server with odd results over HTTP, once for each revision of the protocol and form of a response. It
+// also writes a configuration that mounts all of them, and writes a byte order mark before each response.
 func serveOdd(config string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// record runs another server and passes its input and output on. It first appends each line to a file, after '>' for a line of
-// the client and '<' for one of the server.
+// record runs another server and passes its input and output on. It first appends each line to a file, after '>' for a
+// line of the client and '<' for one of the server.
 func record(file string, command []string) {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// unrulyTools is the list of the server "unruly", which breaks the rules of the protocol in ways that concern more than one call.
+// unrulyTools is the list of the server "unruly", which breaks the rules of the protocol in ways that concern more than
+// one call.
 const unrulyTools = `{"tools":[{"name":"misbehave","description":"Break a rule.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
 	`{"name":"echo","description":"Say it again.","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer","default":1}}}},` +
 	`{"name":"shuffle","description":"Say it again, later.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
@@ -79,8 +80,8 @@ func misbehave(m message, what string, token json.RawMessage) {
 // shuffled contains the answers that shuffle has not sent yet.
 var shuffled = make(chan func())
 
-// shuffle answers several calls at once, in the reverse order of the calls. Each call first gets a notification with its
-// text.
+// shuffle answers several calls at once, in the reverse order of the calls. Each call first gets a notification with
+// its text.
 func shuffle(m message, say string, token json.RawMessage) {
 	shuffled <- func() {
 		b, _ := json.Marshal(say)

@@ -70,7 +70,7 @@ func (a *Approvals) Key() string {
 	return a.pins.Path()
 }
 
-// The method "monitored" reports whether a plugin's definitions are compared with approved definitions.
+// monitored reports whether a plugin's definitions are compared with approved definitions.
 func (a *Approvals) monitored(s Subject, pins *Pins) bool {
 	if !s.Mounted && filepath.Dir(s.Path) == filepath.Clean(a.bundled) {
 		return false
@@ -136,7 +136,7 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	return desc, pending, r, nil
 }
 
-// The method "withhold" returns the description with the approved definitions in place of the changed definitions.
+// withhold returns the description with the approved definitions in place of the changed definitions.
 // Unapproved definitions must stay hidden. The map contains the reason why each changed tool cannot be called.
 func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
 	out := *desc
@@ -175,7 +175,7 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 	return &out, pending
 }
 
-// The function "compare" returns all differences between two descriptions, including differences that do not affect
+// compare returns all differences between two descriptions, including differences that do not affect
 // callers.
 func compare(from, to []tool.Definition) []registry.Change {
 	changes := registry.Compare(from, to)
@@ -190,8 +190,8 @@ func compare(from, to []tool.Definition) []registry.Change {
 	return changes
 }
 
-// Report logs each changed definition once. It approves a plugin's first description. The caller must call Report before
-// the reviewed descriptions are published.
+// Report logs each changed definition once. It approves a plugin's first description. The caller must call Report
+// before the reviewed descriptions are published.
 func (a *Approvals) Report(reviews []*Review) {
 	if a.pins.Off() {
 		return

@@ -101,7 +101,8 @@ type Decision struct {
 }
 
 // Decisions is the trust store, a file that belongs to the user. Each use reads the file, so that a running host sees
-// new decisions. If the file is unreadable, no content is trusted. Several processes can use the store at the same time.
+// new decisions. If the file is unreadable, no content is trusted. Several processes can use the store at the same
+// time.
 type Decisions struct {
 	dir string
 	err error // reason why the store must not be used, or nil
@@ -151,8 +152,8 @@ func (d *Decisions) Record(is Decision) error {
 	})
 }
 
-// Revoke removes the decision about a configuration, or all decisions about configurations below a directory. It returns
-// the paths of these configurations.
+// Revoke removes the decision about a configuration, or all decisions about configurations below a directory. It
+// returns the paths of these configurations.
 func (d *Decisions) Revoke(path string) (revoked []string, err error) {
 	err = d.change(func(f *decisionsFile) error {
 		for config := range f.Decisions {
@@ -186,7 +187,7 @@ func (d *Decisions) read() (*decisionsFile, error) {
 
 func (d *Decisions) file() ownfile.File { return ownfile.File{Path: d.Path(), Name: "the trust store"} }
 
-// The method "change" locks the store, calls the function "do", and replaces the file atomically.
+// change locks the store, calls the function "do", and replaces the file atomically.
 func (d *Decisions) change(do func(*decisionsFile) error) error {
 	return d.file().Change(func() (any, error) {
 		f, err := d.read()

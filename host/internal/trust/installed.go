@@ -19,8 +19,8 @@ import (
 // ThisPlatform returns the platform of this program, such as "linux/amd64".
 func ThisPlatform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// Installed finds the program of a plugin with a source: the lock file selects the version, and the store has the files.
-// It never reaches the network. The configuration calls it as [config.Environment.Installed].
+// Installed finds the program of a plugin with a source: the lock file selects the version, and the store has the
+// files. It never reaches the network. The configuration calls it as [config.Environment.Installed].
 func Installed(configPath, plugin, src string) config.Installation {
 	path, err := PathFor(configPath)
 	if err != nil {
@@ -94,7 +94,7 @@ func InstalledPackage(configPath, field, spec string) config.PackageInstallation
 	return config.PackageInstallation{Command: []string{node, filepath.Join(dir, pin.Program)}, Dir: dir}
 }
 
-// The method "installedPin" returns the pin of a plugin whose program is in the store. The pin is the current or the
+// installedPin returns the pin of a plugin whose program is in the store. The pin is the current or the
 // previous entry of the plugin in the lock file. A host needs the previous entry while an upgrade is being applied,
 // because it can still start the old version.
 func (p *Pins) installedPin(plugin, path string, locked Pin) (Pin, error) {

@@ -34,8 +34,8 @@ type Lock struct {
 	Packages map[string]Package `json:"packages,omitempty"`
 }
 
-// Package fixes an MCP server that is a package of npm. The versions of its dependencies are in a package lock beside the
-// lock file; see [PackageLock].
+// Package fixes an MCP server that is a package of npm. The versions of its dependencies are in a package lock beside
+// the lock file; see [PackageLock].
 type Package struct {
 	// Package is the text of the configuration. Version is the version that was selected.
 	Package string `json:"package"`
@@ -50,8 +50,8 @@ func PackageLock(lock, field string) string {
 	return strings.TrimSuffix(lock, ".json") + ".d/" + field + ".package-lock.json"
 }
 
-// Pin fixes the program and the tool definitions of a plugin. A plugin with a source has an entry for each platform. For
-// other plugins, Path and SHA256 describe the binary.
+// Pin fixes the program and the tool definitions of a plugin. A plugin with a source has an entry for each platform.
+// For other plugins, Path and SHA256 describe the binary.
 type Pin struct {
 	// Source, Constraint and Index identify the artifact of the plugin: the name of the artifact, the configured
 	// version constraint at the time of locking, and the digest of the artifact's index.
@@ -269,7 +269,7 @@ func Definitions(tools []tool.Definition) map[string]ToolPins {
 	return out
 }
 
-// The function "canonical" returns the schema without insignificant blanks. It keeps the order of properties, because
+// canonical returns the schema without insignificant blanks. It keeps the order of properties, because
 // positional arguments depend on this order.
 func canonical(raw json.RawMessage) string {
 	var b bytes.Buffer

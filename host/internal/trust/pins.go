@@ -20,10 +20,10 @@ type Pins struct {
 	off  bool
 	hash func(path string) ([32]byte, error)
 	dir  func() (string, error)
-	// The function "guard" returns the trusted hash of a file if tools can write the file; see [PinOptions].
+	// guard returns the trusted hash of a file if tools can write the file; see [PinOptions].
 	guard func(path string) (sum string, guarded bool)
 	start func(Start) error
-	// The function "read" returns the checked lock file.
+	// read returns the checked lock file.
 	read func() (*Lock, error)
 }
 
@@ -42,8 +42,8 @@ type Start struct {
 type PinOptions struct {
 	// Config is the file or directory of the configuration. Empty means the built-in configuration.
 	Config string
-	// Own reports whether a plugin belongs to the host. If the lock file cannot be read, only these plugins can run. Nil
-	// means that no plugin belongs to the host.
+	// Own reports whether a plugin belongs to the host. If the lock file cannot be read, only these plugins can run.
+	// Nil means that no plugin belongs to the host.
 	Own func(plugin string) bool
 	// Ignore disables the pins. The host then accepts every binary and every definition.
 	Ignore bool
@@ -121,8 +121,8 @@ func (p *Pins) Once() *Pins {
 	return &out
 }
 
-// The method "at" is like Of, but for the version of the plugin whose program has the given path.
-func (p *Pins) at(plugin, path string) (Pin, bool, error) {
+// pinOf is like Of, but for the version of the plugin whose program has the given path.
+func (p *Pins) pinOf(plugin, path string) (Pin, bool, error) {
 	pin, ok, err := p.Of(plugin)
 	if err != nil && p.own != nil && p.own(plugin) {
 		return Pin{}, false, nil // see [Pins.Problem]
@@ -153,7 +153,7 @@ func (p *Pins) checkLock(sum string) error {
 	return nil
 }
 
-// The method "trusted" returns the SHA-256 that a binary must have. It returns "" for a binary that tools cannot write.
+// trusted returns the SHA-256 that a binary must have. It returns "" for a binary that tools cannot write.
 func (p *Pins) trusted(path string) (string, error) {
 	sum, guarded := p.guard(path)
 	if guarded && sum == "" {
@@ -162,7 +162,8 @@ func (p *Pins) trusted(path string) (string, error) {
 	return sum, nil
 }
 
-// Trusted returns the SHA-256 that a person trusted for a binary that tools can write. It returns "" for other binaries.
+// Trusted returns the SHA-256 that a person trusted for a binary that tools can write. It returns "" for other
+// binaries.
 func (p *Pins) Trusted(path string) string {
 	sum, _ := p.guard(path)
 	return sum
@@ -175,7 +176,7 @@ func (p *Pins) mustBe(plugin, path string) (sum string, pinned bool, err error) 
 	if err != nil {
 		return "", false, err
 	}
-	pin, ok, err := p.at(plugin, path)
+	pin, ok, err := p.pinOf(plugin, path)
 	switch {
 	case err != nil:
 		return "", false, err
@@ -217,8 +218,8 @@ func (p *Pins) CheckStarts(plugin string) error {
 	return nil
 }
 
-// Executable returns the file to run for a plugin. If the binary is pinned, or if tools can write it, the file is a copy
-// with the pinned or trusted content. Otherwise Executable returns path.
+// Executable returns the file to run for a plugin. If the binary is pinned, or if tools can write it, the file is a
+// copy with the pinned or trusted content. Otherwise Executable returns path.
 func (p *Pins) Executable(plugin, path string) (string, error) {
 	if err := p.CheckStarts(plugin); err != nil {
 		return "", err
@@ -282,10 +283,10 @@ func (p *Pins) explain(plugin string, pinned bool, err error) error {
 	return fmt.Errorf("its binary is not the one pinned in %s: %w. If the change is intended, pin it again: toolhost plugin pin %s", p.path, m, plugin)
 }
 
-// CheckTools returns an error if a plugin's tool definitions differ from the pinned definitions. path is the path of its
-// program.
+// CheckTools returns an error if a plugin's tool definitions differ from the pinned definitions. path is the path of
+// its program.
 func (p *Pins) CheckTools(plugin, path string, desc *tool.Description) error {
-	pin, ok, err := p.at(plugin, path)
+	pin, ok, err := p.pinOf(plugin, path)
 	if !ok || err != nil {
 		return err
 	}

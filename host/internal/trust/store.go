@@ -50,7 +50,7 @@ func (s *Store) Copy(path, hash string) (copied string, ok bool) {
 	return copied, err == nil && hex.EncodeToString(sum[:]) == hash
 }
 
-// The method "place" returns the path of a copy. The copy has the file name of the original, because process lists show
+// place returns the path of a copy. The copy has the file name of the original, because process lists show
 // this name.
 func (s *Store) place(path, pinned string) string {
 	return filepath.Join(s.Dir, pinned, filepath.Base(path))

@@ -127,8 +127,8 @@ func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
 	return c.goBack(ctx, b, to, out, u.Name)
 }
 
-// goBack restores a checkpoint. The argument "name" is the name of the tool. The programs of the branch keep running. It ends them only if none of them is a job and
-// the changes are large.
+// goBack restores a checkpoint. The argument "name" is the name of the tool. The programs of the branch keep running.
+// It ends them only if none of them is a job and the changes are large.
 func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.Checkpoint, out *undone, name string) *tool.Result {
 	jobs := c.Jobs(ctx, b.ID())
 	var done *branch.Restored

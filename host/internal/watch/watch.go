@@ -14,8 +14,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Quiet is the time without events before a change is reported. The wait is needed because most programs write a file in
-// several steps.
+// Quiet is the time without events before a change is reported. The wait is needed because most programs write a file
+// in several steps.
 const Quiet = 150 * time.Millisecond
 
 // Watcher watches directories for events about files with certain names.
@@ -99,7 +99,7 @@ func (w *Watcher) run() {
 	}
 }
 
-// The method "matters" reports whether an event concerns a watched file or directory.
+// matters reports whether an event concerns a watched file or directory.
 func (w *Watcher) matters(e fsnotify.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *Watcher) matters(e fsnotify.Event) bool {
 	return ok && (names == nil || slices.Contains(names, filepath.Base(e.Name)))
 }
 
-// The method "update" watches the directories that determine the watched paths. It stops watching all other directories.
+// update watches the directories that determine the watched paths. It stops watching all other directories.
 func (w *Watcher) update() {
 	for range 3 { // try again, because paths can change between find and Add
 		want := w.find()

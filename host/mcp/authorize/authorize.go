@@ -1,5 +1,5 @@
-// Package authorize logs a person in at remote MCP servers, as an OAuth client. [Login] finds the authorization server of
-// a server, registers this program, and waits until the person has answered in a browser.
+// Package authorize logs a person in at remote MCP servers, as an OAuth client. [Login] finds the authorization server
+// of a server, registers this program, and waits until the person has answered in a browser.
 package authorize
 
 import (
@@ -53,8 +53,8 @@ type Grant struct {
 // ErrNotNeeded means that the server answers requests without a token.
 var ErrNotNeeded = errors.New("the server needs no login")
 
-// probes are requests that servers answer, or refuse because the token is missing. Some servers refuse only the second one.
-// Servers of the newest protocol know only the last one.
+// probes are requests that servers answer, or refuse because the token is missing. Some servers refuse only the second
+// one. Servers of the newest protocol know only the last one.
 var probes = []struct{ version, body string }{
 	{"", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolhost","version":"1"}}}`},
 	{"2025-11-25", `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`},

@@ -166,7 +166,7 @@ func askOne(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 
 var errNoAnswer = errors.New("nobody answered in time")
 
-// This function returns the result for a question without an answer, for example after a timeout.
+// other returns the result for a question without an answer, for example after a timeout.
 func other(in *args, a tool.Answer) *sdk.Result {
 	why := ""
 	if a.Message != "" {

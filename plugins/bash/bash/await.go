@@ -19,8 +19,8 @@ import (
 // repeats the check at the same interval.
 const silence = time.Second
 
-// keepDelay is the time after which the tool notifies the host that a running command will not change the directory. Most
-// commands end earlier and need no such message.
+// keepDelay is the time after which the tool notifies the host that a running command will not change the directory.
+// Most commands end earlier and need no such message.
 const keepDelay = 5 * time.Millisecond
 
 // running is a running command with its output streams.
@@ -62,7 +62,7 @@ func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	}
 }
 
-// This method returns the time since the last output of the command.
+// silent returns the time since the last output of the command.
 func (c *running) silent() time.Duration {
 	last := c.process.Began()
 	for _, s := range []*stream{c.stdout, c.stderr} {

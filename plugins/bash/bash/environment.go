@@ -23,7 +23,7 @@ func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Ru
 	if call.Commands != nil {
 		commands = call.Commands.Dir
 	}
-	return b.environ.of(own, login, commands)
+	return b.environ.assemble(own, login, commands)
 }
 
 // loginEnvironment returns the variables of the login shell. It runs that shell once per session.
@@ -50,10 +50,10 @@ type environ struct {
 	commands         string
 }
 
-// This method returns the environment for commands. It takes the variables of this process, adds the variables of the
+// assemble returns the environment for commands. It takes the variables of this process, adds the variables of the
 // login shell, and appends the directory of the host's tools to PATH. If the name of the directory is empty, PATH stays
 // unchanged.
-func (e *environ) of(own, login []string, commands string) []string {
+func (e *environ) assemble(own, login []string, commands string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.made == nil || e.commands != commands || !slices.Equal(e.own, own) || !slices.Equal(e.login, login) {

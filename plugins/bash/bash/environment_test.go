@@ -20,8 +20,8 @@ func TestEnvironIsMadeAnew(t *testing.T) {
 		{[]string{"PATH=/bin"}, []string{"X=1", "PATH=/bin:/more"}, "", []string{"PATH=/bin:/more", "X=1"}},
 		{[]string{"PATH=/sbin"}, []string{"X=1", "PATH=/bin:/more"}, "/tools", []string{"PATH=/sbin:/bin:/more:/tools", "X=1"}},
 	} {
-		got := e.of(slices.Clone(tc.own), slices.Clone(tc.login), tc.commands)
-		if again := e.of(slices.Clone(tc.own), slices.Clone(tc.login), tc.commands); &again[0] != &got[0] {
+		got := e.assemble(slices.Clone(tc.own), slices.Clone(tc.login), tc.commands)
+		if again := e.assemble(slices.Clone(tc.own), slices.Clone(tc.login), tc.commands); &again[0] != &got[0] {
 			t.Errorf("%+v: it is made anew", tc)
 		}
 		for _, want := range tc.want {

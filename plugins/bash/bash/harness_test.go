@@ -29,7 +29,7 @@ type host struct {
 	warm   bool   // true if each call waits for a ready shell
 }
 
-// This method returns the process ids of the shells that wait for a command.
+// idle returns the process ids of the shells that wait for a command.
 func (h *host) idle() []int {
 	if h.bash == nil || h.bash.runner == nil {
 		return nil
@@ -56,8 +56,8 @@ func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	}
 }
 
-// newHostWith returns a host whose plugin has the given configuration. Without a configuration, the login shell is disabled,
-// because the login environment depends on the machine's user.
+// newHostWith returns a host whose plugin has the given configuration. Without a configuration, the login shell is
+// disabled, because the login environment depends on the machine's user.
 func newHostWith(t *testing.T, config string) *host {
 	t.Helper()
 	b := newBash()
@@ -92,7 +92,7 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// This function returns the processes that commands started: the descendants of this process, and the processes with
+// ours returns the processes that commands started: the descendants of this process, and the processes with
 // the mark of a command. It skips processes in the session of this process, because the tests started them.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -131,7 +131,7 @@ type sess struct {
 
 var serial atomic.Int64
 
-// This method waits until the shell for the session's next command is started. It returns at once if the host
+// ready waits until the shell for the session's next command is started. It returns at once if the host
 // prestarts no shells.
 func (s *sess) ready() {
 	if !s.h.warm {
@@ -208,7 +208,7 @@ func (s *sess) callPeer(ctx context.Context, in args, p tool.Peer) *answer {
 	return a
 }
 
-// This method runs a command that must succeed, and returns its standard output.
+// ok runs a command that must succeed, and returns its standard output.
 func (s *sess) ok(command string) string {
 	s.t.Helper()
 	a := s.run(command)

@@ -43,8 +43,8 @@ var stubborn = map[string]string{
 	"yes":               `echo ready; yes`,
 }
 
-// grown contains the numbers of sleeping or printing processes of the commands above that do not start exactly one. It is -1
-// if they are not found: without the environment of the command, or stopped before they run sleep.
+// grown contains the numbers of sleeping or printing processes of the commands above that do not start exactly one. It
+// is -1 if they are not found: without the environment of the command, or stopped before they run sleep.
 var grown = map[string]int{
 	"shell": 0, "stopped": -1, "background": 2, "pipeline": 2, "monitor": 2, "setsid": 2, "double fork": 3, "closed streams": 2, "nohup": 2, "no environment": -1, "orphan without it": -1, "substitution": 3, "xargs": 2,
 }
@@ -61,8 +61,8 @@ func sleepers() (n int) {
 	return n
 }
 
-// TestTimeoutKillsAll checks that a timeout kills all processes of a command. The deadline passes when the command has started
-// them. Only a command whose processes are not found waits for a timeout of its own.
+// TestTimeoutKillsAll checks that a timeout kills all processes of a command. The deadline passes when the command has
+// started them. Only a command whose processes are not found waits for a timeout of its own.
 func TestTimeoutKillsAll(t *testing.T) { eachWay(t, timeoutKillsAll) }
 
 func timeoutKillsAll(t *testing.T, h *host) {
@@ -113,8 +113,8 @@ func timeoutKillsAll(t *testing.T, h *host) {
 }
 
 // noneNow fails the test if any process of a command exists. It ignores shells that wait for a command. It also ignores
-// killed processes that the kernel has not yet removed. Some of these have no command line any more. The others end as soon
-// as the kernel gives them processor time.
+// killed processes that the kernel has not yet removed. Some of these have no command line any more. The others end as
+// soon as the kernel gives them processor time.
 func noneNow(h *host) {
 	h.t.Helper()
 	idle := h.idle()

@@ -53,8 +53,9 @@ func oracle(t *testing.T, dir string, commands []string) []seen {
 	return all
 }
 
-// realBash runs bash -c. The last program of a command must not be setsid. Otherwise bash replaces itself by setsid, and
-// this process gets a child in another session. The plugin in this process would treat that child as an orphan of a command.
+// realBash runs bash -c. The last program of a command must not be setsid. Otherwise bash replaces itself by setsid,
+// and this process gets a child in another session. The plugin in this process would treat that child as an orphan of a
+// command.
 func realBash(t *testing.T, dir, command string, stdin *string) seen {
 	t.Helper()
 	path, err := shell.Find()
@@ -84,7 +85,7 @@ func realBash(t *testing.T, dir, command string, stdin *string) seen {
 // shell defines the function on another line.
 var functionLine = regexp.MustCompile(`environment: line \d+:`)
 
-// This function removes the expected differences between two outputs: "-c" and "eval" in bash's messages, and
+// common removes the expected differences between two outputs: "-c" and "eval" in bash's messages, and
 // different paths.
 func common(s, dir string) string {
 	s = strings.ReplaceAll(s, dir, "DIR")

@@ -67,7 +67,7 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	return res, r.failure(ctx, text, notes)
 }
 
-// This method returns the result of a command that continues as a job.
+// running returns the result of a command that continues as a job.
 func (r *report) running() *sdk.Result {
 	notes := r.noteText()
 	stdout, stderr := r.texts(notes, (*spill.Buffer).Peek)
@@ -90,7 +90,7 @@ func (r *report) data(stdout, stderr spill.Text) data {
 	return d
 }
 
-// This method returns both streams, shortened to the space that the notes leave in the result. Each stream gets half of
+// texts returns both streams, shortened to the space that the notes leave in the result. Each stream gets half of
 // the space, plus the unused part of the other half. The function "show" returns the text of a stream, shortened to at
 // most the given number of characters.
 func (r *report) texts(notes string, show func(*spill.Buffer, int) spill.Text) (stdout, stderr spill.Text) {

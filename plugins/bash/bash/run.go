@@ -88,7 +88,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	return r.result(ctx)
 }
 
-// This method creates a job for the processes that continue after the command has ended.
+// left creates a job for the processes that continue after the command has ended.
 func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	if len(r.out.Background) == 0 {
 		return
@@ -109,9 +109,9 @@ func pids(list []int) string {
 	return "processes " + strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// prepare starts a shell for the session's next command. The directory of the next command is not known yet. prepare assumes
-// that the next command has the same cwd as the current command. If the current command has no cwd, prepare uses the
-// session's directory.
+// prepare starts a shell for the session's next command. The directory of the next command is not known yet. prepare
+// assumes that the next command has the same cwd as the current command. If the current command has no cwd, prepare
+// uses the session's directory.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
 		next, _, err := b.vault.Open(call.SessionID, r.state)

@@ -34,8 +34,8 @@ type data struct {
 	Stdout   string `json:"stdout" jsonschema:"standard output, cut in the middle when it is long"`
 	Stderr   string `json:"stderr" jsonschema:"standard error, cut in the middle when it is long"`
 	ExitCode int    `json:"exit_code" jsonschema:"the exit status; 128 + N when signal N ended the command; -1 while it runs"`
-	// Signal is the signal that ended the shell. If a signal ended only a child of the shell, Signal is set according to
-	// the exit status.
+	// Signal is the signal that ended the shell. If a signal ended only a child of the shell, Signal is set according
+	// to the exit status.
 	Signal    string `json:"signal" jsonschema:"the signal that ended the command, such as SIGTERM, or empty"`
 	TimedOut  bool   `json:"timed_out"`
 	Truncated bool   `json:"truncated" jsonschema:"stdout or stderr was cut; spill_path and stderr_spill_path name the files with the whole output"`

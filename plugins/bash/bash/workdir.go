@@ -58,7 +58,7 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 	return p, nil
 }
 
-// This method records the shell's final directory. If a command with a cwd ends in that cwd, the session's directory
+// moved records the shell's final directory. If a command with a cwd ends in that cwd, the session's directory
 // stays unchanged.
 func (p *place) moved(to string) {
 	if to != p.dir {

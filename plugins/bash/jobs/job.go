@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/spill"
 )
 
-// Job is one of three things: a running command whose call has returned, the processes that an ended command left running,
-// or a foreground command. A foreground command is a command whose call still waits for it.
+// Job is one of three things: a running command whose call has returned, the processes that an ended command left
+// running, or a foreground command. A foreground command is a command whose call still waits for it.
 type Job struct {
 	ID      string
 	Session string

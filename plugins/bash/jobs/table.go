@@ -118,8 +118,8 @@ func (t *Table) tidy() {
 	t.jobs = kept
 }
 
-// newID returns an unused random id. A caller can remember an id from before a restart of the plugin. With random ids, such
-// an id does not select another job.
+// newID returns an unused random id. A caller can remember an id from before a restart of the plugin. With random ids,
+// such an id does not select another job.
 func (t *Table) newID() string {
 	for {
 		var b [3]byte

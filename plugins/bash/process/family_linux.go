@@ -56,7 +56,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// This function reports whether the caller runs on the first thread of the process.
+// first reports whether the caller runs on the first thread of the process.
 func first() bool { return unix.Gettid() == self }
 
 // punctual sets the default timer slack, in ns, for programs that this thread starts. The host has set a higher
@@ -82,7 +82,7 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	return nil
 }
 
-// This method records that the idle command of t begins to run.
+// woken records that the idle command of t begins to run.
 func (c *children) woken(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// This method records that the command of t has ended and that this process has reaped it.
+// waited records that the command of t has ended and that this process has reaped it.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *children) reap() {
 	}
 }
 
-// This method locks the children: no child can start or change until the caller calls release.
+// still locks the children: no child can start or change until the caller calls release.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -187,8 +187,8 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// This method returns the trees of the commands that a keeper started.
-func (c *children) of(k *Keeper) []*Tree {
+// treesOf returns the trees of the commands that a keeper started.
+func (c *children) treesOf(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var mine []*Tree
@@ -216,7 +216,7 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// This method reports whether the command is the only remaining process of the tree and is about to exit.
+// ending reports whether the command is the only remaining process of the tree and is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
 // Alive reaps the ended processes of the tree and returns the process ids of the running ones.
@@ -237,7 +237,7 @@ func (t *Tree) Alive() []int {
 	return pids
 }
 
-// This method reports whether any process of the tree still exists. The result "certain" is false if a process could
+// left reports whether any process of the tree still exists. The result "certain" is false if a process could
 // have escaped the scan. If this process has no children, the result is always certain, because orphans would be its
 // children.
 func (t *Tree) left() (left, certain bool) {
@@ -267,7 +267,7 @@ func (c *children) orphans() (procs []stat) {
 	return procs
 }
 
-// This method sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
+// signal sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := unix.SIGTERM
 	if kill {
@@ -292,7 +292,7 @@ func (t *Tree) signal(kill bool) {
 	end(snapshot())
 }
 
-// This method returns the processes of t. It adds the orphans that no command owns and that started after t, unless another
+// kin returns the processes of t. It adds the orphans that no command owns and that started after t, unless another
 // command could have started them.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
@@ -313,7 +313,7 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// This method returns the orphans without a tree and the descendants of these orphans.
+// strays returns the orphans without a tree and the descendants of these orphans.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {

@@ -55,7 +55,7 @@ func (c *children) woken(t *Tree) {
 	t.idle = false
 }
 
-func (c *children) of(k *Keeper) []*Tree {
+func (c *children) treesOf(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var mine []*Tree
@@ -78,7 +78,7 @@ func (t *Tree) Alive() []int {
 	return []int{t.pid}
 }
 
-// This method reports whether the process group of the tree exists.
+// left reports whether the process group of the tree exists.
 func (t *Tree) left() (left, certain bool) {
 	left = len(t.Alive()) > 0
 	family.mu.Lock()
@@ -86,7 +86,7 @@ func (t *Tree) left() (left, certain bool) {
 	return left || !t.ended, true
 }
 
-// This method sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
+// signal sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := syscall.SIGTERM
 	if kill {

@@ -102,7 +102,7 @@ func (k *Keeper) Close() {
 		return
 	}
 	k.closed = true
-	trees := family.of(k)
+	trees := family.treesOf(k)
 	slices.SortFunc(trees, func(a, b *Tree) int { return a.pid - b.pid })
 	var all sync.WaitGroup
 	for _, t := range trees {

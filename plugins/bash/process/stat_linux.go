@@ -50,8 +50,8 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
-// readFile reads a file of /proc. It is faster than os.ReadFile, because it avoids the overhead of the poller. The speed
-// matters because the plugin reads such files for each command.
+// readFile reads a file of /proc. It is faster than os.ReadFile, because it avoids the overhead of the poller. The
+// speed matters because the plugin reads such files for each command.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -104,7 +104,7 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// This function returns the adopted orphans, which are the children of this process's first thread. The kernel
+// adopted returns the adopted orphans, which are the children of this process's first thread. The kernel
 // assigns orphans to the first live thread. In Go, the first thread lives as long as the process. Keepers start no
 // commands on the first thread.
 func adopted() ([]int, error) {
@@ -172,7 +172,7 @@ func (t *Tree) members(procs []stat) []stat {
 	})
 }
 
-// This function reports whether the environment of a process contains the mark of a command.
+// marked reports whether the environment of a process contains the mark of a command.
 func marked(pid int, mark string) bool {
 	env, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))

@@ -52,13 +52,13 @@ var dump = strings.Join([]string{
 	`\builtin declare -F; \builtin printf "\0E\0"; } >&205; }`,
 }, " ")
 
-// unshadow removes the local variables of the functions in which exit was called, so that the global variables are visible
-// again. It prints the names of variables that it cannot remove.
+// unshadow removes the local variables of the functions in which exit was called, so that the global variables are
+// visible again. It prints the names of variables that it cannot remove.
 //
 // The code runs in a function, because unset then removes the local variables of the callers one level after the other.
-// First it sets the trace attribute, which variables do not use, on the global variable of each name. A visible variable
-// with that attribute is therefore a global one. A name without a global variable is unset at the end. All references
-// (declare -n) are removed, because local references cannot be distinguished from global ones.
+// First it sets the trace attribute, which variables do not use, on the global variable of each name. A visible
+// variable with that attribute is therefore a global one. A name without a global variable is unset at the end. All
+// references (declare -n) are removed, because local references cannot be distinguished from global ones.
 var unshadow = strings.Join([]string{
 	`__toolhost_unshadow() { \builtin unset -f __toolhost_unshadow; for __toolhost_v in`, allNames(), `; do`,
 	`if [[ $__toolhost_v == __toolhost_* ]]; then [[ x ]]; elif [[ -R $__toolhost_v ]]; then \builtin unset -n "$__toolhost_v"; else`,

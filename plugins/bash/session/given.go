@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This method compares the variables of the snapshot with a new shell, whose environment is env. It returns the
+// differing compares the variables of the snapshot with a new shell, whose environment is env. It returns the
 // variables to unset and the declarations to run in the new shell. Most variables are already correct. Skipping them
 // saves a quarter of the shell's start time.
 func (n *Snapshot) differing(env map[string]string) (unset []string, declarations string) {
@@ -34,7 +34,7 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	return unset, w.String()
 }
 
-// This function reports whether the plugin sets the variable anew for each call.
+// private reports whether the plugin sets the variable anew for each call.
 func private(name string) bool {
 	return strings.HasPrefix(name, "__toolhost_") || slices.Contains(ofACall, name)
 }
@@ -74,7 +74,7 @@ func cutDeclaration(s string) (first, rest string) {
 	return s, ""
 }
 
-// This function reports whether a line of declare -p declares a variable that the shell maintains itself. Commands
+// shells reports whether a line of declare -p declares a variable that the shell maintains itself. Commands
 // cannot set such a variable.
 func shells(line string) bool {
 	_, declared, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " -")
@@ -92,7 +92,7 @@ func shells(line string) bool {
 	return false
 }
 
-// This function reports whether declare -p prints a value unchanged between quotes.
+// literal reports whether declare -p prints a value unchanged between quotes.
 func literal(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '$' || c == '\\' || c == '`' {
@@ -102,7 +102,7 @@ func literal(value string) bool {
 	return true
 }
 
-// This function reports whether a variable needs special treatment: a new shell does not keep its value from the
+// special reports whether a variable needs special treatment: a new shell does not keep its value from the
 // environment, or setting the variable has a side effect.
 func special(name string) bool {
 	switch name {

@@ -22,8 +22,8 @@ const (
 	// Stateless is a command that changes nothing in the shell's state except the last exit status. It only starts
 	// programs or changes a subshell.
 	Stateless
-	// NoBackground is a stateless command whose shell waits for all of its child processes. A process that a started program
-	// leaves behind is therefore an orphan.
+	// NoBackground is a stateless command whose shell waits for all of its child processes. A process that a started
+	// program leaves behind is therefore an orphan.
 	NoBackground
 	// BuiltinOnly is a command that starts no process. It runs only builtins within the shell.
 	BuiltinOnly
@@ -85,7 +85,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// This function reports whether a parameter has a different value in the shell of a stateless command than in the
+// shown reports whether a parameter has a different value in the shell of a stateless command than in the
 // shell of an ordinary command.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
@@ -162,7 +162,7 @@ func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// This function reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
+// plain reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
 func plain(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }

@@ -2,9 +2,9 @@ package session
 
 import "strings"
 
-// notFound is the beginning of the handler function for unknown commands. bash calls the handler in a child process. The
-// text has the format in which bash prints functions. It distinguishes the handler of this package from a handler of the
-// user.
+// notFound is the beginning of the handler function for unknown commands. bash calls the handler in a child process.
+// The text has the format in which bash prints functions. It distinguishes the handler of this package from a handler
+// of the user.
 const notFound = `command_not_found_handle () 
 { 
     { 

@@ -98,8 +98,8 @@ func (v *Vault) keep(session string, one sealed) {
 	v.sessions[session] = append(list, one)
 }
 
-// Open decodes the result of Seal. The result "lost" contains the names of the variables whose values this vault does not
-// contain.
+// Open decodes the result of Seal. The result "lost" contains the names of the variables whose values this vault does
+// not contain.
 func (v *Vault) Open(session string, b []byte) (s State, lost []string, err error) {
 	s, err = Decode(b)
 	if err != nil || s.Withheld.ID == "" {

@@ -39,15 +39,16 @@ var boot = strings.Join([]string{
 	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
 	// After this line, the output of traps and traces is discarded.
 	`{ __toolhost_status=$?; \builtin eval "${__toolhost_script[2]-}";`, session.Tell,
-	// The shell's own EXIT trap must not report the state again. Therefore close the descriptor to which this trap writes.
-	// An EXIT trap of the command is allowed to remain. Redirections of "builtin exec" do not persist. Therefore the script
-	// cannot close the descriptor if a function named exec exists.
+	// The shell's own EXIT trap must not report the state again. Therefore close the descriptor to which this trap
+	// writes. An EXIT trap of the command is allowed to remain. Redirections of "builtin exec" do not persist.
+	// Therefore the script cannot close the descriptor if a function named exec exists.
 	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
 
-// begun returns shell code that closes the private files of the shell, so that a command of the given kind does not pass
-// them to its children. If stdin is true, the code also redirects standard input from the file with the command's input.
+// begun returns shell code that closes the private files of the shell, so that a command of the given kind does not
+// pass them to its children. If stdin is true, the code also redirects standard input from the file with the command's
+// input.
 func begun(s *session.State, kind session.Kind, stdin bool) string {
 	if s.Defines("exec") || kind == session.BuiltinOnly && !stdin {
 		return ""

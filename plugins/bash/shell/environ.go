@@ -52,7 +52,7 @@ var notTaken = func() map[string]struct{} {
 	return names
 }()
 
-// This function reports whether commands inherit a variable of this process.
+// taken reports whether commands inherit a variable of this process.
 func taken(name string) bool {
 	_, not := notTaken[name]
 	return !not &&

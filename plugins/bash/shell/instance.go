@@ -29,7 +29,7 @@ type Seed struct {
 	Tools *tool.Commands
 }
 
-// This method reports whether a shell that was started with the seed o can run a command for the seed s. The last
+// same reports whether a shell that was started with the seed o can run a command for the seed s. The last
 // exit status is allowed to differ, because a shell receives it only when it is woken.
 func (s *Seed) same(o *Seed) bool {
 	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&

@@ -39,8 +39,8 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded makes the pump finish. It sets a read deadline in the past, which wakes the reader. The argument "complete"
-// means that no more output follows.
+// shellEnded makes the pump finish. It sets a read deadline in the past, which wakes the reader. The argument
+// "complete" means that no more output follows.
 func (p *pump) shellEnded(complete bool) {
 	p.complete.Store(complete)
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))
@@ -93,8 +93,8 @@ func (p *pump) copy(buf *[]byte, limit int) error {
 	return nil
 }
 
-// drain copies the bytes that are in the pipe, at most lateBytes, without waiting. The result "open" reports whether the
-// other end is still open.
+// drain copies the bytes that are in the pipe, at most lateBytes, without waiting. The result "open" reports whether
+// the other end is still open.
 func (p *pump) drain(buf []byte) (total int, open bool) {
 	_ = p.r.SetReadDeadline(time.Time{})
 	raw, err := p.r.SyscallConn()

@@ -150,8 +150,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// run runs the command in a shell. A shell that fails to restore the state, or is killed while it waits, has not begun the
-// command. In this case, run tries another shell. The command therefore cannot run twice.
+// run runs the command in a shell. A shell that fails to restore the state, or is killed while it waits, has not begun
+// the command. In this case, run tries another shell. The command therefore cannot run twice.
 func (p *Process) run(warm *instance) {
 	defer close(p.done)
 	fresh := false

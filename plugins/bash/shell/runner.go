@@ -94,7 +94,7 @@ func (r *Runner) Start(id string, c Command) *Process {
 	return p
 }
 
-// This method records a new command. It reports whether the session's previous command ended a short time ago.
+// hurries records a new command. It reports whether the session's previous command ended a short time ago.
 func (r *Runner) hurries(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This function returns a command for a new session.
+// plain returns a command for a new session.
 func plain(t *testing.T, text string, out io.Writer) Command {
 	t.Helper()
 	bash, err := Find()

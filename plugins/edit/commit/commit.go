@@ -68,9 +68,9 @@ type Done struct {
 // Committer writes changes and records them in the history.
 type Committer struct{ History *history.Store }
 
-// Lock locks files. It returns a function that releases the lock. Callers must lock the files before they read them, and
-// hold the lock until the files are written. If a killed process left unfinished changes of these files, Lock completes or
-// reverts these changes before it returns.
+// Lock locks files. It returns a function that releases the lock. Callers must lock the files before they read them,
+// and hold the lock until the files are written. If a killed process left unfinished changes of these files, Lock
+// completes or reverts these changes before it returns.
 func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
@@ -328,7 +328,8 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []
 	return nil
 }
 
-// restore replaces the version "now" of a file by the version "to". It fails if the file differs from the version "now".
+// restore replaces the version "now" of a file by the version "to". It fails if the file differs from the version
+// "now".
 func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
 	snap, err := Current(ws, p)
 	if err != nil {

@@ -112,7 +112,7 @@ func (p *place) commit(ctx context.Context, after ...string) (*commit.Done, erro
 	return p.Apply(ctx, p.ws, m)
 }
 
-// This method checks that the workspace contains exactly the files in want, with the same contents.
+// holds checks that the workspace contains exactly the files in want, with the same contents.
 func (p *place) holds(t *testing.T, want map[string]string) {
 	t.Helper()
 	got := make(map[string]string)

@@ -39,7 +39,7 @@ func newBudget(texts ...string) (*budget, error) {
 	return &budget{began: time.Now()}, nil
 }
 
-// This method adds the size of an opened file to the budget. The file is kept in memory.
+// open adds the size of an opened file to the budget. The file is kept in memory.
 func (b *budget) open(size int) error {
 	if b.files += size; b.files > strategy.MaxText {
 		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer files in one call.", text.FormatSize(strategy.MaxText))
@@ -55,7 +55,7 @@ func (b *budget) release() {
 	}
 }
 
-// This method checks the limits before each edit of a file, except before the first edit.
+// next checks the limits before each edit of a file, except before the first edit.
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:

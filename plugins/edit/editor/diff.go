@@ -121,7 +121,7 @@ func (c *change) unified() string {
 	if c.remove {
 		to = "/dev/null"
 	}
-	return diff(from, to, c.before(), c.after)
+	return diff(from, to, c.oldText(), c.after)
 }
 
 // maxShownDiff limits the diff in the text for the model, in bytes. The structured result can contain a longer diff.

@@ -95,7 +95,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	}
 	defer unlock()
 	f := &edited{change: *c}
-	f.after = f.before()
+	f.after = f.oldText()
 	defer b.release()
 	err = e.make(f, edits, b)
 	if unread := f.target.Read(); unread != nil { // report an unread file instead of a failed edit
@@ -140,7 +140,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	return f.changed()
 }
 
-// This function adds the number of the failed edit to an error if the call has several edits.
+// numbered adds the number of the failed edit to an error if the call has several edits.
 func numbered(i, of int, err error) error {
 	if of == 1 {
 		return err

@@ -37,8 +37,8 @@ type step struct {
 	oldLength, newLength int
 }
 
-// release makes the memory of both texts available to the next call. It must be called after the change is saved and the
-// result of the call is complete.
+// release makes the memory of both texts available to the next call. It must be called after the change is saved and
+// the result of the call is complete.
 func (f *edited) release() {
 	workspace.Reuse(f.after)
 	if f.target.Before != nil {
@@ -102,10 +102,10 @@ func (f *edited) changesMode() bool {
 	return f.mode != nil && f.target.Before != nil && *f.mode != f.target.Before.Mode
 }
 
-// This method returns an error if all edits together leave the file unchanged. It also computes the final line
+// changed returns an error if all edits together leave the file unchanged. It also computes the final line
 // numbers of the steps.
 func (f *edited) changed() error {
-	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
+	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.oldText()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: the edits together leave %s unchanged.", f.name)
 	}
 	if len(f.steps) > 1 { // a later step can shift the lines of an earlier step
@@ -123,8 +123,8 @@ func (f *edited) changed() error {
 	return nil
 }
 
-// summary combines the steps of a file into one step. The combined step has the least exact strategy, the range from the
-// first to the last line, and the lowest similarity.
+// summary combines the steps of a file into one step. The combined step has the least exact strategy, the range from
+// the first to the last line, and the lowest similarity.
 func (f *edited) summary() (s step, replacements int) {
 	names := strategy.Names()
 	for i, st := range f.steps {
@@ -151,7 +151,7 @@ func (f *edited) summary() (s step, replacements int) {
 	return s, replacements
 }
 
-// This function returns the number of lines of a text. A newline at the end of the text does not begin another line.
+// lines returns the number of lines of a text. A newline at the end of the text does not begin another line.
 func lines(text []byte) int {
 	end := lineBreak(text)
 	n := bytes.Count(text, []byte{end})

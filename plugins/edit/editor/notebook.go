@@ -74,11 +74,11 @@ func (e *editor) editNotebook(ctx context.Context, call *sdk.Call, in notebookAr
 	if in.NewSource != nil {
 		edit.Source = *in.NewSource
 	}
-	done, err := notebook.Apply(c.before(), edit)
+	done, err := notebook.Apply(c.oldText(), edit)
 	if err != nil {
 		return nil, notebookRefusal(err)
 	}
-	if string(done.Content) == string(c.before()) {
+	if string(done.Content) == string(c.oldText()) {
 		return nil, validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: cell %d has this source and no outputs.", done.Number)
 	}
 	c.after = done.Content

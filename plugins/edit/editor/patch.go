@@ -92,7 +92,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	return result(p.files), nil
 }
 
-// This method adds the file name to an error of a diff with several files.
+// failed adds the file name to an error of a diff with several files.
 func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	e := tool.AsError(err)
 	name := f.New
@@ -124,7 +124,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	return p.hunks(f, in)
 }
 
-// This method returns an existing file with the changes that earlier parts of the diff made.
+// open returns an existing file with the changes that earlier parts of the diff made.
 func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
 	target, err := validate.Open(ctx, p.ws, p.call, p.call.Cwd, in.Old, false, false)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
 		return f, nil
 	}
 	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd)}}
-	f.after = f.before()
+	f.after = f.oldText()
 	if err := p.budget.open(len(f.after)); err != nil {
 		return nil, err
 	}

@@ -10,8 +10,9 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// lineBelow searches for the lines in "above", one after the other. It begins at the line with the number "from". It returns
-// the number of the line below the last of these lines. Line numbers start at 1. If "above" is empty, lineBelow returns 0.
+// lineBelow searches for the lines in "above", one after the other. It begins at the line with the number "from". It
+// returns the number of the line below the last of these lines. Line numbers start at 1. If "above" is empty, lineBelow
+// returns 0.
 func lineBelow(text []byte, above []string, from int) (int, error) {
 	if len(above) == 0 {
 		return 0, nil
@@ -37,8 +38,8 @@ func splitLines(text []byte) []string {
 	return all
 }
 
-// indexLine searches for the line "want", beginning at the index "from". It returns the index of the first equal line, or
-// -1. An exact match has priority over a match that ignores blanks at both ends.
+// indexLine searches for the line "want", beginning at the index "from". It returns the index of the first equal line,
+// or -1. An exact match has priority over a match that ignores blanks at both ends.
 func indexLine(all []string, want string, from int) int {
 	for _, same := range []func(a string) string{func(a string) string { return a }, strings.TrimSpace} {
 		for i := max(0, from); i < len(all); i++ {

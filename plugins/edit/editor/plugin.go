@@ -1,6 +1,6 @@
 // Package editor implements the tools of the plugin edit: edit, write, undo, redo, branch and notebook_edit. Package
-// strategy finds the place of an edit, package notebook changes cells, and package validate checks whether a file can be
-// changed. Only package commit writes files. Package history stores the data for undo.
+// strategy finds the place of an edit, package notebook changes cells, and package validate checks whether a file can
+// be changed. Only package commit writes files. Package history stores the data for undo.
 package editor
 
 import (
@@ -32,7 +32,7 @@ func Plugin() sdk.Plugin {
 type editor struct {
 	commit.Committer
 	rules []rule
-	// maxFile is the operator's limit on the size of a changed or created file, in bytes. Zero means that only the limit
-	// of the SDK applies.
+	// maxFile is the operator's limit on the size of a changed or created file, in bytes. Zero means that only the
+	// limit of the SDK applies.
 	maxFile int64
 }

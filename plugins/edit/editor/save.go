@@ -23,7 +23,7 @@ type change struct {
 	name   string // path as displayed in results
 	after  []byte // new content in UTF-8
 	remove bool   // true if the file is removed
-	// The field "perm" is the mode of a new file before the umask. The field "mode" is an exact mode. A zero value means
+	// perm is the mode of a new file before the umask. The field "mode" is an exact mode. A zero value means
 	// that the mode is not set.
 	perm fs.FileMode
 	mode *fs.FileMode
@@ -32,7 +32,7 @@ type change struct {
 
 	// diff returns the change as a unified diff. If the field is nil, the method save sets the field.
 	diff func() string
-	// The function "told" computes the slow part of the report. The method save calls it while the change is written. A
+	// told computes the slow part of the report. The method save calls it while the change is written. A
 	// nil function is skipped.
 	told func()
 
@@ -46,8 +46,8 @@ type change struct {
 	lost    string // the reason why the change cannot be undone
 }
 
-// This method returns the old text. For a new file, the result is empty.
-func (c *change) before() []byte {
+// oldText returns the old text. For a new file, the result is empty.
+func (c *change) oldText() []byte {
 	if c.target.Text == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (c *change) note() string {
 	return out
 }
 
-// This function lists attributes that could not be restored on a replaced file.
+// refused lists attributes that could not be restored on a replaced file.
 func refused(w *workspace.Written) string {
 	if w == nil || len(w.Refused) == 0 {
 		return ""
@@ -78,7 +78,7 @@ func refused(w *workspace.Written) string {
 	return " [note: some attributes of the file could not be kept: " + strings.Join(w.Refused, "; ") + ". An administrator can restore them.]"
 }
 
-// This method locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To
+// open locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To
 // check the other layers, the caller must call the target's method Read. The parameters "create" and "overwrite" are
 // documented at [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
@@ -169,7 +169,7 @@ func (e *editor) checkSize(c *change, after []byte) error {
 		c.name, text.FormatSize(int64(size)), text.FormatSize(e.maxFile))
 }
 
-// This method returns the new text in the file's encoding.
+// encoded returns the new text in the file's encoding.
 func (c *change) encoded() ([]byte, error) {
 	if c.target.Text == nil || c.remove {
 		return c.after, nil

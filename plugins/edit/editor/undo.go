@@ -97,7 +97,7 @@ func (e *editor) undo(ctx context.Context, call *sdk.Call, in undoArgs) (*sdk.Re
 		return nil, err
 	}
 	if in.To != "" && in.Action != "list" && in.Action != "clear" {
-		if err := m.until(ctx, in.To); err != nil {
+		if err := m.countTo(ctx, in.To); err != nil {
 			return nil, err
 		}
 	}
@@ -166,8 +166,8 @@ func (e *editor) begin(call *sdk.Call, name string, steps int, to history.State)
 	return m, nil
 }
 
-// until sets the number of changes to undo, so that the change with the given id is the last one that is undone.
-func (m *undoing) until(ctx context.Context, id string) error {
+// countTo sets the number of changes to undo, so that the change with the given id is the last one that is undone.
+func (m *undoing) countTo(ctx context.Context, id string) error {
 	log, err := m.log(ctx)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (m *undoing) until(ctx context.Context, id string) error {
 			return nil
 		}
 	}
-	return tool.Errorf(tool.NotFound, "No change %q can be undone %s. Nothing was done. To see the changes with their ids: undo --action list.", id, m.of())
+	return tool.Errorf(tool.NotFound, "No change %q can be undone %s. Nothing was done. To see the changes with their ids: undo --action list.", id, m.subject())
 }
 
 // verb returns the word "undo" or "redo" for messages.
@@ -189,8 +189,8 @@ func (m *undoing) verb() string {
 	return "undo"
 }
 
-// This method describes which file is undone or redone. The text is used in messages.
-func (m *undoing) of() string {
+// subject describes which file is undone or redone. The text is used in messages.
+func (m *undoing) subject() string {
 	if m.path != "" {
 		return "of " + m.name
 	}
@@ -296,9 +296,9 @@ func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	}
 	var why strings.Builder
 	if len(all) == 0 {
-		fmt.Fprintf(&why, "There is nothing to %s %s.", m.verb(), m.of())
+		fmt.Fprintf(&why, "There is nothing to %s %s.", m.verb(), m.subject())
 	} else {
-		fmt.Fprintf(&why, "Only %s can be %s %s, not %d. Nothing was done. Set fewer steps.", plural(len(all), "change"), past(m.to), m.of(), m.steps)
+		fmt.Fprintf(&why, "Only %s can be %s %s, not %d. Nothing was done. Set fewer steps.", plural(len(all), "change"), past(m.to), m.subject(), m.steps)
 	}
 	if m.to == history.Undone && log.Dropped > 0 {
 		fmt.Fprintf(&why, " The history is limited to %s and has dropped %s.", text.FormatSize(m.editor.History.Limit()), plural(log.Dropped, "older change"))
@@ -394,7 +394,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// This method returns the error for a file that does not have the version that the history expects.
+// changed returns the error for a file that does not have the version that the history expects.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {

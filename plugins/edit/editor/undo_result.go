@@ -129,13 +129,13 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	if _, err := m.count(ctx, d); err != nil {
 		fmt.Fprintf(&out, "\n[note: %v]", err)
 	} else {
-		fmt.Fprintf(&out, "\n%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.of())
+		fmt.Fprintf(&out, "\n%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.subject())
 	}
 	res.Output, res.Data = out.String()+"\n"+shown(d.Diff), sdk.Data(d)
 	return res, nil
 }
 
-// This function joins the titles of changes into one line.
+// titles joins the titles of changes into one line.
 func titles(all []changeData) string {
 	var names []string
 	for _, c := range all {
@@ -162,7 +162,7 @@ func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 	slices.Reverse(log.Undone) // list the last change first, as in log.Done
 	d.Changes = append(m.changes(log.Undone), m.changes(log.Done)...)
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.of())
+	fmt.Fprintf(&out, "%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.subject())
 	for i, c := range d.Changes {
 		if i == maxListed {
 			fmt.Fprintf(&out, "\n… and %d older", len(d.Changes)-i)
@@ -189,5 +189,5 @@ func (m *undoing) clear(ctx context.Context) (*sdk.Result, error) {
 	if _, err := m.count(ctx, d); err != nil {
 		return nil, err
 	}
-	return &sdk.Result{Output: fmt.Sprintf("Deleted the history of %s %s. The files are unchanged.", plural(n, "change"), m.of()), Title: "Clear history", Data: sdk.Data(d)}, nil
+	return &sdk.Result{Output: fmt.Sprintf("Deleted the history of %s %s. The files are unchanged.", plural(n, "change"), m.subject()), Title: "Clear history", Data: sdk.Data(d)}, nil
 }

@@ -8,12 +8,12 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// This function returns attributes of a file. One attribute, the capability, is valid only for an unchanged content.
+// had returns attributes of a file. One attribute, the capability, is valid only for an unchanged content.
 func had() *workspace.Attributes {
 	return &workspace.Attributes{UID: 7, Extended: map[string][]byte{"user.note": []byte("kept"), workspace.Capability: {1}}}
 }
 
-// This function checks the attributes of a version. If capable is true, the version must also have the attributes
+// keeps checks the attributes of a version. If capable is true, the version must also have the attributes
 // that depend on the content.
 func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	t.Helper()

@@ -67,14 +67,14 @@ func (c *Change) unstage() {
 // large reports whether the content of a version is stored in a file.
 func (s *Store) large(v *Version) bool { return s.path != "" && len(v.Data) >= largeContent }
 
-// This method reports whether the content of a version is already stored in a file.
+// kept reports whether the content of a version is already stored in a file.
 func (s *Store) kept(v *Version) bool {
 	st, err := os.Stat(s.contentFile(v.Hash[:]))
 	return err == nil && st.Size() == int64(len(v.Data))
 }
 
-// keep stores the content of a version. It must be called in a transaction, because two processes must not run it at the
-// same time.
+// keep stores the content of a version. It must be called in a transaction, because two processes must not run it at
+// the same time.
 func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version) error {
 	data := v.Data
 	if s.large(v) {

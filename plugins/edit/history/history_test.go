@@ -41,7 +41,7 @@ func change(t testing.TB, s *history.Store, session string, files ...history.Fil
 	return c
 }
 
-// This function undoes the changes if the target state is Undone. It redoes the changes if the target state is Done.
+// moved undoes the changes if the target state is Undone. It redoes the changes if the target state is Done.
 func moved(t testing.TB, s *history.Store, to history.State, files []history.File, changes ...*history.Change) {
 	t.Helper()
 	m := &history.Change{Session: changes[0].Session, Files: files, To: to}

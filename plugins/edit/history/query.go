@@ -166,7 +166,7 @@ func files(ctx context.Context, tx *transaction, change int64) ([]File, error) {
 			return nil, err
 		}
 		f.Before, f.After = version(before, beforeMode), version(after, afterMode)
-		if err := errors.Join(f.Before.had(beforeHad), f.After.had(afterHad)); err != nil {
+		if err := errors.Join(f.Before.parseAttributes(beforeHad), f.After.parseAttributes(afterHad)); err != nil {
 			return nil, err
 		}
 		out = append(out, f)
@@ -183,8 +183,8 @@ func version(hash []byte, mode uint32) Version {
 	return v
 }
 
-// This method parses the attributes of a version from their text in the database.
-func (v *Version) had(text sql.NullString) error {
+// parseAttributes parses the attributes of a version from their text in the database.
+func (v *Version) parseAttributes(text sql.NullString) error {
 	if !text.Valid || !v.Exists {
 		return nil
 	}

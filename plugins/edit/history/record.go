@@ -19,9 +19,9 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("change %d was undone, redone or deleted by another call", e.ID)
 }
 
-// Begin records a change before it is made, and sets its ID. Each file of the change must have Data in its Before version.
-// Begin returns a *MovedError if another call has already undone or redone one of the changes that c.Moves lists.
-// ErrTooLarge means that the change does not fit even into an empty history.
+// Begin records a change before it is made, and sets its ID. Each file of the change must have Data in its Before
+// version. Begin returns a *MovedError if another call has already undone or redone one of the changes that c.Moves
+// lists. ErrTooLarge means that the change does not fit even into an empty history.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
 		return err

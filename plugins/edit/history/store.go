@@ -53,8 +53,8 @@ CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attribut
 
 // Store stores the histories of all sessions. It is safe for concurrent use.
 type Store struct {
-	// MaxAge is the age at which a change is dropped. Zero means that only the size limits the history. Set it before the
-	// first use.
+	// MaxAge is the age at which a change is dropped. Zero means that only the size limits the history. Set it before
+	// the first use.
 	MaxAge time.Duration
 
 	path  string // path of the database; empty for a store in memory
@@ -186,7 +186,7 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 	return s.db, nil
 }
 
-// This method returns the database error with a remedy.
+// failed returns the database error with a remedy.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
 	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

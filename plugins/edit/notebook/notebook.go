@@ -27,9 +27,9 @@ const code = "code"
 // Edit is a change of one cell.
 type Edit struct {
 	Mode string
-	// ID and Number select a cell. At most one of the two fields is set. An ID of the form "cell-N" selects the cell with
-	// the number N, unless a cell has this ID. The mode Insert adds a cell after the cell with the ID, or at the position
-	// Number. If neither field is set, Insert adds the cell at the beginning.
+	// ID and Number select a cell. At most one of the two fields is set. An ID of the form "cell-N" selects the cell
+	// with the number N, unless a cell has this ID. The mode Insert adds a cell after the cell with the ID, or at the
+	// position Number. If neither field is set, Insert adds the cell at the beginning.
 	ID     string
 	Number *int
 	// Source is the new source. The mode Delete ignores Source.
@@ -146,7 +146,7 @@ func (c *cell) source() string {
 	return c.text("source")
 }
 
-// This method sets a member. If the existing members are in alphabetical order, a new member keeps this order. Otherwise
+// set sets a member. If the existing members are in alphabetical order, a new member keeps this order. Otherwise
 // a new member is added at the end.
 func (c *cell) set(name string, value json.RawMessage) {
 	if _, known := c.values[name]; !known {
@@ -242,7 +242,7 @@ func (f *file) replace(at int, e Edit) (*Result, error) {
 		return nil, err
 	}
 	res := &Result{Number: at, ID: c.text("id"), Type: c.text("cell_type"), Cells: len(f.cells), Before: c.source(), After: e.Source}
-	style := f.style.of(f.content, f.cells[at].start)
+	style := f.style.cellStyle(f.content, f.cells[at].start)
 	if raw := c.values["source"]; len(raw) > 0 && raw[0] == '"' {
 		c.set("source", encode(e.Source))
 	} else {
@@ -278,7 +278,7 @@ func (f *file) insert(at int, e Edit) (*Result, error) {
 	}
 	style := f.style
 	if len(f.cells) > 0 {
-		style = style.of(f.content, f.cells[min(at, len(f.cells)-1)].start)
+		style = style.cellStyle(f.content, f.cells[min(at, len(f.cells)-1)].start)
 	}
 	c := &cell{values: make(map[string]json.RawMessage)}
 	c.set("cell_type", encode(res.Type))
@@ -295,7 +295,7 @@ func (f *file) insert(at int, e Edit) (*Result, error) {
 	text := style.cell(c)
 	switch n := len(f.cells); {
 	case n == 0:
-		lead, tail := style.around()
+		lead, tail := style.frame()
 		res.Content = slices.Concat(f.content[:f.array.start+1], lead, text, tail, f.content[f.array.end:])
 	case at < n:
 		i := f.cells[at].start

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// span is the range of a value in a valid JSON text. The field "start" is the offset of the first byte of the value.
-// The field "end" is the offset after the last byte.
+// span is the range of a value in a valid JSON text. Its bytes are those from start up to end.
 type span struct{ start, end int }
 
 // member is a member of a JSON object. The field "lead" is the offset of the blanks before the key.

@@ -41,8 +41,8 @@ func newline(lead string) string {
 	return "\n"
 }
 
-// This method returns the style of the cell that begins at an offset.
-func (s style) of(content []byte, start int) style {
+// cellStyle returns the style of the cell that begins at an offset.
+func (s style) cellStyle(content []byte, start int) style {
 	all, err := members(content, start)
 	if err != nil || len(all) == 0 {
 		return s
@@ -108,8 +108,8 @@ func (s style) source(text string) json.RawMessage {
 	return b.Bytes()
 }
 
-// This method returns the texts before and after a cell that is added to a notebook without cells.
-func (s style) around() (lead, tail []byte) {
+// frame returns the texts before and after a cell that is added to a notebook without cells.
+func (s style) frame() (lead, tail []byte) {
 	if s.newline == "" {
 		return nil, nil
 	}

@@ -71,8 +71,8 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old_string with blocks of the file. The field "cells" limits the remaining work. It is the number of
-// cells of comparison tables that can still be computed.
+// comparison compares old_string with blocks of the file. The field "cells" limits the remaining work. It is the number
+// of cells of comparison tables that can still be computed.
 type comparison struct {
 	s     *search
 	old   []string
@@ -197,8 +197,8 @@ func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 }
 
 // typo reports whether the first word is a misspelling of the second word. A misspelling has one inserted, missing or
-// wrong letter, or two swapped letters. A word that the file contains is not a misspelling. Words such as pos_x and pos_y
-// are not misspellings either, because such short parts of names differ on purpose.
+// wrong letter, or two swapped letters. A word that the file contains is not a misspelling. Words such as pos_x and
+// pos_y are not misspellings either, because such short parts of names differ on purpose.
 func (c *comparison) typo(was, is string) bool {
 	a, b := []rune(was), []rune(is)
 	if min(len(a), len(b)) < minTypo || strings.EqualFold(was, is) || digits(was) != digits(is) {
@@ -243,7 +243,7 @@ func tokens(line string) []string {
 	return out
 }
 
-// This function splits a name into words: at underscores and before capital letters.
+// parts splits a name into words: at underscores and before capital letters.
 func parts(name string) []string {
 	var out []string
 	begin, lower := 0, false
@@ -281,7 +281,7 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// This function returns the first misspelled word that also occurs in the text. It returns "" if the text contains
+// repeats returns the first misspelled word that also occurs in the text. It returns "" if the text contains
 // none of the words.
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {

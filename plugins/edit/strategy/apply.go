@@ -130,7 +130,7 @@ func (s *search) chain(set Set) (string, match, error) {
 		if len(m.sites) == 0 {
 			continue
 		}
-		if m.sites = s.tieBreak(s.below(m.sites)); len(m.sites) == 0 {
+		if m.sites = s.tieBreak(s.firstBelow(m.sites)); len(m.sites) == 0 {
 			continue
 		}
 		if len(m.sites) > 1 && !s.edit.All {
@@ -153,8 +153,8 @@ func (s *search) chain(set Set) (string, match, error) {
 	return "", match{}, s.notFound(set)
 }
 
-// This method returns the first site at or below the line From.
-func (s *search) below(sites []site) []site {
+// firstBelow returns the first site at or below the line From.
+func (s *search) firstBelow(sites []site) []site {
 	if s.edit.From == 0 {
 		return sites
 	}
@@ -191,7 +191,7 @@ func (s *search) tieBreak(sites []site) []site {
 
 func abs(n int) int { return max(n, -n) }
 
-// This method checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
+// elsewhere checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
 // error if one of them finds a different site.
 func (s *search) elsewhere(rest []Strategy, at site) error {
 	for _, st := range rest {

@@ -55,12 +55,12 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// This function returns the number of blank lines to remove from one end of new_string. The parameter "cut" is the
+// shared returns the number of blank lines to remove from one end of new_string. The parameter "cut" is the
 // number of blank lines that were removed from old_string. If old_string has more blank lines at that end than
 // new_string, the result is reduced by the difference.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// This function counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns
+// edges counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns
 // 0, 0.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)

@@ -86,7 +86,7 @@ func (f *file) split() {
 	}
 }
 
-// This method returns the number of lines.
+// lines returns the number of lines.
 func (f *file) lines() int {
 	f.split()
 	return len(f.starts) - 1
@@ -109,7 +109,7 @@ func (f *file) lineOf(start int) int {
 // lineAt returns the 1-based number of the line that contains an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// This method returns the original line ending of the line at an offset. If the last line has no line ending, the
+// ending returns the original line ending of the line at an offset. If the last line has no line ending, the
 // result is the ending of the previous line.
 func (f *file) ending(offset int) string {
 	if f.cr {
@@ -144,7 +144,7 @@ func (f *file) lineBreak() []byte {
 	return []byte{'\n'}
 }
 
-// This method reports whether the last line has a line ending.
+// terminated reports whether the last line has a line ending.
 func (f *file) terminated() bool {
 	if f.big != "" { // the last line ending can differ from the most frequent line ending
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
@@ -152,5 +152,5 @@ func (f *file) terminated() bool {
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }
 
-// This method reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
+// fuzzy reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
 func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

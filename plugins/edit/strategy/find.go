@@ -14,7 +14,7 @@ type search struct {
 	edit Edit // the edit, with its texts in LF space
 }
 
-// This method returns the maximum number of sites that the search must find.
+// wanted returns the maximum number of sites that the search must find.
 func (s *search) wanted() int {
 	if s.edit.All {
 		return maxReplacements + 1
@@ -22,7 +22,7 @@ func (s *search) wanted() int {
 	return maxSites
 }
 
-// This method searches for text that equals the argument "old": first by bytes, then line by line.
+// find searches for text that equals the argument "old": first by bytes, then line by line.
 func (s *search) find(old string) []site {
 	if sites := s.literal(old); len(sites) > 0 {
 		return sites
@@ -43,7 +43,7 @@ func findTrimmed(s *search) (match, error) {
 	return s.match(s.equalLines(s.edit.Old, trimmedKey)), nil
 }
 
-// This method returns all sites at which the text occurs. The sites can overlap unless the edit replaces all sites.
+// literal returns all sites at which the text occurs. The sites can overlap unless the edit replaces all sites.
 func (s *search) literal(old string) []site {
 	lf, needle := s.file.lf, []byte(old)
 	var sites []site

@@ -76,7 +76,7 @@ func (in *indenter) settle(f *file) {
 	slices.Reverse(in.steps) // sort the small steps first
 }
 
-// This method returns the rules whose two indentations differ.
+// used returns the rules whose two indentations differ.
 func (in *indenter) used() []IndentRule {
 	var rules []IndentRule
 	for _, from := range slices.Backward(in.from) {
@@ -167,8 +167,8 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	to := in.rules[known]
 	alike := kind(known+rest) != mixedBlanks && kind(known+rest) == kind(to+rest)
 	if alike && kind(rest) == ' ' && in.unit > 0 && len(rest)%in.unit != 0 && known != "" && to != "" {
-		// The indentation is not a multiple of the file's level. If the scaled indentation is a multiple, use the scaled
-		// indentation.
+		// The indentation is not a multiple of the file's level. If the scaled indentation is a multiple, use the
+		// scaled indentation.
 		if scaled, ok := scale(rest, known, to); ok && len(scaled)%in.unit == 0 {
 			return scaled, true
 		}
@@ -213,8 +213,8 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// indentation guesses the indentation style of the file. The result "unit" is the most frequent increase in spaces, or 0
-// if it is unknown. The result "char" is the indentation character.
+// indentation guesses the indentation style of the file. The result "unit" is the most frequent increase in spaces, or
+// 0 if it is unknown. The result "char" is the indentation character.
 func (f *file) indentation() (unit int, char byte) {
 	if f.char == 0 {
 		f.unit, f.char = f.guessIndentation()

@@ -71,8 +71,8 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual finds the position in the file at which old_string has the most lines in common with the file. It returns the
-// line number of the position and the number of equal lines.
+// mostEqual finds the position in the file at which old_string has the most lines in common with the file. It returns
+// the line number of the position and the number of equal lines.
 func (s *search) mostEqual(old []string) (at, equal int) {
 	const rare = 50 // lines that occur more often are ignored
 	where := make(map[string][]int)
@@ -139,7 +139,7 @@ func (s *search) mostAlike(old []string) int {
 	return max(0, best-longest)
 }
 
-// This function makes the blanks at the ends of a line visible and shortens long lines.
+// visible makes the blanks at the ends of a line visible and shortens long lines.
 func visible(line string) string {
 	body := strings.TrimRight(strings.TrimLeft(line, " \t"), " \t")
 	head := indent(line)

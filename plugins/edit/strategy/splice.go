@@ -101,7 +101,7 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// This method splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the end
+// sides splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the end
 // of either text ends its last line. Otherwise the edit does not include the ending of the last line.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
@@ -111,7 +111,7 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// This method reports whether old_string ends with a line feed and new_string does not. In this case, a blank line
+// joins reports whether old_string ends with a line feed and new_string does not. In this case, a blank line
 // after the site is removed. Lines that are not blank are never joined, because callers do not intend to join them.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
@@ -199,8 +199,8 @@ type writer struct {
 	asGiven           bool
 }
 
-// indentedAsFile reports whether the unchanged lines have the file's indentation in new_string but not in old_string. In
-// this case, it also returns the hunks.
+// indentedAsFile reports whether the unchanged lines have the file's indentation in new_string but not in old_string.
+// In this case, it also returns the hunks.
 func (w *writer) indentedAsFile() ([]hunk, bool) {
 	trim := func(lines []string) []string {
 		out := make([]string, len(lines))
@@ -233,7 +233,7 @@ func (w *writer) indentedAsFile() ([]hunk, bool) {
 	return hunks, better
 }
 
-// This method returns the new lines of a hunk with the file's indentation and characters.
+// lines returns the new lines of a hunk with the file's indentation and characters.
 func (w *writer) lines(h hunk) (string, error) {
 	var out strings.Builder
 	for j := h.newFrom; j < h.newTo; j++ {

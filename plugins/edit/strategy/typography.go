@@ -6,11 +6,11 @@ import (
 )
 
 // plainer returns a replacer that converts typographic characters to ASCII. It covers each typographic character of
-// old_string that the file writes only in ASCII. Such a character probably comes from a program between the model and this
-// tool. If there is no such character, plainer returns nil.
+// old_string that the file writes only in ASCII. Such a character probably comes from a program between the model and
+// this tool. If there is no such character, plainer returns nil.
 //
-// Such a program changes all quotes, so plainer converts either all quotes or none. The result "mixed" is true if the file
-// also has typographic quotes. In this case, nobody knows which quotes new_string should have.
+// Such a program changes all quotes, so plainer converts either all quotes or none. The result "mixed" is true if the
+// file also has typographic quotes. In this case, nobody knows which quotes new_string should have.
 func plainer(old, ours []string) (plain *strings.Replacer, mixed bool) {
 	seen := make(map[rune]bool)
 	inserted := false // true if quotes were inserted
@@ -80,7 +80,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// This function converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
+// same converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

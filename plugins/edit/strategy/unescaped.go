@@ -13,7 +13,7 @@ type escaping struct {
 	what string
 	// undo removes the escapes from a text. The result "ok" is false if the text is not consistently escaped.
 	undo func(string) (plain string, ok bool)
-	// The function "in" reports whether a text contains an escape of this syntax. The function "plain" reports whether a
+	// in reports whether a text contains an escape of this syntax. The function "plain" reports whether a
 	// text contains a character that an escaped text cannot contain.
 	in, plain func(string) bool
 	// numbered means that the syntax is a line number before each line.

@@ -74,7 +74,7 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	return e, nil
 }
 
-// This method returns an error if the URL contains a parameter that a call can omit.
+// fits returns an error if the URL contains a parameter that a call can omit.
 func (e *endpoint) fits(d *definition) error {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
@@ -223,7 +223,7 @@ func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Requ
 	return req, nil
 }
 
-// This function returns the text of a JSON string. Any other value is returned as JSON.
+// plain returns the text of a JSON string. Any other value is returned as JSON.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -91,7 +91,7 @@ func (p *program) call(ctx context.Context, call *sdk.Call, d *definition) (*sdk
 	return result(out.kept, out.over), nil
 }
 
-// This function returns an error that contains the exit status of a program and the end of its output.
+// failed returns an error that contains the exit status of a program and the end of its output.
 func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	status := -1
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

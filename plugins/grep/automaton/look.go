@@ -38,7 +38,7 @@ func seen(l syntax.Look) side {
 	return wordASCII
 }
 
-// This function reports whether a condition is true at a position. The arguments "before" and "after" are the flags on
+// holds reports whether a condition is true at a position. The arguments "before" and "after" are the flags on
 // the two sides of the position.
 func holds(l syntax.Look, before, after side) bool {
 	switch l {
@@ -105,7 +105,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// This function returns the flags of the text before a position and the flags of the text after the position.
+// sides returns the flags of the text before a position and the flags of the text after the position.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }
@@ -124,8 +124,8 @@ func sideAfter(text []byte, pos int) side {
 	return sideOf(symbol(utf8.DecodeRune(text[pos:])))
 }
 
-// symbol returns the symbol of a decoded character. It returns the same symbol for all bytes that are not UTF-8, because
-// conditions do not distinguish them.
+// symbol returns the symbol of a decoded character. It returns the same symbol for all bytes that are not UTF-8,
+// because conditions do not distinguish them.
 func symbol(r rune, n int) rune {
 	if r == utf8.RuneError && n <= 1 {
 		return syntax.RawByte

@@ -1,5 +1,5 @@
-// Package bytepair searches for two bytes at a fixed distance from each other. Such a pair occurs far less often in text
-// than a single byte.
+// Package bytepair searches for two bytes at a fixed distance from each other. Such a pair occurs far less often in
+// text than a single byte.
 package bytepair
 
 import "bytes"

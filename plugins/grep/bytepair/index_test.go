@@ -16,7 +16,7 @@ func naive(buf []byte, p Pair) int {
 	return -1
 }
 
-// This function returns memory that lies between two unreadable pages.
+// guarded returns memory that lies between two unreadable pages.
 func guarded(t testing.TB, pages int) []byte {
 	t.Helper()
 	size := syscall.Getpagesize()

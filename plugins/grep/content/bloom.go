@@ -58,7 +58,7 @@ func hashes(literal string) []uint32 {
 	return out
 }
 
-// This function returns the blocks of a group whose filters contain all hashes.
+// having returns the blocks of a group whose filters contain all hashes.
 func having(g []row, hashes []uint32) row {
 	r := g[hashes[0]]
 	for _, h := range hashes[1:] {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOracleBudget checks the behaviour when memory runs out: first the store keeps only the index of texts, then it refuses
-// texts.
+// TestOracleBudget checks the behaviour when memory runs out: first the store keeps only the index of texts, then it
+// refuses texts.
 func TestOracleBudget(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := NewBudget(3 << 20)

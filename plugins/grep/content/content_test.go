@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// This function returns random text that contains words, short and long lines, and special characters.
+// lines returns random text that contains words, short and long lines, and special characters.
 func lines(r *rand.Rand, n int) []byte {
 	words := strings.Fields("alpha Beta gamma deltaEpsilon zeta eta theta iota kappa lambda mu nu xi omicron sigma tau upsilon phi chi psi omega é ſ K")
 	var b bytes.Buffer
@@ -30,7 +30,7 @@ func lines(r *rand.Rand, n int) []byte {
 
 var specialLetters = strings.NewReplacer("ſ", "s", "K", "k")
 
-// This function returns the start of the first line that contains a literal of each set. It ignores lines before the
+// has returns the start of the first line that contains a literal of each set. It ignores lines before the
 // given offset. If no line matches, it returns -1.
 func has(text []byte, n Need, from int) (at int) {
 	for from < len(text) {

@@ -77,7 +77,7 @@ func (g *segment) strip(b *Budget) {
 	g.data, g.taken = nil, index
 }
 
-// This method reports whether the segment has enough free space for a text of n bytes.
+// fits reports whether the segment has enough free space for a text of n bytes.
 func (g *segment) fits(n int) bool {
 	return g.used+n+1 <= g.size && len(g.ends)+blocksFor(n) <= len(g.rows)/rows*groupSize
 }
@@ -156,7 +156,7 @@ func firstPiece(text []byte) []byte {
 	return text[:blockSize]
 }
 
-// This function reports whether a text contains U+017F or U+212A. If case is ignored, these characters match the
+// special reports whether a text contains U+017F or U+212A. If case is ignored, these characters match the
 // letters s and k.
 func special(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))

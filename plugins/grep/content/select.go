@@ -20,8 +20,8 @@ type Part struct{ From, To int }
 type Selection struct {
 	all   bool // the need excludes no text, so every text can match
 	apart bool
-	// groups maps each segment to bit sets of its blocks. If the field "apart" is true, there is one bit set for each set
-	// of literals. Otherwise there is only one bit set.
+	// groups maps each segment to bit sets of its blocks. If the field "apart" is true, there is one bit set for each
+	// set of literals. Otherwise there is only one bit set.
 	groups map[*segment][][]uint64
 }
 
@@ -52,8 +52,8 @@ func (s *Store) Select(n Need) *Selection {
 	return sel
 }
 
-// blocks returns bitmaps of the blocks that can contain a literal of every set. If n.Apart is true, it returns a bitmap for
-// each set of literals. Otherwise it returns one bitmap.
+// blocks returns bitmaps of the blocks that can contain a literal of every set. If n.Apart is true, it returns a bitmap
+// for each set of literals. Otherwise it returns one bitmap.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
 	for i, set := range sets {
@@ -141,7 +141,7 @@ func (s *Selection) Each(do func(*Text)) {
 // Has reports whether the selection contains a text.
 func (s *Selection) Has(t *Text) bool { return s.all || s.has(t, s.groups[t.seg]) }
 
-// This method reports whether every bit set contains at least one block of the text.
+// has reports whether every bit set contains at least one block of the text.
 func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	for _, set := range sets {
 		found := false

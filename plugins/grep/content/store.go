@@ -59,8 +59,8 @@ type Text struct {
 // Len returns the length of the text in bytes.
 func (t *Text) Len() int { return t.n }
 
-// Bytes returns the text. If the store keeps only the index of the text, ok is false. The result is valid until the text
-// is removed or the store is compacted.
+// Bytes returns the text. If the store keeps only the index of the text, ok is false. The result is valid until the
+// text is removed or the store is compacted.
 func (t *Text) Bytes() (text []byte, ok bool) {
 	if t.seg.data == nil {
 		return nil, false
@@ -134,7 +134,7 @@ func (s *Store) Usage() (u Usage) {
 type Appender struct {
 	store    *Store
 	segments []*segment
-	// The field "open" is the segment to which new texts are added. The field "bare" is the segment that stores the
+	// open is the segment to which new texts are added. The field "bare" is the segment that stores the
 	// index of texts without the texts.
 	open, bare *segment
 }

@@ -112,7 +112,7 @@ func (c *Cache) age() {
 	c.old, c.young = c.young, next
 }
 
-// This method reports whether a new table would evict other tables.
+// full reports whether a new table would evict other tables.
 func (c *Cache) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,8 +75,8 @@ func (c *collection) cut() {
 	}
 }
 
-// compare orders matches by rank, then by position. If the query is a name, it orders by kind before position, so that a
-// type precedes fields with the same name.
+// compare orders matches by rank, then by position. If the query is a name, it orders by kind before position, so that
+// a type precedes fields with the same name.
 func (c *collection) compare(a, b *Match) int {
 	if n := cmp.Compare(a.Rank, b.Rank); n != 0 {
 		return n

@@ -26,8 +26,9 @@ const (
 // snapshot for the options o, passes the snapshot to the callback, and returns the error of the callback. If no
 // snapshot exists, its result "used" is false. All results come from one snapshot.
 //
-// Texts without a cached table are copied during a pass. They are parsed after the snapshot is released, because parsing
-// must not block other calls. Then another pass uses a new snapshot. The passes end when no text is left to parse.
+// Texts without a cached table are copied during a pass. They are parsed after the snapshot is released, because
+// parsing must not block other calls. Then another pass uses a new snapshot. The passes end when no text is left to
+// parse.
 func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -170,7 +171,7 @@ func (r *run) item(worker int, known index.Text) {
 	r.matches(worker, t, shown, known.Parts, func(m *Match) { m.item = i })
 }
 
-// This method searches an indexed file whose text is not in memory. The cache can still contain the file's table.
+// open searches an indexed file whose text is not in memory. The cache can still contain the file's table.
 func (r *run) open(worker int, i index.Item) {
 	if r.parsing.Err() != nil && !i.Known() {
 		r.pass.notParsed.Add(1)

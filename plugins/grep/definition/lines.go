@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// This function returns two texts: the line that contains a symbol's name, and the same line with n lines before and
+// around returns two texts: the line that contains a symbol's name, and the same line with n lines before and
 // after it. The second text is empty if n is 0.
 func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	start := bytes.LastIndexByte(text[:s.Offset], '\n') + 1

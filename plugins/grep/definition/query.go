@@ -109,7 +109,7 @@ type run struct {
 	// tables holds the tables that the query has parsed, even those that the cache dropped.
 	tables map[key]*symbol.Table
 	held   int64
-	// The field "unparsed" holds the texts to parse after the pass. The field "gathered" is the total size of these
+	// unparsed holds the texts to parse after the pass. The field "gathered" is the total size of these
 	// texts in bytes.
 	unparsed map[key]text
 	gathered int
@@ -307,7 +307,7 @@ func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	return t
 }
 
-// This method adds the matching symbols in the given parts of a text. The function "at" fills in the remaining fields of
+// matches adds the matching symbols in the given parts of a text. The function "at" fills in the remaining fields of
 // each match.
 func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []content.Part, at func(*Match)) {
 	if t.Problem != "" {

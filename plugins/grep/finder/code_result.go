@@ -138,8 +138,8 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 	return notes
 }
 
-// noDeclaration returns the notes for a query without matches. The notes contain remedies. The argument "near" is a question about
-// similar names, or empty.
+// noDeclaration returns the notes for a query without matches. The notes contain remedies. The argument "near" is a
+// question about similar names, or empty.
 func noDeclaration(in codeArgs, p *place, a *definition.Answer, near string) []string {
 	where, what := p.shown, "declaration"
 	if where == "." {

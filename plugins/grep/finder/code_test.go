@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This method calls the tool code_query and expects success. The result "text" excludes the notes, which are returned
+// code calls the tool code_query and expects success. The result "text" excludes the notes, which are returned
 // separately.
 func (h *host) code(a args) (text, notes string, d codeData) {
 	h.t.Helper()

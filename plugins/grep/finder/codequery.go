@@ -117,7 +117,8 @@ func (f *finder) code(ctx context.Context, call *sdk.Call, in codeArgs) (*sdk.Re
 	return res, nil
 }
 
-// maxNear limits the declarations that are compared with a misspelled name, and nearTime the duration of the search for them.
+// maxNear limits the declarations that are compared with a misspelled name, and nearTime the duration of the search for
+// them.
 const (
 	maxNear  = 5000
 	nearTime = 2 * time.Second
@@ -204,7 +205,7 @@ func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *
 	return a, state, err
 }
 
-// This method searches for declarations in a single file.
+// declared searches for declarations in a single file.
 func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*definition.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

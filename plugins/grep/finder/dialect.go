@@ -8,9 +8,10 @@ import (
 	"toolhost.dev/plugins/grep/query"
 )
 
-// otherSyntax returns a note if the pattern has another number of matches in the syntax that the caller may have meant: that
-// of ripgrep for a pattern in grep's basic syntax, which a command such as grep 'a|b' has, and the basic syntax for a pattern
-// without a match that escapes operators as there. It also returns one if the pattern only matches without the \r of CRLF. The function "search" searches for the other pattern.
+// otherSyntax returns a note if the pattern has another number of matches in the syntax that the caller may have meant:
+// that of ripgrep for a pattern in grep's basic syntax, which a command such as grep 'a|b' has, and the basic syntax
+// for a pattern without a match that escapes operators as there. It also returns one if the pattern only matches
+// without the \r of CRLF. The function "search" searches for the other pattern.
 func otherSyntax(in *grepArgs, total int, search func(*pattern.Pattern) (*query.Answer, error)) ([]string, error) {
 	to, expr, is := pattern.Rust, in.Pattern, ""
 	switch {

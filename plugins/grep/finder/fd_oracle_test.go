@@ -124,7 +124,7 @@ func sameAsFd(t testing.TB, fd, name string, a args, hosts map[string]*host) {
 	}
 }
 
-// This function returns the paths relative to a directory.
+// below returns the paths relative to a directory.
 func below(dir string, paths []string) (out []string) {
 	for _, p := range paths {
 		out = append(out, strings.TrimPrefix(p, dir+"/"))

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/index"
 )
 
-// This function checks that hosts with the same directory return the same answers as a host that searches the disk.
+// agree checks that hosts with the same directory return the same answers as a host that searches the disk.
 func agree(t *testing.T, name string, hosts map[string]*host) {
 	t.Helper()
 	calls := []struct {
@@ -196,7 +196,7 @@ func staysFresh(t *testing.T, do func(*host)) {
 	}
 }
 
-// This function returns the path of a file outside of the root. The file is a hard link to shared.txt.
+// outside returns the path of a file outside of the root. The file is a hard link to shared.txt.
 func outside(h *host) string { return filepath.Join(filepath.Dir(h.cwd), "outside.txt") }
 
 func appendTo(h *host, name, content string) {
@@ -208,7 +208,7 @@ func appendTo(h *host, name, content string) {
 	must(h.t, f.Close())
 }
 
-// This function returns a function that writes to a file through a memory mapping. If create is true, that function
+// stores returns a function that writes to a file through a memory mapping. If create is true, that function
 // creates the file. The mapping exists until the end of the test.
 func stores(h *host, name string, create bool) func() {
 	h.t.Helper()

@@ -228,7 +228,7 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	return a, state, err
 }
 
-// This method opens the file at the place.
+// open opens the file at the place.
 func (p *place) open() (*os.File, fs.FileInfo, error) {
 	file, err := p.ws.Open(p.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -244,7 +244,7 @@ func (p *place) open() (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// This method searches a place that is a single file.
+// file searches a place that is a single file.
 func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

@@ -213,7 +213,7 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	return nil
 }
 
-// This function returns the notes for a search without a match. The notes mention the files that were not searched.
+// nothing returns the notes for a search without a match. The notes mention the files that were not searched.
 func nothing(in grepArgs, p *place, a *query.Answer) []string {
 	where := p.shown
 	if where == "." {

@@ -72,8 +72,8 @@ var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
 	return out, nil
 })
 
-// newHost returns a host with a working directory that contains the entries. An entry is "name=content", "dir/" or "link
-// -> target".
+// newHost returns a host with a working directory that contains the entries. An entry is "name=content", "dir/" or
+// "link -> target".
 func newHost(t testing.TB, entries ...string) *host {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -159,7 +159,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// This method builds the index of the root that contains the working directory. Later calls then use the index.
+// warm builds the index of the root that contains the working directory. Later calls then use the index.
 func (h *host) warm() {
 	h.t.Helper()
 	h.call("grep", args{"pattern": "no such text anywhere"})
@@ -170,7 +170,7 @@ func (h *host) warm() {
 	}
 }
 
-// This method waits until no index is being built. It returns the states of all indexes.
+// indexed waits until no index is being built. It returns the states of all indexes.
 func (h *host) indexed() index.Report {
 	for {
 		r := h.finder.indexes().Report()
@@ -203,7 +203,7 @@ func (h *host) call(name string, a args) *tool.Result {
 	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, silent{})
 }
 
-// This method calls the tool grep and expects success. It returns the notes separately from the rest of the output.
+// grep calls the tool grep and expects success. It returns the notes separately from the rest of the output.
 func (h *host) grep(a args) (text, notes string, d grepData) {
 	h.t.Helper()
 	res := h.call("grep", a)
@@ -236,7 +236,7 @@ func split(output string) (text, notes string) {
 	return output, ""
 }
 
-// This method calls a tool and expects an error of the given kind. The message must contain all words.
+// refuses calls a tool and expects an error of the given kind. The message must contain all words.
 func (h *host) refuses(name string, a args, kind tool.Kind, words ...string) {
 	h.t.Helper()
 	res := h.call(name, a)

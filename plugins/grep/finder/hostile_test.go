@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOracleCodeHostile searches a tree with files that the parsers cannot handle. The query must still find the declarations
-// in the other files, and the notes must mention the unparsed files.
+// TestOracleCodeHostile searches a tree with files that the parsers cannot handle. The query must still find the
+// declarations in the other files, and the notes must mention the unparsed files.
 func TestOracleCodeHostile(t *testing.T) {
 	h := newHost(t, "good.go=package p\n\nfunc Wanted() {}\n", "good.py=def Wanted(): pass\n")
 	const deep = 3_000

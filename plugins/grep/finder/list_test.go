@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This method calls the tool list and expects success.
+// list calls the tool list and expects success.
 func (h *host) list(a args) (output string, d listData, names []string) {
 	h.t.Helper()
 	res := h.call("list", a)

@@ -84,13 +84,13 @@ func flags(a args) []string {
 
 var binaryMessage = regexp.MustCompile(`(?m)^.*: (WARNING: stopped searching binary file after match|binary file matches) \(found .*\)\n`)
 
-// This method compares the result of a call with the result of ripgrep.
+// same compares the result of a call with the result of ripgrep.
 func (h *host) same(rg, name string, a args) {
 	h.t.Helper()
 	same(h.t, rg, name, a, map[string]*host{"": h})
 }
 
-// This function makes the call on each host and compares the results with the result of ripgrep.
+// same makes the call on each host and compares the results with the result of ripgrep.
 func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 	t.Helper()
 	a["head_limit"] = 0

@@ -43,7 +43,8 @@ func TestRareOptions(t *testing.T) {
 	}
 }
 
-// TestOtherSyntax checks that a result names the syntax of its pattern if the pattern means something else in the other one.
+// TestOtherSyntax checks that a result names the syntax of its pattern if the pattern means something else in the other
+// one.
 func TestOtherSyntax(t *testing.T) {
 	h := newHost(t, "a.txt=one\ntwo\nfoo(x)\na|b\n", "crlf.txt=win\r\n")
 	for _, tc := range []struct {

@@ -32,7 +32,7 @@ type place struct {
 	shown string // path as results display it: relative to the working directory, or absolute
 }
 
-// This function resolves a path and returns the place to search.
+// at resolves a path and returns the place to search.
 func at(call *sdk.Call, path string) (*place, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -52,7 +52,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 	return p, nil
 }
 
-// This method returns a NotFound error that suggests similar paths.
+// missing returns a NotFound error that suggests similar paths.
 func (p *place) missing() error {
 	parent := p.ws.Parent(p.path)
 	hint := ""
@@ -104,7 +104,7 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// This method searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with".
+// indexed searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with".
 // Otherwise it calls the callback "without", which must search the disk. The key identifies the options of the call.
 // The result is the state of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {

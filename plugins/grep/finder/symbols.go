@@ -138,7 +138,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	return true
 }
 
-// This method makes the next query fill the tree again.
+// again makes the next query fill the tree again.
 func (f *filling) again(t *index.Tree) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

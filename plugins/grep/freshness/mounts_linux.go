@@ -50,7 +50,7 @@ func (m *Mounts) Changed() bool {
 	return changed
 }
 
-// This method lists the mounts above and below the root. It describes each mount by its ID, device, source and mount
+// concerning lists the mounts above and below the root. It describes each mount by its ID, device, source and mount
 // point.
 func (m *Mounts) concerning() (string, error) {
 	all, err := os.ReadFile(mountInfo)

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Reports distributes the host's reports of changed files to the indexes. The zero value covers no directory. It is safe
-// for concurrent use.
+// Reports distributes the host's reports of changed files to the indexes. The zero value covers no directory. It is
+// safe for concurrent use.
 type Reports struct {
 	mu    sync.Mutex
 	roots []tool.Root

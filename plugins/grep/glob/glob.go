@@ -140,8 +140,8 @@ func (t tokens) prefix() string {
 	return s
 }
 
-// base returns the literal text with which the last element begins. It returns "" unless the glob is "**/" followed by a
-// name, which can contain "*" and "?".
+// base returns the literal text with which the last element begins. It returns "" unless the glob is "**/" followed by
+// a name, which can contain "*" and "?".
 func (t tokens) base() string {
 	if len(t) == 0 || t[0].op != recursivePrefix {
 		return ""

@@ -281,7 +281,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	return &Tree{Text: text, l: l, raw: raw}, nil
 }
 
-// This method calls a function of the WebAssembly module that returns a list of names.
+// names calls a function of the WebAssembly module that returns a list of names.
 func (p *parser) names(function string) ([]string, error) {
 	var out []string
 	f := p.module.ExportedFunction(function)

@@ -63,7 +63,7 @@ func Global() *Rules {
 	if err != nil {
 		return nil
 	}
-	return parsed.of(string(content))
+	return parsed.rulesOf(string(content))
 }
 
 // This variable caches the rules of the last file that was parsed. A file with the same content gets the same *Rules.
@@ -75,7 +75,7 @@ type lastParsed struct {
 	rules   *Rules
 }
 
-func (l *lastParsed) of(content string) *Rules {
+func (l *lastParsed) rulesOf(content string) *Rules {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.content != content {

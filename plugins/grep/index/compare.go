@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// This method returns the directories that must be compared by stamps before a call searches below a path. If full is
+// unheard returns the directories that must be compared by stamps before a call searches below a path. If full is
 // true, the result contains all directories. Otherwise it contains the directories without a watch that are at, above
 // or below the path.
 func (x *Index) unheard(under string, full bool) []*dir {
@@ -18,7 +18,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	case full:
 		return x.all(x.root, nil)
 	case len(x.byStat) == x.dirs: // no directory has a watch: use the order of the tree, because the kernel caches directories in this order
-		return x.around(under)
+		return x.surroundings(under)
 	}
 	var out []*dir
 	below := tool.Root{Path: under}
@@ -30,8 +30,8 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// This method returns the directory at a path together with all directories below and above it.
-func (x *Index) around(under string) []*dir {
+// surroundings returns the directory at a path together with all directories below and above it.
+func (x *Index) surroundings(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
 		return nil
@@ -52,7 +52,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// This method appends a directory and all directories below it to the slice out.
+// all appends a directory and all directories below it to the slice out.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {
@@ -137,7 +137,7 @@ type comparison struct {
 	x      *Index
 	wanted *view
 	stamp  walk.Stamper
-	// The field "changed" contains the directories with changed entries or rules. The field "stale" contains the files
+	// changed contains the directories with changed entries or rules. The field "stale" contains the files
 	// that must be read again.
 	changed []*dir
 	stale   []*file

@@ -64,7 +64,7 @@ func (f *faultyTree) ask() bool {
 	}
 }
 
-// This method checks that the index is permanently refused and that the report contains the reason.
+// refused checks that the index is permanently refused and that the report contains the reason.
 func (f *faultyTree) refused(why string) {
 	f.t.Helper()
 	for range 3 {

@@ -76,7 +76,7 @@ func (x *Index) release(d *dir) {
 	}
 }
 
-// This method returns the number of directories that the index holds open.
+// held returns the number of directories that the index holds open.
 func (x *Index) held() (n int) {
 	for d := range x.byStat {
 		if d.held != nil {

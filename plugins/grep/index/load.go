@@ -103,9 +103,9 @@ func (l *loader) close() {
 	}
 }
 
-// This method opens a directory. If the previous file was in the same directory, it returns the directory that is still
+// openDir opens a directory. If the previous file was in the same directory, it returns the directory that is still
 // open.
-func (l *loader) in(d *dir) (*os.File, error) {
+func (l *loader) openDir(d *dir) (*os.File, error) {
 	if l.dir == d && l.open != nil {
 		return l.open, nil
 	}
@@ -121,7 +121,7 @@ func (l *loader) load(f *file) loaded {
 	if f.dropped {
 		return out
 	}
-	dir, err := l.in(f.in)
+	dir, err := l.openDir(f.in)
 	if err != nil {
 		l.open = nil
 		return out
@@ -161,7 +161,7 @@ func (l *loader) equal(t *content.Text, now []byte) bool {
 
 var errLarge = errors.New("the file is too large for the index")
 
-// This method reads a file into the loader's buffer.
+// all reads a file into the loader's buffer.
 func (l *loader) all(src *walk.File) ([]byte, error) {
 	if src.Size() > maxFile {
 		return nil, errLarge

@@ -94,7 +94,7 @@ type Tree struct {
 	set  *Set
 	path string
 	key  string
-	// The field "open" is a function that opens the directory. The field "readRule" is a function that reads an ignore
+	// open is a function that opens the directory. The field "readRule" is a function that reads an ignore
 	// file outside of the directory.
 	open     func() (*os.File, error)
 	readRule func(string) ([]byte, error)
@@ -174,7 +174,7 @@ func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	return snap
 }
 
-// This method closes an outdated index after all calls that use the index have ended.
+// free closes an outdated index after all calls that use the index have ended.
 func (t *Tree) free(x *Index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *Set) inBackground(do func()) {
 	s.work.Go(do)
 }
 
-// Scan announces that a call searches the disk. The caller must call the function "end" after the search. Then the index
-// is built. An earlier build would slow down the search.
+// Scan announces that a call searches the disk. The caller must call the function "end" after the search. Then the
+// index is built. An earlier build would slow down the search.
 func (t *Tree) Scan() (end func()) {
 	t.scans.Add(1)
 	return func() {

@@ -240,7 +240,7 @@ func (x *Index) openSame(d *dir) (*os.File, error) {
 	return f, nil
 }
 
-// This method removes a directory from the index. If the directory still exists on disk, calls search it on disk until
+// unknown removes a directory from the index. If the directory still exists on disk, calls search it on disk until
 // an event reports the directory.
 func (x *Index) unknown(d *dir) error {
 	if d == x.root {

@@ -20,7 +20,7 @@ type dir struct {
 	parent  *dir
 	rules   *ignore.Dir
 	entries []entry // sorted by name
-	// The field "stamp" is the stamp of the directory. The field "read" is the time at which the stamp was read.
+	// stamp is the stamp of the directory. The field "read" is the time at which the stamp was read.
 	stamp freshness.Stamp
 	read  int64
 	// ruleStamps maps the names of the directory's ignore files to their stamps.

@@ -13,8 +13,8 @@ type view struct {
 	start      int // length of the directory's path including a final slash
 	shown      string
 	items      []*entry // files and directories in the order of paths
-	// The slice maps the ID of a file to the position of the file in items. For a file outside of the view, the position
-	// is -1.
+	// The slice maps the ID of a file to the position of the file in items. For a file outside of the view, the
+	// position is -1.
 	at []int32
 	// texts and binaries are the numbers of indexed texts and indexed binary files. The field "disk" contains the files
 	// that must be searched on disk.
@@ -109,5 +109,5 @@ func (v *view) take(e *entry) {
 	v.files++
 }
 
-// This method reports whether the view contains a file.
+// has reports whether the view contains a file.
 func (v *view) has(f *file) bool { return int(f.id) < len(v.at) && v.at[f.id] >= 0 }

@@ -336,7 +336,7 @@ func (l *looker) close() {
 	}
 }
 
-// This method adds missing metadata to an entry. It reports whether the entry still exists.
+// complete adds missing metadata to an entry. It reports whether the entry still exists.
 func (l *looker) complete(e *Entry) bool {
 	link := e.Type&fs.ModeSymlink != 0
 	if e.known && !link {
@@ -364,7 +364,7 @@ func (l *looker) complete(e *Entry) bool {
 	return true
 }
 
-// This function reports whether an error means that a path does not exist. This includes the error for a path whose
+// gone reports whether an error means that a path does not exist. This includes the error for a path whose
 // directory was replaced by a file or a link.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)

@@ -146,7 +146,7 @@ type collection struct {
 	most  int // maximum number of files to keep; 0 means no limit
 	mu    sync.Mutex
 	found Found
-	// The field "full" is true if the collection has reached its limit. If it is true, the collection drops each file
+	// full is true if the collection has reached its limit. If it is true, the collection drops each file
 	// that was modified before the time "oldest".
 	full   bool
 	oldest time.Time

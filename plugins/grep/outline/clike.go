@@ -100,7 +100,7 @@ func (w *walker) cppName(i int) (container string, name int) {
 	}
 }
 
-// This method returns the name inside a declarator. The result "isFunction" is true if the name is declared as a
+// declared returns the name inside a declarator. The result "isFunction" is true if the name is declared as a
 // function. It is false for a pointer to a function.
 func (w *walker) declared(i int) (name int, isFunction bool) {
 	for i >= 0 {

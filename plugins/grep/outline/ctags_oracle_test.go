@@ -50,7 +50,7 @@ func classOf(k symbol.Kind) string {
 type source struct {
 	name string
 	args []string // arguments of ctags
-	// This function returns the files of the source. If it returns no files, the source is skipped.
+	// files returns the files of the source. If it returns no files, the source is skipped.
 	files func(t testing.TB) []string
 	least int // minimal number of declarations that both programs must find
 	// exact is true if a declaration that only this package finds counts as a difference.
@@ -145,7 +145,7 @@ var sources = []source{
 	{name: "Python, its library", files: within("/usr/lib/python3.11", 8, ".py"), least: 500, exact: true, excuses: pythonLibraryExcuses},
 }
 
-// This function returns a function that lists the files below a directory. It lists only every n-th file, where n is
+// within returns a function that lists the files below a directory. It lists only every n-th file, where n is
 // step.
 func within(root string, step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) (out []string) {
@@ -232,7 +232,7 @@ func plainName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "#"), "r#")
 }
 
-// This function reports whether rest begins with a letter or "_" after optional spaces. It also returns true if rest
+// wordly reports whether rest begins with a letter or "_" after optional spaces. It also returns true if rest
 // is empty.
 func wordly(rest string) bool {
 	rest = strings.TrimSpace(rest)

@@ -55,9 +55,9 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 // maxParts is the maximum number of parts that are parsed separately in a text with errors.
 const maxParts = 10_000
 
-// goParts parses the declarations of a text with errors one by one. If it parsed the whole text at once, the parser would
-// treat declarations after an error as part of the broken declaration. Each declaration must begin at the start of a line.
-// goParts returns the symbols that are not in the argument "known".
+// goParts parses the declarations of a text with errors one by one. If it parsed the whole text at once, the parser
+// would treat declarations after an error as part of the broken declaration. Each declaration must begin at the start
+// of a line. goParts returns the symbols that are not in the argument "known".
 func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	type place struct{ line, column int32 }
 	seen := make(map[place]bool)
@@ -83,7 +83,7 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 		if i+1 < len(starts) {
 			to = starts[i+1]
 		}
-		line, _ := all.at(from)
+		line, _ := all.position(from)
 		const header = "package p\n"
 		g, _, _ := parseGo(append([]byte(header), text[from:to]...))
 		for _, s := range g.symbols {
@@ -96,7 +96,7 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	return more
 }
 
-// This function reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also
+// deep reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also
 // counts brackets in strings. If the text has more closing than opening brackets, the depth stays 0.
 func deep(text []byte) bool {
 	depth, row := 0, 0

@@ -27,8 +27,8 @@ func New() *Outliner { return &Outliner{grammars: grammar.NewSet()} }
 // Close frees the memory of the outliner.
 func (o *Outliner) Close() { o.grammars.Close() }
 
-// Table returns the declarations of a text. The name of the file determines the language. If the parser fails, the table
-// contains the lines that look like declarations, and Problem is set. A non-nil error is the error of ctx.
+// Table returns the declarations of a text. The name of the file determines the language. If the parser fails, the
+// table contains the lines that look like declarations, and Problem is set. A non-nil error is the error of ctx.
 func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol.Table, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// This function returns a table of the lines that look like declarations. The argument "why" is the reason for which the
+// unparsed returns a table of the lines that look like declarations. The argument "why" is the reason for which the
 // text was not parsed.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
@@ -111,8 +111,8 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// This method returns the line and the column of an offset. Lines and columns count from 1.
-func (l lines) at(pos int) (line, column int32) {
+// position returns the line and the column of an offset. Lines and columns count from 1.
+func (l lines) position(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText
 }

@@ -25,8 +25,8 @@ func written(t *symbol.Table) string {
 	return b.String()
 }
 
-// TestOracleOutlines compares the declarations of the files in testdata with the expected files. If UPDATE_OUTLINES=1 is set,
-// it updates the expected files; review the difference.
+// TestOracleOutlines compares the declarations of the files in testdata with the expected files. If UPDATE_OUTLINES=1
+// is set, it updates the expected files; review the difference.
 func TestOracleOutlines(t *testing.T) {
 	files, err := filepath.Glob("testdata/*")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// This expression matches lines that look like declarations, for languages without a parser. Its last group is the name.
-// The group before the name is the keyword that determines the kind.
+// This expression matches lines that look like declarations, for languages without a parser. Its last group is the
+// name. The group before the name is the keyword that determines the kind.
 var declaring = regexp.MustCompile(`^[ \t]*(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|override|virtual|async|` +
 	`partial|inline|suspend|data|case|pub|local|readonly|extern|unsafe|const|implicit|lazy|fileprivate|mutating|indirect|operator|inner|value)[ \t]+)*` +
 	`(class|struct|interface|protocol|trait|enum|record|object|module|namespace|package|extension|type|typealias|message|service|rpc|contract|` +

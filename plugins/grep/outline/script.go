@@ -192,7 +192,7 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 	}
 }
 
-// This method adds the names in a nested pattern that has a default value. The names are direct children of the pattern.
+// nested adds the names in a nested pattern that has a default value. The names are direct children of the pattern.
 func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	w.children(pattern, func(c int) bool {
 		if w.is(c, "shorthand_property_identifier_pattern", "identifier") {
@@ -259,8 +259,8 @@ func scriptExport(w *walker, i int) {
 		w.named[value] = "default"
 	}
 	at += w.t.Start(i)
-	line, column := w.lines.at(at)
-	end, _ := w.lines.at(w.t.End(i) - 1)
+	line, column := w.lines.position(at)
+	end, _ := w.lines.position(w.t.End(i) - 1)
 	w.symbols = append(w.symbols, symbol.Symbol{
 		Name: "default", Container: w.scope().name, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(at), // #nosec G115 -- less than grammar.MaxText
 	})

@@ -91,7 +91,7 @@ func (w *walker) inBody() bool { return w.scope().kind == inBody }
 // inClass reports whether the current node is a member of a type or object.
 func (w *walker) inClass() bool { return w.scope().kind == inClass }
 
-// This method opens a scope at node i. If name is empty, the scope has the name of the outer scope.
+// open opens a scope at node i. If name is empty, the scope has the name of the outer scope.
 func (w *walker) open(i int, kind scopeKind, name string) {
 	if outer := w.scope().name; name == "" {
 		name = outer
@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// This method calls the function "do" with each child of a node until do returns false.
+// children calls the function "do" with each child of a node until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {
@@ -147,7 +147,7 @@ func (w *walker) childOf(i int, types ...string) int {
 	return found
 }
 
-// This method reports whether a node has one of the given types. It returns false for node -1.
+// is reports whether a node has one of the given types. It returns false for node -1.
 func (w *walker) is(i int, types ...string) bool {
 	if i < 0 {
 		return false
@@ -161,8 +161,8 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol. The argument "name" is the node that contains the symbol's name. The argument "whole" is the node of
-// the complete declaration.
+// add adds a symbol. The argument "name" is the node that contains the symbol's name. The argument "whole" is the node
+// of the complete declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {
 		w.addAs(kind, w.text(name), name, whole)
@@ -179,8 +179,8 @@ func (w *walker) addIn(kind symbol.Kind, container, name string, at, whole int) 
 	if name == "" || len(name) > longest {
 		return
 	}
-	line, column := w.lines.at(w.t.Start(at))
-	end, _ := w.lines.at(max(w.t.Start(at), w.t.End(whole)-1))
+	line, column := w.lines.position(w.t.Start(at))
+	end, _ := w.lines.position(max(w.t.Start(at), w.t.End(whole)-1))
 	w.symbols = append(w.symbols, symbol.Symbol{Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(w.t.Start(at))}) // #nosec G115 -- less than grammar.MaxText
 }
 

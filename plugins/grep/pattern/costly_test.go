@@ -44,8 +44,8 @@ func TestOracleHugePatterns(t *testing.T) {
 	}
 }
 
-// TestOracleFalsePlaces searches text that resembles a match. The search must examine few false candidates and still find
-// the match.
+// TestOracleFalsePlaces searches text that resembles a match. The search must examine few false candidates and still
+// find the match.
 func TestOracleFalsePlaces(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	for expr, c := range map[string]struct{ text, match string }{

@@ -5,11 +5,11 @@ package pattern
 // is checked for the other required texts before the automaton runs.
 type lead struct {
 	leading int
-	// The field "learnt" is the number of bytes that were examined to find the rarest text. The field "places" contains
+	// learnt is the number of bytes that were examined to find the rarest text. The field "places" contains
 	// the number of occurrences of each required text in these bytes.
 	learnt int
 	places [mostRequired]int
-	// The field "looked" is the number of lines that have the leading text and were checked for the other required
+	// looked is the number of lines that have the leading text and were checked for the other required
 	// texts. The field "lacking" is the number of these lines that lack at least one of the other texts.
 	looked, lacking int
 }
@@ -40,7 +40,7 @@ func (l *lead) learn(required []needle, buf []byte) {
 	}
 }
 
-// This method reports whether a line that contains the rarest text also contains the other required texts. If checks
+// has reports whether a line that contains the rarest text also contains the other required texts. If checks
 // rarely reject lines, it returns true without a check.
 func (l *lead) has(required []needle, line []byte) bool {
 	if len(required) < 2 || l.looked >= lookFirst && l.lacking < l.looked/lookLacking {

@@ -52,7 +52,7 @@ type knowledge struct {
 	sets  [][]string
 }
 
-// This method converts exact texts to a set. The result has no exact texts.
+// closed converts exact texts to a set. The result has no exact texts.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k
@@ -60,7 +60,7 @@ func (k knowledge) closed() knowledge {
 	return knowledge{sets: with(nil, k.exact)}
 }
 
-// This function appends a set to a list of sets. If the set contains the empty text, the list stays unchanged.
+// with appends a set to a list of sets. If the set contains the empty text, the list stays unchanged.
 func with(sets [][]string, set []string) [][]string {
 	if shortestOf(set) == 0 {
 		return sets

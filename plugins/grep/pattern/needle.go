@@ -56,7 +56,7 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// This method returns the number of leading bytes of a text that equal the required text. The two texts must have the
+// same returns the number of leading bytes of a text that equal the required text. The two texts must have the
 // same length. If the case must match, the result is 0 for any difference.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
@@ -120,7 +120,7 @@ func (l *needle) count(buf []byte) (n int) {
 	return len(buf)
 }
 
-// This method reports whether the bytes before and after the text at a position are possible in a match.
+// fits reports whether the bytes before and after the text at a position are possible in a match.
 func (l *needle) fits(buf []byte, at int) bool {
 	end := at + len(l.text)
 	if at < len(l.before) || len(buf)-end < len(l.after) {
@@ -143,7 +143,7 @@ func (l *needle) fits(buf []byte, at int) bool {
 // comparison counts as one false candidate for each bytesPerPlace bytes that it reads.
 const bytesPerPlace = 16
 
-// This method returns the position of the text in buf, or -1. If there are too many false candidates, the returned
+// next returns the position of the text in buf, or -1. If there are too many false candidates, the returned
 // position is only a lower bound: the text does not occur before it.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)

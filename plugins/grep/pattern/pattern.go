@@ -123,7 +123,7 @@ var (
 	errNUL       = errors.New("the pattern has a NUL byte, which text files do not contain; remove the NUL byte")
 )
 
-// This function converts err to a [*syntax.Error] with the position of an invalid element. It finds the element in expr
+// at converts err to a [*syntax.Error] with the position of an invalid element. It finds the element in expr
 // by its escaped or plain spelling. If expr contains neither spelling, the result has no position.
 func at(expr, escaped, plain string, err error) error {
 	e := &syntax.Error{Pattern: expr, Reason: err.Error()}

@@ -12,7 +12,7 @@ type requirement struct {
 	text []byte
 	// folded means that the text is in lower case and that the case of ASCII letters is ignored.
 	folded bool
-	// The field "before" contains the bytes that can precede the text in a match. The field "after" contains the bytes
+	// before contains the bytes that can precede the text in a match. The field "after" contains the bytes
 	// that can follow the text. Each element belongs to one position, the nearest position first. Unknown positions are
 	// missing.
 	before, after []*byteSet
@@ -104,7 +104,7 @@ func longest(all []foundText) (best foundText) {
 	return best
 }
 
-// This function appends the longest texts that every match of the node contains. The texts have the order in which
+// texts appends the longest texts that every match of the node contains. The texts have the order in which
 // they occur in a match.
 func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	var run foundText
@@ -143,7 +143,7 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 // returns that text and true.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// This function returns the text that a node matches, if the node matches exactly one text.
+// literal returns the text that a node matches, if the node matches exactly one text.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()
@@ -270,8 +270,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns one set, with all bytes with which the UTF-8 encoding of a symbol of the class can begin or end. The result
-// "whole" is true if each symbol is encoded as one byte.
+// bytesOf returns one set, with all bytes with which the UTF-8 encoding of a symbol of the class can begin or end. The
+// result "whole" is true if each symbol is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

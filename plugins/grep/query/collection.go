@@ -59,7 +59,7 @@ func (c *collection) beyond(s spot) bool {
 	return c.hasLast && s.compare(c.last) > 0
 }
 
-// This method returns the number of all matches.
+// matches returns the number of all matches.
 func (c *collection) matches() (n int) {
 	for _, f := range c.files {
 		n += f.Matches

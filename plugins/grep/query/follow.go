@@ -22,7 +22,7 @@ type Target struct {
 // link is a symbolic link that a walk has found.
 type link struct {
 	path, shown string
-	// The field "within" is the start directory of the walk. The field "above" contains the start directories of the
+	// within is the start directory of the walk. The field "above" contains the start directories of the
 	// outer walks.
 	within string
 	above  []string

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// This method searches the files of an indexed tree. If subset is not nil, it searches only the files in subset.
+// indexed searches the files of an indexed tree. If subset is not nil, it searches only the files in subset.
 func (r *run) indexed(s *index.Snapshot, o walk.Options, subset map[string]search.Window) error {
 	c := s.Counts()
 	r.walked.Add(c.NotWanted)
@@ -41,7 +41,7 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, subset map[string]searc
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o, subset) }, r.walked.Count)
 }
 
-// This method searches a file whose text is in memory.
+// text searches a file whose text is in memory.
 func (r *run) text(worker int, t index.Text, at spot) {
 	w, keep := r.window(at)
 	r.at[worker] = at

@@ -2,8 +2,8 @@ package query
 
 import "toolhost.dev/plugins/grep/search"
 
-// Group holds the lines and the context of one match. Matches that share lines are in one group. If an answer lists only
-// files or counts, it contains no groups.
+// Group holds the lines and the context of one match. Matches that share lines are in one group. If an answer lists
+// only files or counts, it contains no groups.
 type Group struct {
 	Before, Lines, After []search.Line
 }
@@ -15,7 +15,7 @@ const MaxText = 8 << 20
 // entryCost is the number of bytes that the format of a result adds to the text of the result.
 const entryCost = 128
 
-// This method adds matches with their lines to an answer, up to the number in the argument "limit". If the limit is 0,
+// lines adds matches with their lines to an answer, up to the number in the argument "limit". If the limit is 0,
 // it adds all matches whose lines are kept.
 func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	c.sort()
@@ -42,7 +42,7 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	}
 }
 
-// This method adds the files with indices in [from,to) to an answer.
+// numbers adds the files with indices in [from,to) to an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
 	size := 0

@@ -66,8 +66,8 @@ type File struct {
 	Matches int
 	// Groups contains the returned matches of the file.
 	Groups []Group
-	// Binary is the offset of a NUL byte in the file. It is negative if no NUL byte was found. Hidden is true if matches
-	// are omitted because of the NUL byte.
+	// Binary is the offset of a NUL byte in the file. It is negative if no NUL byte was found. Hidden is true if
+	// matches are omitted because of the NUL byte.
 	Binary int64
 	Hidden bool
 }
@@ -169,7 +169,7 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// This method returns the file that comes last in path order among the last files of all workers.
+// last returns the file that comes last in path order among the last files of all workers.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
 // walk searches the files of a tree, which it reads from disk. If only is nil, it searches all files. Otherwise it
@@ -228,7 +228,7 @@ func (r *run) open(worker int, d *walk.Dir, name string) {
 	r.opened(worker, f, err, spot{path: d.Shown(name)})
 }
 
-// This method searches an opened file. If the file could not be opened, the method counts the reason.
+// opened searches an opened file. If the file could not be opened, the method counts the reason.
 func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 	if err != nil {
 		r.fail(err)
@@ -289,7 +289,7 @@ func (r *run) window(at spot) (wanted, keep search.Window) {
 	return wanted, wanted
 }
 
-// This method adds the search result of one file.
+// found adds the search result of one file.
 func (r *run) found(worker int, at spot, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
 	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {

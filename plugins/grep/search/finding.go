@@ -84,7 +84,7 @@ func preceding(buf []byte, n int) int {
 	}
 }
 
-// This method searches the lines in the buffer. It reports whether the search continues.
+// lines searches the lines in the buffer. It reports whether the search continues.
 func (f *finding) lines(buf []byte) (more bool, err error) {
 	if more, err := f.linesBelow(buf, len(buf)); !more || err != nil {
 		return false, err
@@ -128,10 +128,10 @@ func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	return true, nil
 }
 
-// This method reports whether the file has its maximum number of matching lines.
+// full reports whether the file has its maximum number of matching lines.
 func (f *finding) full() bool { return f.s.opts.MaxCount > 0 && f.hits >= f.s.opts.MaxCount }
 
-// This method returns the matches in a matching line. Most options need only the first match.
+// marks returns the matches in a matching line. Most options need only the first match.
 func (f *finding) marks(buf []byte, start, end, column int) ([]mark, error) {
 	f.hits++
 	if !f.s.opts.Each || f.s.opts.Mode != Count || f.s.opts.Invert {
@@ -142,7 +142,7 @@ func (f *finding) marks(buf []byte, start, end, column int) ([]mark, error) {
 	return make([]mark, max(1, n)), err
 }
 
-// This method returns a function that finds the first line without a match. The function has the same form as
+// others returns a function that finds the first line without a match. The function has the same form as
 // NextLine, which finds the first line with a match.
 func (f *finding) others() func(buf []byte, pos int) (start, end int, ok bool, err error) {
 	from, to := -1, -1 // the next matching line; unknown before the first search
@@ -166,7 +166,7 @@ func (f *finding) others() func(buf []byte, pos int) (start, end int, ok bool, e
 	}
 }
 
-// This method returns the single matches in a line.
+// parts returns the single matches in a line.
 func (f *finding) parts(line []byte) []Match {
 	out := []Match{}
 	text := bytes.TrimSuffix(line, []byte("\n"))
@@ -177,7 +177,7 @@ func (f *finding) parts(line []byte) []Match {
 	return out
 }
 
-// This method reports whether the lines of the next match belong to the result.
+// wanted reports whether the lines of the next match belong to the result.
 func (f *finding) wanted() bool {
 	return f.s.opts.Mode == Lines && f.window.From <= f.result.Matches && f.result.Matches < f.window.To
 }
@@ -294,7 +294,7 @@ func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 	}
 }
 
-// This method checks matching lines for a NUL byte if the lines are not yet checked. It reports whether the search ends
+// ends checks matching lines for a NUL byte if the lines are not yet checked. It reports whether the search ends
 // at these lines.
 func (f *finding) ends(buf []byte, start, end int) bool {
 	if f.binary == convert || f.binary == asText || f.binary == quit && !f.s.m.Crossing() {

@@ -26,7 +26,7 @@ func legacy(content []byte) (decoded []byte, ok bool) {
 	return t.Content, true
 }
 
-// This function reports whether a text begins with a byte order mark.
+// marked reports whether a text begins with a byte order mark.
 func marked(content []byte) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {
@@ -36,7 +36,7 @@ func marked(content []byte) bool {
 	return false
 }
 
-// This method searches a file whose text is not UTF-8. It reads the file from the beginning, because the encoding must
+// again searches a file whose text is not UTF-8. It reads the file from the beginning, because the encoding must
 // be detected from the whole file.
 func (s *Searcher) again(file File, w Window) (Result, error) {
 	src, ok := file.Reader.(io.Seeker)

@@ -29,7 +29,8 @@ type Options struct {
 	Before, After int
 	// MaxLine is the maximum number of characters of a returned line; 0 means no limit.
 	MaxLine int
-	// MaxCount is the maximum number of matching lines in a file, or of matches if a match can span lines. 0 means no limit.
+	// MaxCount is the maximum number of matching lines in a file, or of matches if a match can span lines. 0 means no
+	// limit.
 	MaxCount int
 	// The option Only adds the single matches to each line. The option Each counts single matches in the mode Count.
 	// Both options apply only to patterns that match within lines.

@@ -59,10 +59,10 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table calls the function "found" for each matching symbol of a table, in the order of the text. The rank describes how
-// well the symbol matches. The container in a query also matches elements of the file's path. If the function "parts"
-// returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols are
-// checked.
+// Table calls the function "found" for each matching symbol of a table, in the order of the text. The rank describes
+// how well the symbol matches. The container in a query also matches elements of the file's path. If the function
+// "parts" returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols
+// are checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part
 	if parts != nil && len(t.Symbols) > manySymbols { // in a small table, selecting parts saves no time
@@ -72,7 +72,7 @@ func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.P
 		return m.part(t, 0, len(t.Symbols), g, file, found)
 	}
 	for _, p := range list {
-		from, to := t.within(p)
+		from, to := t.rangeIn(p)
 		if err := m.part(t, from, to, g, file, found); err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 	return true
 }
 
-// This function returns the name of a container without its type parameters.
+// bare returns the name of a container without its type parameters.
 func bare(name string) string {
 	if i := strings.IndexAny(name, "[<"); i > 0 {
 		name = name[:i]

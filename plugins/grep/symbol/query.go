@@ -32,15 +32,15 @@ func (r Rank) String() string { return rankNames[r] }
 type Query struct {
 	// text is the name in the query. It is empty if the query has wildcards.
 	text string
-	// The field "needle" contains the field "text" in lower case.
+	// needle contains the field "text" in lower case.
 	needle []byte
 	marks  []uint32 // positions of the needle's trigrams in the signature of a table
-	// The field "within" contains the names of the containers, the innermost container last.
+	// within contains the names of the containers, the innermost container last.
 	within []string
 	most   Rank // worst rank that is returned
 	// pattern matches the names of symbols. A nil pattern matches all names.
 	pattern *pattern.Pattern
-	// The field "files" matches paths if the field "slash" is true, and otherwise file names. If "files" is nil, the
+	// files matches paths if the field "slash" is true, and otherwise file names. If "files" is nil, the
 	// field "pattern" matches the file names.
 	files *pattern.Pattern
 	slash bool
@@ -137,7 +137,7 @@ func expression(body string, fold bool) (*Query, error) {
 	return &Query{pattern: p, most: Matched}, nil
 }
 
-// This function splits a query into the names of the containers and the name itself.
+// qualified splits a query into the names of the containers and the name itself.
 func qualified(text string) (within []string, name string) {
 	if strings.HasPrefix(text, "operator") || strings.Contains(text, "/") {
 		return nil, text
@@ -198,8 +198,9 @@ func globbed(glob string) (*pattern.Pattern, error) {
 // Plain reports whether the query is a name without wildcards.
 func (q *Query) Plain() bool { return q.plain }
 
-// Near returns a query for names that begin or end like the name of this query, which finds misspelled names: few begin and end
-// with a wrong letter. It returns nil if the query is no name, or too short. The argument "whole" means that dots belong to the name.
+// Near returns a query for names that begin or end like the name of this query, which finds misspelled names: few begin
+// and end with a wrong letter. It returns nil if the query is no name, or too short. The argument "whole" means that
+// dots belong to the name.
 func (q *Query) Near(whole bool) *Query {
 	letters := []rune(q.text)
 	if whole {

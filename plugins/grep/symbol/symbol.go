@@ -84,8 +84,8 @@ type Symbol struct {
 	// level.
 	Container string
 	Kind      Kind
-	// Line and Column are the position of the name. EndLine is the last line of the declaration. Lines and columns count
-	// from 1, columns in bytes. Offset is the byte offset of the name in the text.
+	// Line and Column are the position of the name. EndLine is the last line of the declaration. Lines and columns
+	// count from 1, columns in bytes. Offset is the byte offset of the name in the text.
 	Line, Column, EndLine, Offset int32
 }
 
@@ -106,14 +106,15 @@ type Table struct {
 	// Problem is the reason why the parser of the language did not parse the whole text. It is empty if the whole
 	// text was parsed.
 	Problem string
-	// Broken is true if the text has syntax errors. The table then contains all declarations that the parser recognized.
+	// Broken is true if the text has syntax errors. The table then contains all declarations that the parser
+	// recognized.
 	Broken bool
 	// Package is the name of the package that the text declares. It can be empty.
 	Package string
 	// Symbols contains the symbols, sorted by their position in the text.
 	Symbols []Symbol
 
-	// The field "names" contains all names, each followed by a line break. The field "folded" contains the same names
+	// names contains all names, each followed by a line break. The field "folded" contains the same names
 	// in lower case, which can differ in length. The field "starts" contains the offset of each name in "names". The
 	// field "folds" contains the offset of each name in "folded".
 	names, folded []byte
@@ -181,8 +182,8 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	return t
 }
 
-// This method returns the index range [from,to) of the symbols whose names are in a part of the text.
-func (t *Table) within(p content.Part) (from, to int) {
+// rangeIn returns the index range [from,to) of the symbols whose names are in a part of the text.
+func (t *Table) rangeIn(p content.Part) (from, to int) {
 	after := func(pos int) int {
 		return sort.Search(len(t.Symbols), func(i int) bool { return int(t.Symbols[i].Offset) >= pos })
 	}
@@ -198,7 +199,7 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// This function returns the index of the symbol at the offset "pos" in a list of names. The argument "starts" contains
+// at returns the index of the symbol at the offset "pos" in a list of names. The argument "starts" contains
 // the start offsets of the names.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// RawByte is the first of the symbols that represent single bytes. The symbol of a byte b above 0x7F is RawByte+b. These
-// symbols occur in text that is not UTF-8 and in classes under (?-u).
+// RawByte is the first of the symbols that represent single bytes. The symbol of a byte b above 0x7F is RawByte+b.
+// These symbols occur in text that is not UTF-8 and in classes under (?-u).
 const RawByte rune = unicode.MaxRune + 1
 
 // Range contains the symbols from Lo to Hi, including both.

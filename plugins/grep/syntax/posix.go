@@ -142,7 +142,7 @@ func (p *posix) endsBranch(pos int) bool {
 	return rest == "" || rest[0] == '\n' || strings.HasPrefix(rest, `\)`) || strings.HasPrefix(rest, `\|`)
 }
 
-// This method reports whether a repetition operator is next in the pattern. At the start of a branch, the basic
+// repeats reports whether a repetition operator is next in the pattern. At the start of a branch, the basic
 // dialect treats such an operator as literal.
 func (p *posix) repeats(start bool) bool {
 	if start && !p.extended {
@@ -175,7 +175,7 @@ func (p *posix) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, false)
 }
 
-// This method parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, a "{" before any other text
+// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, a "{" before any other text
 // is literal, and ok is false.
 func (p *posix) counts() (lo, hi, end int, ok bool) {
 	at := p.pos

@@ -169,7 +169,7 @@ func (p *rust) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, lazy)
 }
 
-// This method parses the counts of a repetition and the final "}". The "{" is at the offset "at".
+// counts parses the counts of a repetition and the final "}". The "{" is at the offset "at".
 func (p *rust) counts(at int) (lo, hi int) {
 	p.space()
 	lo, okLo := p.decimal(at)

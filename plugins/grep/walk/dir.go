@@ -41,11 +41,11 @@ func (d *Dir) Shown(name string) string { return d.shown + name }
 
 // Rel returns the path of an entry relative to the start of the walk, including [Start.Rel].
 func (d *Dir) Rel(name string) string {
-	return ShownPrefix(d.w.start.Rel) + d.below(name)
+	return ShownPrefix(d.w.start.Rel) + d.relative(name)
 }
 
-// This method returns the path of an entry relative to the start of this walk.
-func (d *Dir) below(name string) string {
+// relative returns the path of an entry relative to the start of this walk.
+func (d *Dir) relative(name string) string {
 	if d.rel == "." {
 		return name
 	}
@@ -53,10 +53,10 @@ func (d *Dir) below(name string) string {
 }
 
 func (d *Dir) child(name string) *Dir {
-	return &Dir{w: d.w, rel: d.below(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
+	return &Dir{w: d.w, rel: d.relative(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
 }
 
-// This method opens the directory for one task. The task must call close afterwards.
+// open opens the directory for one task. The task must call close afterwards.
 func (d *Dir) open() error {
 	if d.file == nil {
 		f, err := openBeneath(d.w.start.Dir, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)

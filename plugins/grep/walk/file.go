@@ -94,8 +94,8 @@ type Info struct {
 // Stat returns the size and modification time of an entry. It does not follow a symbolic link.
 func (d *Dir) Stat(name string) (Info, error) { return Stat(d.file, d.path, name) }
 
-// Stat returns the metadata of an entry as [Dir.Stat] does, in any open directory. The argument "path" is only for error
-// messages.
+// Stat returns the metadata of an entry as [Dir.Stat] does, in any open directory. The argument "path" is only for
+// error messages.
 func Stat(dir *os.File, path, name string) (Info, error) {
 	s, err := StampAt(dir, path, name)
 	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err

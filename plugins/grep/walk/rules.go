@@ -128,7 +128,8 @@ func (s source) readAt(path string) ([]byte, error) {
 	return s.r.Read(path)
 }
 
-// Exclude reads .git/info/exclude. In a linked work tree, .git is a file that names the directory with the exclude file.
+// Exclude reads .git/info/exclude. In a linked work tree, .git is a file that names the directory with the exclude
+// file.
 func (s source) Exclude() *ignore.Rules {
 	git := filepath.Join(s.path, ".git")
 	s.r.looked(git)

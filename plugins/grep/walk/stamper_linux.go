@@ -16,15 +16,15 @@ type Stamper struct {
 
 // At returns the stamp of an entry, like [Probe.StampAt].
 func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
-	if stamp, err := s.at(p.fd, name); err == nil || isAnswer(err) {
+	if stamp, err := s.statx(p.fd, name); err == nil || isAnswer(err) {
 		return stamp, err
 	}
 	return p.StampAt(name)
 }
 
-// This method calls statx without copying the name to the heap. If isAnswer returns false for the error, the system
+// statx calls statx without copying the name to the heap. If isAnswer returns false for the error, the system
 // does not support statx.
-func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
+func (s *Stamper) statx(dir int, name string) (freshness.Stamp, error) {
 	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_INO | unix.STATX_SIZE
 	if len(name) >= len(s.name) {
 		return freshness.Stamp{}, unix.ENAMETOOLONG

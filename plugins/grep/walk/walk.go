@@ -195,7 +195,7 @@ func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(
 
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
-// This method reports whether an entry must be visited.
+// wanted reports whether an entry must be visited.
 func (w *walker) wanted(d *Dir, e Entry) bool {
 	shown, isDir := d.shown+e.Name, e.Type.IsDir()
 	if e.Type&fs.ModeSymlink != 0 && w.opts.LinkToDir != nil {
@@ -211,8 +211,8 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 	return w.opts.Wanted(e.Name, shown, isDir, v, d.rules.InRepository(), w.skipped)
 }
 
-// IsHidden reports whether a name is hidden. A hidden name begins with a dot and does not end with a dot. ripgrep and fd
-// apply the same rule.
+// IsHidden reports whether a name is hidden. A hidden name begins with a dot and does not end with a dot. ripgrep and
+// fd apply the same rule.
 func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
 // Selected reports whether the globs of a call include an entry. If the result "decided" is false, the globs do not

@@ -75,7 +75,7 @@ func start(t testing.TB, dir string) Start {
 	return Start{Dir: f, Path: dir, Shown: "."}
 }
 
-// This function returns the sorted paths of the files that a walk visits.
+// walked returns the sorted paths of the files that a walk visits.
 func walked(t testing.TB, s Start, o Options) ([]string, *Skipped) {
 	t.Helper()
 	var mu sync.Mutex

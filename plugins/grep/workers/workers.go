@@ -41,10 +41,10 @@ func Number() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// Spare increases GOMAXPROCS to one more than the number of workers. Without an idle processor, the Go runtime takes the
-// processor from a goroutine during a system call, and the goroutine must then wait for another processor. Workers that
-// stat all files of a tree make only short system calls. With an idle processor, they need a tenth less time. After
-// Spare, the runtime no longer adapts to changed CPU limits. If GOMAXPROCS is set in the environment, Spare does
+// Spare increases GOMAXPROCS to one more than the number of workers. Without an idle processor, the Go runtime takes
+// the processor from a goroutine during a system call, and the goroutine must then wait for another processor. Workers
+// that stat all files of a tree make only short system calls. With an idle processor, they need a tenth less time.
+// After Spare, the runtime no longer adapts to changed CPU limits. If GOMAXPROCS is set in the environment, Spare does
 // nothing.
 var Spare = sync.OnceFunc(addSpare)
 

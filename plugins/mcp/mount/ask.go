@@ -265,8 +265,8 @@ func checkForm(p *mcp.ElicitParams) (json.RawMessage, error) {
 	return schema, err
 }
 
-// checkAnswer checks an accepted answer against the schema of its question. It removes fields that the question does not
-// have.
+// checkAnswer checks an accepted answer against the schema of its question. It removes fields that the question does
+// not have.
 func checkAnswer(form json.RawMessage, res *mcp.ElicitResult) error {
 	if res.Action != "accept" {
 		res.Content = nil

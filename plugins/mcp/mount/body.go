@@ -18,8 +18,8 @@ func isStream(res *http.Response) bool {
 	return err == nil && media == "text/event-stream"
 }
 
-// foldingBody is the body of an HTTP response, as JSON or as an event stream, in which the results of calls are folded. It
-// also skips a byte order mark.
+// foldingBody is the body of an HTTP response, as JSON or as an event stream, in which the results of calls are folded.
+// It also skips a byte order mark.
 type foldingBody struct {
 	io.ReadCloser
 	in     *bufio.Reader

@@ -39,8 +39,8 @@ type active struct {
 	events   events
 }
 
-// silence is the timeout of a call. It ends the call if the server sends nothing for too long. It stands still while the
-// server waits for the user.
+// silence is the timeout of a call. It ends the call if the server sends nothing for too long. It stands still while
+// the server waits for the user.
 type silence struct {
 	limit time.Duration
 
@@ -175,8 +175,8 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// ofOneSession returns a running call if all running calls belong to one session. Otherwise it returns nil, because in the
-// older protocol a request of a server does not name its call, and another session can belong to another user.
+// ofOneSession returns a running call if all running calls belong to one session. Otherwise it returns nil, because in
+// the older protocol a request of a server does not name its call, and another session can belong to another user.
 func (r *running) ofOneSession() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()

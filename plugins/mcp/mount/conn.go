@@ -72,9 +72,9 @@ func (c *conn) startError(ctx context.Context, err error) error {
 }
 
 // connect starts a local server or connects to a remote server. If version is empty, it first tries the newer protocol.
-// A server of the older protocol can ignore the first request. In this case, [wire] answers the request for the server. If
-// the server exits, connect starts it again with the older protocol. It does the same for a server that starts so slowly
-// that its answer to the first request comes too late, and that then rejects the second one.
+// A server of the older protocol can ignore the first request. In this case, [wire] answers the request for the server.
+// If the server exits, connect starts it again with the older protocol. It does the same for a server that starts so
+// slowly that its answer to the first request comes too late, and that then rejects the second one.
 func (c *conn) connect(ctx context.Context, version string) error {
 	if c.mount.cfg.URL != "" {
 		h := c.mount.headers()

@@ -78,7 +78,7 @@ func (w *wire) callTool(ctx context.Context, params any) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	// The method Write also calls the method "tell" of the call.
+	// Write also calls the method "tell" of the call.
 	_ = w.Write(context.WithoutCancel(ctx), &jsonrpc.Request{Method: "notifications/cancelled", Params: notice}) // an error also ends the connection
 	return nil, ctx.Err()
 }
@@ -108,7 +108,8 @@ func (w *wire) forget(id jsonrpc.ID) {
 	delete(w.pending, id)
 }
 
-// answer passes an answer to the direct request with its ID. It returns false if the ID is not that of a direct request.
+// answer passes an answer to the direct request with its ID. It returns false if the ID is not that of a direct
+// request.
 func (w *wire) answer(id jsonrpc.ID, r reply) bool {
 	w.mu.Lock()
 	answer, ok := w.direct[id]
@@ -187,8 +188,8 @@ type received struct {
 // note is a text in the place of a block that cannot be decoded.
 type note struct{ *mcp.TextContent }
 
-// readable decodes a result that has blocks which cannot be decoded, such as blocks of an unknown type. It puts a note in the place
-// of each such block. If the result has other errors, it returns nil.
+// readable decodes a result that has blocks which cannot be decoded, such as blocks of an unknown type. It puts a note
+// in the place of each such block. If the result has other errors, it returns nil.
 func readable(raw json.RawMessage) *mcp.CallToolResult {
 	var parts struct {
 		Content []json.RawMessage `json:"content"`
@@ -223,9 +224,9 @@ func unreadable(block json.RawMessage, err error) string {
 // foldedKey is the key in the metadata of a folded result that has the result as a text.
 const foldedKey = "toolhost.dev/folded"
 
-// folded returns the result of a call in a form that the SDK can decode without a loss: a text in its metadata. The SDK rounds
-// large numbers, and refuses the whole result for one block that it does not know. The members for the SDK stay, and so do
-// results of other requests.
+// folded returns the result of a call in a form that the SDK can decode without a loss: a text in its metadata. The SDK
+// rounds large numbers, and refuses the whole result for one block that it does not know. The members for the SDK stay,
+// and so do results of other requests.
 func folded(raw json.RawMessage) json.RawMessage {
 	out, err := parseObject(raw)
 	if err != nil || out.get("content") == nil && out.get("structuredContent") == nil {

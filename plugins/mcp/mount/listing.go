@@ -98,8 +98,8 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 }
 
 // definition converts the server's description of a tool to a definition. It also returns the keywords of the input
-// schema that it left out because they are invalid. If the schema still is invalid, the host refuses it and reports it to
-// the operator.
+// schema that it left out because they are invalid. If the schema still is invalid, the host refuses it and reports it
+// to the operator.
 func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, err error) {
 	// A client of MCP can send several requests at once, so a server must expect concurrent calls.
 	def = sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1, Traits: sdk.Traits{ConcurrencySafe: true}}
@@ -115,7 +115,7 @@ func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, e
 	if a := t.Annotations; a != nil {
 		def.Traits.ReadOnly, def.Traits.Idempotent = a.ReadOnlyHint, a.IdempotentHint || a.ReadOnlyHint
 	}
-	if def.Input, err = m.shared.schemas.of(t.Name, t.InputSchema); err != nil {
+	if def.Input, err = m.shared.schemas.schemaOf(t.Name, t.InputSchema); err != nil {
 		return def, nil, err
 	}
 	def.Input, dropped = repair(def.Input)
@@ -134,7 +134,8 @@ func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, e
 	return def, dropped, nil
 }
 
-// icons returns the icons of a tool as JSON. It omits icons whose source is not a web address or an image, and large lists.
+// icons returns the icons of a tool as JSON. It omits icons whose source is not a web address or an image, and large
+// lists.
 func icons(list []mcp.Icon) json.RawMessage {
 	list = usableIcons(list)
 	raw, err := json.Marshal(list)
@@ -144,8 +145,8 @@ func icons(list []mcp.Icon) json.RawMessage {
 	return raw
 }
 
-// usableIcons returns the icons that a client can load without contacting the user's network. It returns nil if they are
-// too large.
+// usableIcons returns the icons that a client can load without contacting the user's network. It returns nil if they
+// are too large.
 func usableIcons(list []mcp.Icon) []mcp.Icon {
 	list = slices.DeleteFunc(slices.Clone(list), func(i mcp.Icon) bool {
 		return !strings.HasPrefix(i.Source, "https://") && !strings.HasPrefix(i.Source, "data:image/")
@@ -184,9 +185,9 @@ func (s *schemas) keep(result json.RawMessage) {
 	}
 }
 
-// This method returns the input schema of a tool in the received form. If the received form is unknown, it returns the
+// schemaOf returns the input schema of a tool in the received form. If the received form is unknown, it returns the
 // decoded form.
-func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
+func (s *schemas) schemaOf(name string, decoded any) (json.RawMessage, error) {
 	s.mu.Lock()
 	raw := s.raw[name]
 	s.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// ping measures the time of one request to the server. It also returns the capabilities of the server, and the numbers of
-// its tools, prompts, resources and templates, including those that the operator does not offer to clients.
+// ping measures the time of one request to the server. It also returns the capabilities of the server, and the numbers
+// of its tools, prompts, resources and templates, including those that the operator does not offer to clients.
 func (c *conn) ping(ctx context.Context) (*tool.Pong, error) {
 	info := c.session.InitializeResult()
 	out := &tool.Pong{Protocol: clean(info.ProtocolVersion, maxTitle)}
@@ -88,8 +88,8 @@ func (c *conn) roundTrip(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// announcement keeps the capabilities that a server announced, in their received form. The SDK drops capabilities that it
-// does not know, such as tasks.
+// announcement keeps the capabilities that a server announced, in their received form. The SDK drops capabilities that
+// it does not know, such as tasks.
 type announcement struct {
 	mu   sync.Mutex
 	raw  json.RawMessage
@@ -130,9 +130,9 @@ func (a *announcement) names() []string {
 	return capabilityNames(a.raw)
 }
 
-// from returns the body of an HTTP response. While the connection begins, the body also searches its content for
+// watchBody returns the body of an HTTP response. While the connection begins, the body also searches its content for
 // capabilities.
-func (a *announcement) from(body io.ReadCloser) io.ReadCloser {
+func (a *announcement) watchBody(body io.ReadCloser) io.ReadCloser {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.late {

@@ -88,7 +88,7 @@ func (s *server) stop(grace time.Duration) {
 	<-s.Exited()
 }
 
-// This method reports whether the server has ended without a call of stop.
+// died reports whether the server has ended without a call of stop.
 func (s *server) died() bool {
 	if !s.wire.ended() {
 		return false

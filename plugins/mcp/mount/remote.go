@@ -99,8 +99,8 @@ func (m *mount) tokenFile() string {
 	return filepath.Join(m.state, "access-token-"+hex.EncodeToString(sum[:16]))
 }
 
-// login adds the access token of the operator's login to a request. The file is read each time, because the host replaces
-// it when the token is renewed.
+// login adds the access token of the operator's login to a request. The file is read each time, because the host
+// replaces it when the token is renewed.
 func (h *headers) login(r *http.Request) {
 	if h.token == "" {
 		return
@@ -113,8 +113,8 @@ func (h *headers) login(r *http.Request) {
 	r.Header.Set("Authorization", "Bearer "+string(token))
 }
 
-// refused returns an error with a remedy if the server refuses a request because of its token. The argument "own" reports
-// whether the token is from the configuration.
+// refused returns an error with a remedy if the server refuses a request because of its token. The argument "own"
+// reports whether the token is from the configuration.
 func (h *headers) refused(res *http.Response, own bool) error {
 	field := filepath.Base(h.state) // the host names the directory after the field
 	switch {
@@ -180,7 +180,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
-	res.Body = newFoldingBody(h.announced.from(res.Body), stream)
+	res.Body = newFoldingBody(h.announced.watchBody(res.Body), stream)
 	return res, nil
 }
 

@@ -119,7 +119,8 @@ func (r *repairer) schema(raw json.RawMessage, at string, top bool) json.RawMess
 	return out.json()
 }
 
-// children repairs the schemas in the value of a keyword. If defs is true, the value contains the definitions of the root.
+// children repairs the schemas in the value of a keyword. If defs is true, the value contains the definitions of the
+// root.
 func (r *repairer) children(raw json.RawMessage, key string, defs bool) json.RawMessage {
 	switch key {
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":

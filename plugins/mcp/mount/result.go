@@ -54,8 +54,8 @@ func structured(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// unescaped returns valid JSON with only the escapes that an encoder needs, because an escape such as \u0061 could hide a secret
-// from the host, which removes secrets. All else stays as it is.
+// unescaped returns valid JSON with only the escapes that an encoder needs, because an escape such as \u0061 could hide
+// a secret from the host, which removes secrets. All else stays as it is.
 func unescaped(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte(`\/`)) && utf8.Valid(raw) {
 		return raw
@@ -145,8 +145,8 @@ func (b *blocks) attach(a sdk.Attachment) int {
 	return len(b.attachments)
 }
 
-// extras returns the members of a text, an image or audio that no other field of the result has. If the block has none, it
-// returns nil.
+// extras returns the members of a text, an image or audio that no other field of the result has. If the block has none,
+// it returns nil.
 func extras(raw json.RawMessage) json.RawMessage {
 	members, err := parseObject(raw)
 	for _, key := range []string{"type", "text", "data", "mimeType"} {

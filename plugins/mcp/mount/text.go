@@ -16,7 +16,7 @@ const (
 // This expression matches escape sequences for terminals.
 var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090])[^\a\x1b\u009c]*(?:\a|\x1b\\\\|\u009c)?|\x1b[ -/]*[0-~]?")
 
-// This function removes invisible characters from a server's text. A terminal or a model could obey these characters:
+// clean removes invisible characters from a server's text. A terminal or a model could obey these characters:
 // escape sequences, control characters, direction marks and tags. Joiners remain, because scripts and
 // emoji need them. The text is shortened to limit bytes.
 func clean(s string, limit int) string {

@@ -45,8 +45,8 @@ type wire struct {
 	out     *os.File
 	stop    func()
 	schemas *schemas
-	// heard is called for each notification of the server, in the order in which messages arrive. It returns before a later
-	// result is delivered. It returns false for a notification that the SDK must handle. It can be nil.
+	// heard is called for each notification of the server, in the order in which messages arrive. It returns before a
+	// later result is delivered. It returns false for a notification that the SDK must handle. It can be nil.
 	heard func(*jsonrpc.Request) bool
 
 	announced announcement // the capabilities that the server announced

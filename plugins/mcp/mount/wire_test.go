@@ -141,11 +141,11 @@ func TestSchemasInOrder(t *testing.T) {
 	if _, err := w.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.schemas.of("t", map[string]any{"type": "object"})
+	got, err := w.schemas.schemaOf("t", map[string]any{"type": "object"})
 	if err != nil || string(got) != `{"type":"object","properties":{"z":{},"a":{}}}` {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if got, err := w.schemas.of("other", map[string]any{"type": "object"}); err != nil || string(got) != `{"type":"object"}` {
+	if got, err := w.schemas.schemaOf("other", map[string]any{"type": "object"}); err != nil || string(got) != `{"type":"object"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
 }

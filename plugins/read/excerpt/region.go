@@ -16,7 +16,7 @@ type region struct {
 	hidden map[int]int64
 }
 
-// This function splits data after its first line. It returns the line without its ending and the rest of data. If
+// next splits data after its first line. It returns the line without its ending and the rest of data. If
 // data contains no line feed, rest is nil.
 func next(data []byte) (line, rest []byte) {
 	i := bytes.IndexByte(data, '\n')
@@ -30,7 +30,7 @@ func next(data []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// This method returns the part of a line that the excerpt contains, and the number of omitted bytes.
+// shown returns the part of a line that the excerpt contains, and the number of omitted bytes.
 func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	hidden := r.hidden[number]
 	if len(line) <= MaxLineChars {

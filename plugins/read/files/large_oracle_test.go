@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOracleLargeImage checks that an image with many pixels is scaled down and that the result reports the scaling (U12).
+// TestOracleLargeImage checks that an image with many pixels is scaled down and that the result reports the scaling
+// (U12).
 func TestOracleLargeImage(t *testing.T) {
 	h := newHost(t)
 	var buf bytes.Buffer

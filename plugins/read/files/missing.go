@@ -19,7 +19,7 @@ const (
 	maxLooked = 300
 )
 
-// This method returns a NotFound error that suggests existing files.
+// missing returns a NotFound error that suggests existing files.
 func (r *request) missing() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "File does not exist: %s", r.in.FilePath)
@@ -60,8 +60,8 @@ func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	}
 }
 
-// sameName returns files below the working directory that have the same name as the missing file. Files near the working
-// directory come first.
+// sameName returns files below the working directory that have the same name as the missing file. Files near the
+// working directory come first.
 func (r *request) sameName() []string {
 	top, err := r.ws.Resolve(r.call.Cwd, ".")
 	if err != nil {

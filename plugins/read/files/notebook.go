@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// isNotebook reports whether the result shows the cells of a notebook instead of the JSON. An explicit encoding requests
-// the JSON.
+// isNotebook reports whether the result shows the cells of a notebook instead of the JSON. An explicit encoding
+// requests the JSON.
 func (r *request) isNotebook() bool {
 	return r.in.Encoding == "auto" && strings.EqualFold(filepath.Ext(r.path.String()), ".ipynb")
 }

@@ -124,7 +124,7 @@ func (p *plugin) read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Re
 	return p.one(ctx, call, in)
 }
 
-// This method reads one file.
+// one reads one file.
 func (p *plugin) one(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
 	ws, err := call.Workspace()
 	if err != nil {

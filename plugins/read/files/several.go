@@ -18,7 +18,7 @@ import (
 // of further files.
 const maxSeveral = 4 * excerpt.MaxBytes
 
-// This method reads several files. If one file cannot be read, the other files are still read.
+// several reads several files. If one file cannot be read, the other files are still read.
 func (p *plugin) several(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
 	var out strings.Builder
 	var data severalData

@@ -50,8 +50,8 @@ func Sniff(head []byte) (kind Kind, ok bool) {
 			return s.kind, true
 		}
 	}
-	// A text can also begin with the two letters of a bitmap. Therefore check that two reserved fields of the header are
-	// zero.
+	// A text can also begin with the two letters of a bitmap. Therefore check that two reserved fields of the header
+	// are zero.
 	if len(head) > 18 && head[0] == 'B' && head[1] == 'M' && binary.LittleEndian.Uint32(head[6:]) == 0 {
 		return Kind{"BMP image", "image/bmp", true}, true
 	}
@@ -61,8 +61,8 @@ func Sniff(head []byte) (kind Kind, ok bool) {
 // gifHeader is the number of bytes of a GIF image up to the end of its size.
 const gifHeader = 13
 
-// Dimensions returns the width and height of a PNG, JPEG or GIF image. They are zero if they cannot be read. If the data ends
-// before them, "cut" is true.
+// Dimensions returns the width and height of a PNG, JPEG or GIF image. They are zero if they cannot be read. If the
+// data ends before them, "cut" is true.
 func Dimensions(kind Kind, data []byte) (width, height int, cut bool) {
 	r := bytes.NewReader(data)
 	decode := png.DecodeConfig

@@ -130,7 +130,7 @@ func (f *formatter) output(o output) {
 	}
 }
 
-// This method shows one output: the plain text, and the types and sizes of all other representations, which it omits.
+// data shows one output: the plain text, and the types and sizes of all other representations, which it omits.
 func (f *formatter) data(data map[string]json.RawMessage) {
 	var plain *lines
 	var others []string

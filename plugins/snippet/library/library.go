@@ -1,5 +1,5 @@
-// Package library stores named pieces of code and their earlier versions. The library is an SQLite database that several
-// processes can share.
+// Package library stores named pieces of code and their earlier versions. The library is an SQLite database that
+// several processes can share.
 package library
 
 import (

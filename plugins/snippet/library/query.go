@@ -110,7 +110,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Snippet, error) {
 	return s, nil
 }
 
-// This function returns the last version of a snippet.
+// last returns the last version of a snippet.
 func last(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	const from = `SELECT ` + columns + `, CAST(v.code AS TEXT) FROM snippets s JOIN versions v ON v.snippet = s.id AND v.version = s.version `
 	if r.Name != "" {

@@ -122,7 +122,7 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// This method adds a remedy to an error of the database.
+// failed adds a remedy to an error of the database.
 func (l *Library) failed(err error) error {
 	var (
 		missing *NotFoundError

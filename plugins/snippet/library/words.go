@@ -19,7 +19,7 @@ func Words(query string) []string {
 // wordRune reports whether a character is part of a word in the index.
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// This function returns the distinct parts of the camelCase words in a text. For example, "parseHTTPBody" has the
+// parts returns the distinct parts of the camelCase words in a text. For example, "parseHTTPBody" has the
 // parts "parse HTTP Body".
 func parts(text string) string {
 	seen := make(map[string]bool)

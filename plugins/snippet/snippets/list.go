@@ -118,7 +118,7 @@ func line(s *library.Snippet) string {
 	return out.String()
 }
 
-// This method returns a text that explains why no snippet is listed.
+// nothing returns a text that explains why no snippet is listed.
 func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 	_, all, err := t.lib.List(ctx, library.Filter{})
 	if err != nil {

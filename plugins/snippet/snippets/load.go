@@ -78,7 +78,7 @@ func (t *tools) load(ctx context.Context, _ *sdk.Call, in loadArgs) (*sdk.Result
 	return &sdk.Result{Title: "Load the snippet " + s.Name, Output: s.Code, Data: sdk.Data(data)}, nil
 }
 
-// This method converts an error of the library to a NotFound error with a suggestion.
+// missing converts an error of the library to a NotFound error with a suggestion.
 func (t *tools) missing(err error) error {
 	var version *library.NoVersionError
 	if errors.As(err, &version) {

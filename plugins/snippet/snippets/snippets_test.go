@@ -49,7 +49,7 @@ func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind
 	}
 }
 
-// This function returns the names in a list, in the order of the list.
+// names returns the names in a list, in the order of the list.
 func names(data map[string]any) string {
 	var out []string
 	for _, s := range data["snippets"].([]any) {

@@ -53,8 +53,8 @@ func TestTodo(t *testing.T) {
 	}
 }
 
-// TestLargest checks that the longest permitted list fits into a session's state, even if each character needs six bytes
-// in JSON.
+// TestLargest checks that the longest permitted list fits into a session's state, even if each character needs six
+// bytes in JSON.
 func TestLargest(t *testing.T) {
 	h := tooltest.New(t, Plugin(), t.TempDir())
 	items := slices.Repeat([]object{{"content": "a" + strings.Repeat("\x01", list.MaxContent-1), "status": "pending"}}, list.MaxBytes/list.MaxContent)

@@ -224,7 +224,7 @@ func mainContent(root *html.Node) *html.Node {
 	return found[0]
 }
 
-// This function reports whether a node is below one of the other nodes.
+// within reports whether a node is below one of the other nodes.
 func within(n *html.Node, others []*html.Node) bool {
 	for _, o := range others {
 		for p := n.Parent; p != nil; p = p.Parent {

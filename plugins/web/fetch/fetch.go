@@ -104,7 +104,7 @@ func (f *fetcher) close() {
 	}
 }
 
-// This method returns an error if the plugin has no proxy.
+// ready returns an error if the plugin has no proxy.
 func (f *fetcher) ready() error {
 	if f.client != nil {
 		return nil
@@ -315,7 +315,7 @@ func length(r *http.Response) string {
 	return fmt.Sprintf(" and %d bytes", r.ContentLength)
 }
 
-// This function reports whether a media type is text.
+// textual reports whether a media type is text.
 func textual(media string) bool {
 	kind, sub, _ := strings.Cut(media, "/")
 	switch {
@@ -333,7 +333,7 @@ func textual(media string) bool {
 	return false
 }
 
-// This function reports whether models can read files of a media type as attachments.
+// attachable reports whether models can read files of a media type as attachments.
 func attachable(media string) bool {
 	switch media {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":

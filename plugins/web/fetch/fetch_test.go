@@ -291,8 +291,8 @@ func TestOnlyProxy(t *testing.T) {
 	}
 }
 
-// TestReadable checks that tables stay tables whatever their cells contain, that links are relative to the base element, and
-// that hidden elements and links with scripts are left out.
+// TestReadable checks that tables stay tables whatever their cells contain, that links are relative to the base
+// element, and that hidden elements and links with scripts are left out.
 func TestReadable(t *testing.T) {
 	cell := func(content string) string { return "<table><tr><th>A<th>B<tr><td>1<td>" + content + "</table>" }
 	row := func(content string) string { return "| A | B |\n|---|---|\n| 1 | " + content + " |" }

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestOracleHostilePages checks pages that the converter would convert slowly or to a huge text. The tool must return these
-// pages in a simpler form. Without the limits, the page "spans" needs gigabytes, and the page "brackets" needs hours.
+// TestOracleHostilePages checks pages that the converter would convert slowly or to a huge text. The tool must return
+// these pages in a simpler form. Without the limits, the page "spans" needs gigabytes, and the page "brackets" needs
+// hours.
 func TestOracleHostilePages(t *testing.T) {
 	for name, page := range map[string]string{
 		"spans":    "<table><tr><td colspan=1000000 rowspan=1000000>cell</table>",

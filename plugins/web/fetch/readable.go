@@ -28,8 +28,8 @@ func baseOf(root *html.Node, address string) string {
 	return base.String()
 }
 
-// readable changes a page to what a reader of it sees: it removes hidden elements and links that run scripts. For Markdown, it
-// turns blocks in the cells of tables into lines.
+// readable changes a page to what a reader of it sees: it removes hidden elements and links that run scripts. For
+// Markdown, it turns blocks in the cells of tables into lines.
 func readable(root *html.Node, format string) {
 	var remove []*html.Node
 	for n := range root.Descendants() {
@@ -81,8 +81,8 @@ func isHidden(n *html.Node) bool {
 	return closed
 }
 
-// runsScript reports whether a link is no address but code or data. A browser ignores white space and control characters
-// in the scheme.
+// runsScript reports whether a link is no address but code or data. A browser ignores white space and control
+// characters in the scheme.
 func runsScript(link string) bool {
 	scheme, _, found := strings.Cut(strings.Map(func(r rune) rune {
 		if r <= ' ' {
@@ -167,7 +167,7 @@ func mark(list *html.Node, number int) string {
 	return "• "
 }
 
-// The function "lines" replaces the line breaks in the text of a node by elements.
+// lines replaces the line breaks in the text of a node by elements.
 func lines(n *html.Node) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling

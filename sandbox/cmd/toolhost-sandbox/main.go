@@ -1,6 +1,6 @@
-// Command toolhost-sandbox is the launcher of confined plugins. The host starts the launcher with a policy. The launcher
-// confines itself permanently and then executes the plugin in the same process. The launcher is a separate program
-// because a small binary starts faster.
+// Command toolhost-sandbox is the launcher of confined plugins. The host starts the launcher with a policy. The
+// launcher confines itself permanently and then executes the plugin in the same process. The launcher is a separate
+// program because a small binary starts faster.
 //
 // The program has two other modes. As a warden, it changes the masks of a running plugin; see [confine.Warden]. As a
 // watcher, it kills plugins when a lease ends; see [deadline.Watch].

@@ -31,7 +31,7 @@ const (
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// The variable "denied" lists the system calls that are denied on every architecture and under every policy. These calls
+// denied lists the system calls that are denied on every architecture and under every policy. These calls
 // access other processes or the kernel, or bypass the other layers.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
@@ -45,8 +45,8 @@ var denied = []uint32{
 	unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 }
 
-// unknown lists system calls that return ENOSYS, so that programs use alternatives. A filter cannot check the actions of
-// these calls.
+// unknown lists system calls that return ENOSYS, so that programs use alternatives. A filter cannot check the actions
+// of these calls.
 var unknown = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
 // metadata lists the system calls that change the metadata of files.
@@ -177,9 +177,9 @@ const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ uni
 // tioclinux is an ioctl that pastes text into a virtual terminal. Package unix does not define it.
 const tioclinux = 0x541c
 
-// waitKillable is a flag with which a process that waits for the host can only be interrupted by a fatal signal. Without
-// the flag, any signal would restart the system call, and the host would judge it twice. The kernel supports the flag
-// since Linux 5.19.
+// waitKillable is a flag with which a process that waits for the host can only be interrupted by a fatal signal.
+// Without the flag, any signal would restart the system call, and the host would judge it twice. The kernel supports
+// the flag since Linux 5.19.
 const waitKillable = 1 << 5
 
 // Install installs the filter for this thread. The thread must have no_new_privs. With a gate, Install returns the

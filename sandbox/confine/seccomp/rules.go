@@ -12,8 +12,8 @@ type Rules struct {
 	Gate bool
 	// FixedMetadata forbids changes of file modes, owners, times and attributes.
 	FixedMetadata bool
-	// Namespaces means that the process has its own namespaces. Named shared memory is then permitted, because no process
-	// outside can use it.
+	// Namespaces means that the process has its own namespaces. Named shared memory is then permitted, because no
+	// process outside can use it.
 	Namespaces bool
 	// Internet permits sockets of the internet protocols. Otherwise only Unix sockets are permitted.
 	Internet bool

@@ -89,7 +89,7 @@ func checkByHand(ctx context.Context, s *suite, v *verdict) {
 	}
 }
 
-// This method starts the plugin and connects to it.
+// open starts the plugin and connects to it.
 func (s *suite) open(ctx context.Context) (*process, error) {
 	p, err := s.launch(ctx, true)
 	if err != nil {
@@ -264,8 +264,8 @@ func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 	s.ready = true
 }
 
-// completeConfig checks the configuration against the plugin's schema and fills in the defaults, as a host does. It reports
-// whether the plugin can be configured.
+// completeConfig checks the configuration against the plugin's schema and fills in the defaults, as a host does. It
+// reports whether the plugin can be configured.
 func (s *suite) completeConfig(v *verdict) bool {
 	if s.opts.Cases.Config == nil {
 		s.opts.Cases.Config = json.RawMessage("{}")

@@ -34,8 +34,8 @@ func (s *suite) startOf(c call) *toolpb.Start {
 	}
 }
 
-// This method starts a plugin, calls f with the plugin's process, and ends the plugin.
-func (s *suite) with(ctx context.Context, v *verdict, f func(p *process)) {
+// withProcess starts a plugin, calls f with the plugin's process, and ends the plugin.
+func (s *suite) withProcess(ctx context.Context, v *verdict, f func(p *process)) {
 	p, err := s.begin(ctx)
 	if err != nil {
 		v.failf("%v", err)
@@ -57,7 +57,7 @@ var kinds = map[toolpb.Kind]tool.Kind{
 // checkCalls makes each call once. The next two checks use the results of the calls.
 func checkCalls(ctx context.Context, s *suite, v *verdict) {
 	refused := make(map[string]string) // tools that refused generated arguments
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		for _, c := range s.calls {
 			if c.Long {
 				continue
@@ -217,7 +217,7 @@ func checkExamples(ctx context.Context, s *suite, v *verdict) {
 		return
 	}
 	seen := false
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		for i := range s.desc.Tools {
 			d := &s.desc.Tools[i]
 			for _, e := range d.Examples {
@@ -261,7 +261,7 @@ func checkBadArguments(ctx context.Context, s *suite, v *verdict) {
 		if s.fails(c.Tool) {
 			continue
 		}
-		s.with(ctx, v, func(p *process) {
+		s.withProcess(ctx, v, func(p *process) {
 			bad := worse(c.definedAs, c.Arguments)
 			for _, what := range slices.Sorted(maps.Keys(bad)) {
 				c := c
@@ -289,7 +289,7 @@ func (s *suite) fails(name string) bool {
 }
 
 func checkUnknownTool(ctx context.Context, s *suite, v *verdict) {
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		x := s.say(ctx, p, s.startOf(call{Case: Case{Tool: unknownTool, Arguments: json.RawMessage("{}")}}), talk{})
 		if err := x.failure(p); err != nil {
 			v.failf("%v", err)
@@ -310,7 +310,7 @@ func newer[M proto.Message](m M) M {
 }
 
 func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		callCtx, cancel := context.WithTimeout(ctx, s.patience())
 		defer cancel()
 		_, err := p.rpc.Describe(callCtx, newer(&toolpb.DescribeRequest{HostVersion: hostVersion, Capabilities: []string{"conformance.unknown"}}))
@@ -337,7 +337,7 @@ func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
 const largeMessage = 16 << 20
 
 func checkLarge(ctx context.Context, s *suite, v *verdict) {
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		start := s.startOf(s.probe())
 		start.Trace = map[string]string{"tracestate": strings.Repeat("x", largeMessage)}
 		if err := s.say(ctx, p, start, talk{large: true}).failure(p); err != nil {
@@ -346,8 +346,8 @@ func checkLarge(ctx context.Context, s *suite, v *verdict) {
 	})
 }
 
-// responsive checks that the plugin answers Health while calls run. If a plugin does not answer, hosts assume that it hangs.
-// Such a plugin also does not receive cancels for its tools.
+// responsive checks that the plugin answers Health while calls run. If a plugin does not answer, hosts assume that it
+// hangs. Such a plugin also does not receive cancels for its tools.
 func (s *suite) responsive(ctx context.Context, v *verdict, p *process, when string) {
 	time.Sleep(100 * time.Millisecond) // until the calls run
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
@@ -364,7 +364,7 @@ const healthLimit = 4 * time.Second
 const together = 50
 
 func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		c := s.probe()
 		var wg sync.WaitGroup
 		all := make([]*spoken, together)

@@ -144,8 +144,8 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// errLimit is the cause of the end of all checks at their time limit. The constant "ending" is the part of the time limit
-// that is reserved for ending the processes.
+// errLimit is the cause of the end of all checks at their time limit. The constant "ending" is the part of the time
+// limit that is reserved for ending the processes.
 var errLimit = errors.New("the time limit of all checks was reached")
 
 const ending = 2 * time.Second
@@ -285,7 +285,7 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	return r
 }
 
-// This function shortens a list of problems. The list can be long, because a faulty tool causes the same problem in
+// limited shortens a list of problems. The list can be long, because a faulty tool causes the same problem in
 // many calls.
 func limited(problems []string) []string {
 	const most = 8

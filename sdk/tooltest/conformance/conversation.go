@@ -70,7 +70,7 @@ func (x *spoken) failure(p *process) error {
 // kind returns the kind of the error in the result.
 func (x *spoken) kind() toolpb.Kind { return x.result.GetError().GetKind() }
 
-// This method makes a call and returns the outcome of the call.
+// say makes a call and returns the outcome of the call.
 func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t talk) *spoken {
 	ctx, cut := context.WithCancel(parent)
 	defer cut()

@@ -202,7 +202,7 @@ func text(s *jsonschema.Schema) (any, error) {
 	return v, nil
 }
 
-// This function returns invalid arguments that a host would never send. Each map key describes the mistake in the
+// worse returns invalid arguments that a host would never send. Each map key describes the mistake in the
 // arguments.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{

@@ -28,7 +28,7 @@ func (s *suite) canceled(ctx context.Context, v *verdict, reason toolpb.Cancel_R
 	if !long {
 		c = s.probe()
 	}
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		start := s.startOf(c)
 		after := 300 * time.Millisecond
 		if !long {
@@ -55,7 +55,7 @@ func (s *suite) canceled(ctx context.Context, v *verdict, reason toolpb.Cancel_R
 }
 
 func checkReset(ctx context.Context, s *suite, v *verdict) {
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		probe := s.probe()
 		all := []call{probe}
 		if long, ok := s.long(); ok {
@@ -82,7 +82,7 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 		v.skip("the plugin does not have the capability calls")
 		return
 	}
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		ctx, cancel := context.WithTimeout(ctx, s.patience())
 		defer cancel()
 		stream, err := p.rpc.Calls(ctx)
@@ -137,7 +137,7 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 }
 
 func checkDrain(ctx context.Context, s *suite, v *verdict) {
-	s.with(ctx, v, func(p *process) {
+	s.withProcess(ctx, v, func(p *process) {
 		const grace = 2 * time.Second
 		long, isLong := s.long()
 		var running sync.WaitGroup
@@ -218,9 +218,9 @@ func checkLifeline(ctx context.Context, s *suite, v *verdict) {
 		return
 	}
 	look("right after the handshake", p)
-	s.with(ctx, v, func(p *process) { look("when it is idle", p) })
+	s.withProcess(ctx, v, func(p *process) { look("when it is idle", p) })
 	if long, ok := s.long(); ok {
-		s.with(ctx, v, func(p *process) {
+		s.withProcess(ctx, v, func(p *process) {
 			var wg sync.WaitGroup
 			wg.Go(func() { s.say(ctx, p, s.startOf(long), talk{}) })
 			time.Sleep(200 * time.Millisecond)

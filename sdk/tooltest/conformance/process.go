@@ -224,8 +224,8 @@ func (p *process) connect(ctx context.Context) error {
 	return nil
 }
 
-// readStdio reads what a plugin that uses go-plugin prints after the handshake. go-plugin sends the output over this service
-// instead of the standard streams, and the plugin would block if nobody read it. Other plugins do not serve it.
+// readStdio reads what a plugin that uses go-plugin prints after the handshake. go-plugin sends the output over this
+// service instead of the standard streams, and the plugin would block if nobody read it. Other plugins do not serve it.
 func (p *process) readStdio(ctx context.Context) {
 	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio", grpc.WaitForReady(true))
 	if err != nil || stream.SendMsg(new(emptypb.Empty)) != nil || stream.CloseSend() != nil {
@@ -293,7 +293,7 @@ func (p *process) dead() bool {
 	}
 }
 
-// This method reports whether the process has ended. It waits a short time for a process that is about to end.
+// dying reports whether the process has ended. It waits a short time for a process that is about to end.
 func (p *process) dying() bool {
 	select {
 	case <-p.exited:

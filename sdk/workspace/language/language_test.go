@@ -53,8 +53,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestTables checks that the tables are sorted, because lookups use binary search. It also checks that each mark belongs
-// to an extension of a language.
+// TestTables checks that the tables are sorted, because lookups use binary search. It also checks that each mark
+// belongs to an extension of a language.
 func TestTables(t *testing.T) {
 	for name, table := range map[string][]entry{"extensions": extensions[:], "filenames": filenames[:], "interpreters": interpreters[:]} {
 		if len(table) < 100 || !slices.IsSortedFunc(table, func(a, b entry) int { return strings.Compare(a.key, b.key) }) {

@@ -44,14 +44,14 @@ const refineLength = 4 << 10
 func refine(ext, language string, head []byte) string {
 	head = bytes.TrimLeft(head[:min(len(head), refineLength)], "\ufeff \t\r\n")
 	for _, m := range marks {
-		if m.ext == ext && m.in(head) {
+		if m.ext == ext && m.occursIn(head) {
 			return m.language
 		}
 	}
 	return language
 }
 
-func (m *mark) in(head []byte) bool {
+func (m *mark) occursIn(head []byte) bool {
 	for _, s := range m.signs {
 		if s[0] == '^' || s[0] == '\n' {
 			if bytes.HasPrefix(head, []byte(s[1:])) {

@@ -75,7 +75,7 @@ func (c *charset) cleanLines(sample []byte) []byte {
 	return clean
 }
 
-// This function returns the possible charsets of the sample, the most probable first.
+// ranked returns the possible charsets of the sample, the most probable first.
 func ranked(sample []byte) []*charset {
 	if c := byKana(sample); c != nil {
 		return []*charset{c}
@@ -122,8 +122,8 @@ func frequentHan(content []byte) bool {
 	return frequent*4 >= all*3
 }
 
-// leastHangul is a number of Hangul syllables. A text that consists only of Hangul and has at least this number cannot be
-// Chinese. The same bytes can be frequent Chinese characters, but a Chinese sentence also contains other characters.
+// leastHangul is a number of Hangul syllables. A text that consists only of Hangul and has at least this number cannot
+// be Chinese. The same bytes can be frequent Chinese characters, but a Chinese sentence also contains other characters.
 const leastHangul = 12
 
 // chineseOrKorean removes GBK, or both GBK and EUC-KR, from the charsets if the sample consists of Hangul in EUC-KR.
@@ -207,7 +207,7 @@ func byKana(sample []byte) *charset {
 	return nil
 }
 
-// This method reports whether the decoded sample looks like a text in a language of the charset. Three conditions
+// plausible reports whether the decoded sample looks like a text in a language of the charset. Three conditions
 // must hold. The sample has enough letters. Almost all non-ASCII characters are letters of the script or punctuation.
 // Words have no capital letter in the middle.
 func (c *charset) plausible(sample []byte) bool {

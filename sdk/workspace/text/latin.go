@@ -26,8 +26,8 @@ var latinCharsets = []struct {
 // leastLatin is the minimum number of non-ASCII letters at which the charset of a text is certain.
 const leastLatin = 3
 
-// detectLatin returns the charset of a text in a Latin script. If no charset has an alphabet with the text's letters, it
-// returns nil. It also returns nil if several charsets match and decode the text differently.
+// detectLatin returns the charset of a text in a Latin script. If no charset has an alphabet with the text's letters,
+// it returns nil. It also returns nil if several charsets match and decode the text differently.
 func detectLatin(sample []byte) *charset {
 	var found *charset
 	var decoded string
@@ -47,7 +47,7 @@ func detectLatin(sample []byte) *charset {
 	return found
 }
 
-// This function reports whether all non-ASCII letters of a text are in one of the alphabets. The letters must also be
+// fits reports whether all non-ASCII letters of a text are in one of the alphabets. The letters must also be
 // in words with ASCII letters, as in all Latin scripts.
 func fits(content string, alphabets []string) bool {
 	seen := make(map[rune]int)

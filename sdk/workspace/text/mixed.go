@@ -24,7 +24,7 @@ func (m *mixture) String() string {
 	return fmt.Sprintf("%d lines are %s, the first is line %d, and others are UTF-8", m.lines, what, m.line)
 }
 
-// This function describes a text that has lines in UTF-8 and lines in another encoding. If the UTF-8 lines can be
+// mixed describes a text that has lines in UTF-8 and lines in another encoding. If the UTF-8 lines can be
 // valid UTF-8 by chance, it returns nil.
 func mixed(data []byte) *mixture {
 	m := &mixture{}
@@ -50,8 +50,8 @@ func mixed(data []byte) *mixture {
 	return m
 }
 
-// surprise estimates how improbable it is that a line in another encoding is valid UTF-8. The result is the negative binary
-// logarithm of the probability.
+// surprise estimates how improbable it is that a line in another encoding is valid UTF-8. The result is the negative
+// binary logarithm of the probability.
 func surprise(line []byte) (n int) {
 	for len(line) > 0 {
 		_, size := utf8.DecodeRune(line)

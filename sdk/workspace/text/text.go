@@ -59,8 +59,8 @@ type Text struct {
 	unsure  bool            // true if a part of a mixture is a guess
 }
 
-// MaxDecoded is the maximum size in bytes of text in an encoding other than UTF-8. The limit is needed because such text
-// is in memory twice.
+// MaxDecoded is the maximum size in bytes of text in an encoding other than UTF-8. The limit is needed because such
+// text is in memory twice.
 const MaxDecoded = 32 << 20
 
 // Decode decodes the bytes of a file. [Text.Encode] of the same content returns the same bytes. Decode supports UTF-8,

@@ -31,8 +31,8 @@ type Document interface {
 	Bytes() []byte
 }
 
-// Parse parses a settings file. A name that ends in ".toml" means TOML. Every other name means JSON with comments. Empty
-// content means an empty document. The error names the file and the line.
+// Parse parses a settings file. A name that ends in ".toml" means TOML. Every other name means JSON with comments.
+// Empty content means an empty document. The error names the file and the line.
 func Parse(name string, content []byte) (Document, error) {
 	if filepath.Ext(name) == ".toml" {
 		return parseTOML(name, content)

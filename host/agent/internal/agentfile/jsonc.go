@@ -54,8 +54,8 @@ func lastLine(extra hujson.Extra) string {
 	return string(extra[i+1:])
 }
 
-// member returns the index of the last member with a name, or -1 if no member has the name. If a name occurs several times,
-// the last member applies.
+// member returns the index of the last member with a name, or -1 if no member has the name. If a name occurs several
+// times, the last member applies.
 func member(o *hujson.Object, name string) int {
 	for i, m := range slices.Backward(o.Members) {
 		if l, ok := m.Name.Value.(hujson.Literal); ok && l.String() == name {
@@ -173,9 +173,9 @@ func (d *jsonDocument) value(value any, depth int) (hujson.ValueTrimmed, error) 
 	return v.Value, err
 }
 
-// place returns the white space and the comments around a new last element. The result "before" precedes the new element.
-// The result "rest" is the text between the new element and the closing bracket. A comment that follows the previous last
-// element keeps its position after that element.
+// place returns the white space and the comments around a new last element. The result "before" precedes the new
+// element. The result "rest" is the text between the new element and the closing bracket. A comment that follows the
+// previous last element keeps its position after that element.
 func (d *jsonDocument) place(depth int, empty bool, after hujson.Extra) (before, rest hujson.Extra) {
 	if d.step == "" {
 		if empty {

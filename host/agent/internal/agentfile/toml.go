@@ -12,8 +12,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlDocument is a document in TOML. Edits change the text directly. They support only the common form, which has a header
-// for each table and one key per line. For any other form, they return an error. Each edit parses the document again.
+// tomlDocument is a document in TOML. Edits change the text directly. They support only the common form, which has a
+// header for each table and one key per line. For any other form, they return an error. Each edit parses the document
+// again.
 type tomlDocument struct {
 	name string
 	text []byte
@@ -78,8 +79,8 @@ type span struct {
 	start, end int // offsets of whole lines
 }
 
-// spans returns the headers and keys of the text. A value can have several lines. The span of a key ends at the first line
-// at which the lines of the key are valid TOML.
+// spans returns the headers and keys of the text. A value can have several lines. The span of a key ends at the first
+// line at which the lines of the key are valid TOML.
 func (d *tomlDocument) spans() (out []span) {
 	var p unstable.Parser
 	p.Reset(d.text)

@@ -45,7 +45,7 @@ func completions(s *globals.Settings, root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// The function "first" returns a completion function that calls f for the first argument. For all other arguments, it
+// first returns a completion function that calls f for the first argument. For all other arguments, it
 // completes file names.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -64,7 +64,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// The function "completed" returns a completion function that offers the strings from the function "names".
+// completed returns a completion function that offers the strings from the function "names".
 func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()

@@ -30,7 +30,7 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// The method "names" returns the host names with which clients can address the server.
+// names returns the host names with which clients can address the server.
 func (f *serveFlags) names(l net.Listener) []string {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 	if _, ok := l.(*net.UnixListener); ok {
@@ -113,7 +113,7 @@ func inherited(s *process.Stdio) (net.Listener, error) {
 // firstPassed is the descriptor of the first socket that a service manager passes.
 const firstPassed = 3
 
-// The method "taken" acquires the socket of the server that currently listens on the address. It returns an error if
+// taken acquires the socket of the server that currently listens on the address. It returns an error if
 // clients of that server could not use this server.
 func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*host.Taken, error) {
 	l, err := h.TakeListener(ctx, f.listen)
@@ -134,7 +134,7 @@ func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*hos
 	return l, f.check(l.Listener)
 }
 
-// The method "offer" lets another server acquire the socket. It returns a channel that is closed when another server
+// offer lets another server acquire the socket. It returns a channel that is closed when another server
 // has acquired the socket.
 func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan struct{} {
 	replaced := make(chan struct{})
@@ -173,7 +173,7 @@ func (l *leaving) handler(next http.Handler) http.Handler {
 	})
 }
 
-// The method "yield" stops accepting connections, because another server now accepts connections from the same socket.
+// yield stops accepting connections, because another server now accepts connections from the same socket.
 // Then it waits until no more requests arrive on existing connections.
 func (l *leaving) yield(ctx context.Context, log io.Writer, h *host.Host, listener net.Listener) {
 	if err := h.Share(); err != nil {
@@ -288,7 +288,7 @@ func show(ctx context.Context, s process.Stdio, url string) {
 	_ = c.Start()                               // the error is ignored, because the link was printed
 }
 
-// The method "console" returns the web console and the log for rejected clients.
+// console returns the web console and the log for rejected clients.
 func (f *serveFlags) console(s *globals.Settings, clients *host.Directory) (*console.Console, *slog.Logger) {
 	log := s.Log(slog.LevelWarn)
 	return console.New(console.Options{Authenticate: clients.Authenticate, Issuers: clients, Secure: f.cert != "", Fleet: f.fleet.On(), Log: log}), log

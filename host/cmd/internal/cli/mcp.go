@@ -79,8 +79,8 @@ Each run has its own session, unless --session names a session that is kept.`,
 	return c
 }
 
-// reserveOutput returns the output of the command, which must contain only protocol messages. All other output then goes
-// to the errors of the command.
+// reserveOutput returns the output of the command, which must contain only protocol messages. All other output then
+// goes to the errors of the command.
 func reserveOutput(s *globals.Settings) io.WriteCloser {
 	out := s.Out
 	s.Out = s.Err

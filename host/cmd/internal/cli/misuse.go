@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// explainArguments replaces cobra's errors about the number of arguments, which name no argument. A check with errors of
-// its own keeps them.
+// explainArguments replaces cobra's errors about the number of arguments, which name no argument. A check with errors
+// of its own keeps them.
 func explainArguments(c *cobra.Command) {
 	check := c.Args
 	if check == nil {

@@ -28,8 +28,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestHiddenCommands lists the commands that have no manual page. TestCloneCommandsAreComplete of the program reads these
-// pages, and must know the other commands.
+// TestHiddenCommands lists the commands that have no manual page. TestCloneCommandsAreComplete of the program reads
+// these pages, and must know the other commands.
 func TestHiddenCommands(t *testing.T) {
 	known := map[string]bool{"toolhost reference": true, "toolhost tools forget": true}
 	for _, c := range allCommands(newRoot(Stdio{})) {

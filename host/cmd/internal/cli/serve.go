@@ -241,7 +241,7 @@ func (f *serveFlags) askTimeout() time.Duration {
 	return cmp.Or(max(f.mcp.AskTimeout, 0), 10*time.Minute)
 }
 
-// The type "made" contains the tokens that the server created.
+// made contains the tokens that the server created.
 type made struct{ token, approver string }
 
 // clients returns the clients that the server accepts. If no client could authenticate otherwise, it creates tokens.

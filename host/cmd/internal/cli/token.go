@@ -105,7 +105,7 @@ func (f *tokenFlags) grant(s *globals.Settings) (*admin.TokenGrant, error) {
 	return &admin.TokenGrant{Rights: rights, Workspaces: workspaces, Tools: f.tools, Fields: f.fields}, nil
 }
 
-// The function "until" describes how long a token is valid.
+// until describes how long a token is valid.
 func until(t *admin.Token) string {
 	switch {
 	case t.Expires.IsZero():

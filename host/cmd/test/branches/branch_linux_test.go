@@ -285,8 +285,9 @@ func TestDeniedPathsInBranch(t *testing.T) {
 	hidden("after renames in the workspace")
 }
 
-// seenByRunning checks that a command in the branch "b" cannot read denied files that appear while it runs: a new file, a
-// hard link to this file, and a file in a renamed directory. Meanwhile, a call of another plugin refreshes the branch.
+// seenByRunning checks that a command in the branch "b" cannot read denied files that appear while it runs: a new file,
+// a hard link to this file, and a file in a renamed directory. Meanwhile, a call of another plugin refreshes the
+// branch.
 func seenByRunning(t *testing.T, h *host.Host, ws string) {
 	t.Helper()
 	printed := make(chan string, 1)

@@ -185,8 +185,8 @@ func (l *losses) do(op, branch string, kill int, args ...string) (string, bool) 
 	return out, err == nil
 }
 
-// lines checks that the shared files have all acknowledged lines of the workspace itself. No operation on a branch may remove them,
-// so the check shows the operation that did. The caller holds l.mu.
+// lines checks that the shared files have all acknowledged lines of the workspace itself. No operation on a branch may
+// remove them, so the check shows the operation that did. The caller holds l.mu.
 func (l *losses) lines(after string) {
 	if l.t.Failed() {
 		return
@@ -295,8 +295,8 @@ func (l *losses) work(r *rand.Rand) {
 	}
 }
 
-// complete does the required operations that the workers did not do. On a busy machine, most of their reverts are refused, and
-// few of their operations are killed in time.
+// complete does the required operations that the workers did not do. On a busy machine, most of their reverts are
+// refused, and few of their operations are killed in time.
 func (l *losses) complete(r *rand.Rand, end time.Time) {
 	branch := lossBranches[2]
 	for !l.t.Failed() && time.Now().Before(end) {
@@ -602,8 +602,8 @@ func (l *losses) whole(c *lossText) {
 	}
 }
 
-// history returns the operations on the branch of a change since the change began. For a change of the workspace itself, these
-// are the operations on all branches.
+// history returns the operations on the branch of a change since the change began. For a change of the workspace
+// itself, these are the operations on all branches.
 func (l *losses) history(c *lossText) string {
 	var out strings.Builder
 	for _, e := range l.events {

@@ -177,7 +177,7 @@ func TestApplyNeedsApprover(t *testing.T) {
 			t.Errorf("the workspace has %q, want %q", b, want)
 		}
 	}
-	// The function "apply" applies the branch. It calls meanwhile before the approver answers.
+	// apply applies the branch. It calls meanwhile before the approver answers.
 	apply := func(outcome, diff string, meanwhile func()) string {
 		t.Helper()
 		done := make(chan string, 1)
@@ -265,8 +265,8 @@ func TestSessionsOfBranches(t *testing.T) {
 	}
 }
 
-// TestBranchOfLinkedWorktree checks that a session in a branch is told once that git's data is not in the branch, because
-// the workspace is a linked worktree.
+// TestBranchOfLinkedWorktree checks that a session in a branch is told once that git's data is not in the branch,
+// because the workspace is a linked worktree.
 func TestBranchOfLinkedWorktree(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)

@@ -93,8 +93,8 @@ func (d *door) branchID(prefix string) (name, id string) {
 	return "", ""
 }
 
-// TestHeldPreviewHasOneDoor checks that only the answer to a permission request makes the changes that it shows. No other way
-// to apply the preview works, for the caller and for an administrator.
+// TestHeldPreviewHasOneDoor checks that only the answer to a permission request makes the changes that it shows. No
+// other way to apply the preview works, for the caller and for an administrator.
 func TestHeldPreviewHasOneDoor(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
@@ -126,8 +126,8 @@ func TestHeldPreviewHasOneDoor(t *testing.T) {
 	d.none("at the end")
 }
 
-// TestOperatorCannotApplyHeldPreview checks that the operator's command does not apply the preview of a permission request, while
-// the request waits.
+// TestOperatorCannotApplyHeldPreview checks that the operator's command does not apply the preview of a permission
+// request, while the request waits.
 func TestOperatorCannotApplyHeldPreview(t *testing.T) {
 	t.Parallel()
 	_, ws, run := previewHost(t, "permissions { policy = \"careful\" }\n", map[string]string{"one": "the work of a week\n"})
@@ -154,9 +154,9 @@ func TestOperatorCannotApplyHeldPreview(t *testing.T) {
 	}
 }
 
-// TestBranchesAskAtTheirApply checks that commands in a branch and in a preview lose files there without a question, and that
-// then no principal can apply the branch without the answer of an approver. The calls of an atomic batch ask at once, because
-// its changes are applied without another question.
+// TestBranchesAskAtTheirApply checks that commands in a branch and in a preview lose files there without a question,
+// and that then no principal can apply the branch without the answer of an approver. The calls of an atomic batch ask
+// at once, because its changes are applied without another question.
 func TestBranchesAskAtTheirApply(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// writable makes a directory outside of the workspace that does not count as temporary, and returns a configuration in which
-// commands can write there.
+// writable makes a directory outside of the workspace that does not count as temporary, and returns a configuration in
+// which commands can write there.
 func writable(t *testing.T) (dir, config string) {
 	t.Helper()
 	home, err := os.UserHomeDir()
@@ -38,8 +38,8 @@ func writable(t *testing.T) (dir, config string) {
 	return dir, fmt.Sprintf("permissions { policy = \"careful\" }\nplugin \"bash\" {\n sandbox { write = [%q] }\n}\n", dir)
 }
 
-// TestLossOutsideOfWorkspaceAsksFirst checks that a command which removes files outside of the workspace does not run before the
-// answer. Neither a preview nor a branch would hold it back.
+// TestLossOutsideOfWorkspaceAsksFirst checks that a command which removes files outside of the workspace does not run
+// before the answer. Neither a preview nor a branch would hold it back.
 func TestLossOutsideOfWorkspaceAsksFirst(t *testing.T) {
 	t.Parallel()
 	dir, config := writable(t)
@@ -68,8 +68,8 @@ func TestLossOutsideOfWorkspaceAsksFirst(t *testing.T) {
 	}
 }
 
-// TestPreviewAsksAboutOtherTools checks that the diff of a command answers no permission request about a tool that the command
-// calls, because a preview does not hold back what other tools do.
+// TestPreviewAsksAboutOtherTools checks that the diff of a command answers no permission request about a tool that the
+// command calls, because a preview does not hold back what other tools do.
 func TestPreviewAsksAboutOtherTools(t *testing.T) {
 	t.Parallel()
 	h, _, run := previewHost(t, "permissions {\n ask \"all\" {\n  tool = [\"bash\", \"todo\"]\n  show = \"diff\"\n }\n}\n", map[string]string{"a": "one\n"})
@@ -89,8 +89,8 @@ func TestPreviewAsksAboutOtherTools(t *testing.T) {
 	})
 }
 
-// TestDeclinedCallIsNotOnTape checks that a tape has only the calls that counted. A replay accepts all permission requests, so
-// it would run a declined command.
+// TestDeclinedCallIsNotOnTape checks that a tape has only the calls that counted. A replay accepts all permission
+// requests, so it would run a declined command.
 func TestDeclinedCallIsNotOnTape(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -113,7 +113,8 @@ func TestDeclinedCallIsNotOnTape(t *testing.T) {
 	}
 }
 
-// TestPreviewNeedsSandbox checks that a command does not run before the answer if no sandbox keeps it from the workspace.
+// TestPreviewNeedsSandbox checks that a command does not run before the answer if no sandbox keeps it from the
+// workspace.
 func TestPreviewNeedsSandbox(t *testing.T) {
 	t.Parallel()
 	_, ws, run := previewHost(t, showDiff+"workspace { backend = \"copy\" }\nplugin \"bash\" {\n sandbox { enforce = \"off\" }\n}\n", map[string]string{"one": "the work of a week\n"})
@@ -145,8 +146,8 @@ func TestNeverIsNotYes(t *testing.T) {
 	d.remains("after the answer never", "one", true)
 }
 
-// TestPreviewOfBranchNeedsNoAnswer checks that a preview of a branch is applied to the branch without a question, and that the
-// branch then waits for the answer.
+// TestPreviewOfBranchNeedsNoAnswer checks that a preview of a branch is applied to the branch without a question, and
+// that the branch then waits for the answer.
 func TestPreviewOfBranchNeedsNoAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// asksToApply begins to apply the branch "work", and returns the id of the ask and what the ask shows. It fails if the apply
-// ends without an ask.
+// asksToApply begins to apply the branch "work", and returns the id of the ask and what the ask shows. It fails if the
+// apply ends without an ask.
 func (d *door) asksToApply() (done <-chan string, ask, diff string) {
 	d.T.Helper()
 	done = d.begin("POST", "/v1/branches/work/apply", "")
@@ -40,8 +40,8 @@ func (d *door) must(want string, commands ...string) (out string) {
 	return out
 }
 
-// TestAnswerIsForWhatWasShown checks that an accepted apply makes only the changes that the person saw, whatever happens to the
-// branch while the request waits.
+// TestAnswerIsForWhatWasShown checks that an accepted apply makes only the changes that the person saw, whatever
+// happens to the branch while the request waits.
 func TestAnswerIsForWhatWasShown(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
@@ -100,8 +100,8 @@ func TestUndoReleasesNothing(t *testing.T) {
 	d.remains("undone and done again", "one", true)
 }
 
-// TestAdministratorAppliesWhileAsked checks that the audit log tells who applied a branch if an administrator does it while its
-// caller waits for an answer that is no.
+// TestAdministratorAppliesWhileAsked checks that the audit log tells who applied a branch if an administrator does it
+// while its caller waits for an answer that is no.
 func TestAdministratorAppliesWhileAsked(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -13,8 +13,8 @@ import (
 )
 
 // TestAdaptiveUnderLoad checks the adaptive mode (requirement D6) through the program's interfaces. Load on a running
-// server must lower the timeout of a tool and change its limit of concurrent calls. The statistics must show both values
-// with their bounds. A call that exceeds the lower timeout must be stopped.
+// server must lower the timeout of a tool and change its limit of concurrent calls. The statistics must show both
+// values with their bounds. A call that exceeds the lower timeout must be stopped.
 func TestAdaptiveUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestChangedDuringAsk checks that a script or program which changes between a question and its answer does not run, and that
-// the same call can be repeated. A script that does not change runs.
+// TestChangedDuringAsk checks that a script or program which changes between a question and its answer does not run,
+// and that the same call can be repeated. A script that does not change runs.
 func TestChangedDuringAsk(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

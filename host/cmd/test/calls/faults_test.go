@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// fault is a part of a configuration that fails. In the texts, WORK is the workspace, BIN has the programs, and OUT is a
-// directory outside of the workspace.
+// fault is a part of a configuration that fails. In the texts, WORK is the workspace, BIN has the programs, and OUT is
+// a directory outside of the workspace.
 type fault struct {
 	config string
 	files  map[string]string // in the workspace, before the review
@@ -112,12 +112,12 @@ func hookOf(command string) string {
 	return "hook \"h\" {\n  on      = [\"before_call\"]\n  tools   = [\"glob\"]\n  command = " + command + "\n}\n"
 }
 
-// lax returns a hook whose failures permit calls. A refusal must not permit them, because a tool could otherwise turn off the
-// hook by changing its program.
+// lax returns a hook whose failures permit calls. A refusal must not permit them, because a tool could otherwise turn
+// off the hook by changing its program.
 func lax(hook string) string { return strings.Replace(hook, "}", "  on_failure = \"allow\"\n}", 1) }
 
-// TestFaults breaks one part of a configuration at a time. On each frontend, a call that needs the part must fail with the
-// reason and the remedy, and another tool must work. The commands status and doctor must name the fault.
+// TestFaults breaks one part of a configuration at a time. On each frontend, a call that needs the part must fail with
+// the reason and the remedy, and another tool must work. The commands status and doctor must name the fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {

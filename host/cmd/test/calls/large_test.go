@@ -61,8 +61,8 @@ func TestWithheldResults(t *testing.T) {
 // inFile matches the path of a file with a long result.
 var inFile = regexp.MustCompile(`(/[^ "\\]+/output/[^ "\\]+\.(?:txt|json|bin))`)
 
-// TestLargeResults makes calls with large results over each way into the host. Each answer must be short and name a file that
-// has the whole result, and that the tools of the session can read (requirement E5).
+// TestLargeResults makes calls with large results over each way into the host. Each answer must be short and name a
+// file that has the whole result, and that the tools of the session can read (requirement E5).
 func TestLargeResults(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

@@ -108,7 +108,7 @@ func leakNames() []string {
 	return names
 }
 
-// The function "planted" returns the value of a secret. No value is a substring of another value.
+// planted returns the value of a secret. No value is a substring of another value.
 func planted(name string) string { return "plant" + strings.ToLower(name[2:]) + "Zq9x7" }
 
 // withSecrets replaces the names of secrets in a text by their values.
@@ -121,7 +121,7 @@ func withSecrets(text string) string {
 	return text
 }
 
-// The function "leaks" reports a test error for each secret in a text.
+// leaks reports a test error for each secret in a text.
 func leaks(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for _, name := range leakNames() {

@@ -1,4 +1,5 @@
-// Package calls tests calls: one command string, batches, jobs, prompts, and the order of calls. The tests start the program toolhost.
+// Package calls tests calls: one command string, batches, jobs, prompts, and the order of calls. The tests start the
+// program toolhost.
 package calls
 
 import (

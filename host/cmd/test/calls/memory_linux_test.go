@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// changing adds a copy of the test plugin whose large results come from a tool that can change files, so that each of them has
-// a stream of its own.
+// changing adds a copy of the test plugin whose large results come from a tool that can change files, so that each of
+// them has a stream of its own.
 const changing = `
 plugin "other" {
   path  = %q
@@ -33,8 +33,8 @@ func memoryOf(t *testing.T, pid int, name string) (mib int) {
 	return mib >> 10
 }
 
-// TestManyLargeResults makes many calls with large results at the same time. The host must not need the memory for all of
-// them, and must give back what it needed. Each result must arrive (requirement E5).
+// TestManyLargeResults makes many calls with large results at the same time. The host must not need the memory for all
+// of them, and must give back what it needed. Each result must arrive (requirement E5).
 func TestManyLargeResults(t *testing.T) {
 	t.Parallel()
 	count, mb := 12, 40 // a host without a limit needs three times as much as the results have together

@@ -75,8 +75,8 @@ func orderDir(t *testing.T) (dir, config string) {
 	return dir, config
 }
 
-// sender runs the calls of a history in one session. It sends all calls without waiting for results. Result i belongs to
-// call i.
+// sender runs the calls of a history in one session. It sends all calls without waiting for results. Result i belongs
+// to call i.
 type sender func(ctx context.Context, session string, steps []step) []outcome
 
 // runHistories runs n random histories, some of them concurrently, and compares the results with the model.
@@ -279,7 +279,7 @@ func TestOrderOverMCP(t *testing.T) {
 	})
 }
 
-// The function "arrived" waits until the server has received n calls of a session. The calls can wait, run or be
+// arrived waits until the server has received n calls of a session. The calls can wait, run or be
 // answered. HTTP requests have no order. Therefore a test sends each call only after the previous call arrived.
 func arrived(c *hosttest.Client, session string, n int, answered func() int) {
 	c.T.Helper()

@@ -105,8 +105,8 @@ principal "nobody" {}
 	}
 }
 
-// hearsWhoAnswers checks that a client that cannot ask its user hears at once that its call waits, and where the answer can be
-// given.
+// hearsWhoAnswers checks that a client that cannot ask its user hears at once that its call waits, and where the answer
+// can be given.
 func hearsWhoAnswers(t *testing.T, dir string, approver *hosttest.Client, touch map[string]any) {
 	t.Helper()
 	heard := make(chan string, 100)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestPlainWords searches for the bundled tools with the words that a person would use. Each line of testdata/plain.txt
-// has such words and the tool that must come first. The lines after "# not used to tune" were written before the keywords of
-// the tools and were not looked at when they were chosen. Of these, nine of ten must find their tool first.
+// has such words and the tool that must come first. The lines after "# not used to tune" were written before the
+// keywords of the tools and were not looked at when they were chosen. Of these, nine of ten must find their tool first.
 func TestPlainWords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

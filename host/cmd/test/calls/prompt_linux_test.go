@@ -223,8 +223,8 @@ func TestPromptKeysH4(t *testing.T) {
 	})
 }
 
-// TestPromptEditsH4 checks completion, multi-line commands, pasted text and changes of the window size (requirements H4,
-// U16).
+// TestPromptEditsH4 checks completion, multi-line commands, pasted text and changes of the window size (requirements
+// H4, U16).
 func TestPromptEditsH4(t *testing.T) {
 	t.Parallel()
 	atPrompt(t, "Tab", `

@@ -115,8 +115,8 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 	}
 }
 
-// TestTheElapsedTimeOfASilentCommand checks that a terminal shows the elapsed time of a silent command. The elapsed time
-// must be erased before output begins. A pipe must not receive it.
+// TestTheElapsedTimeOfASilentCommand checks that a terminal shows the elapsed time of a silent command. The elapsed
+// time must be erased before output begins. A pipe must not receive it.
 func TestTheElapsedTimeOfASilentCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// suggestion is a call that fails with a message about the configuration. Once the configuration has what the message suggests, the
-// call does what the message promises.
+// suggestion is a call that fails with a message about the configuration. Once the configuration has what the message
+// suggests, the call does what the message promises.
 type suggestion struct {
 	config string
 	// args is the command line of toolhost. The last word is often a call. Directories are replaced; see [groundOf].
@@ -32,8 +32,8 @@ type suggestion struct {
 // run returns the arguments for a call.
 func run(call string) []string { return []string{"run", call} }
 
-// suggestions has a case for each form in which a message suggests a change of the configuration. TestSuggestedBlocks of package
-// config checks that the other texts of these forms are valid.
+// suggestions has a case for each form in which a message suggests a change of the configuration. TestSuggestedBlocks
+// of package config checks that the other texts of these forms are valid.
 var suggestions = map[string]suggestion{
 	"disabled tool":                  {config: "tool \"read\" {\n  enabled = false\n}", args: run("read a.txt"), refused: "is disabled"},
 	"timeout":                        {config: "tool \"bash\" {\n  timeout = \"300ms\"\n}", args: run("sleep 0.6; echo one"), values: map[string]string{"…": "60s"}, refused: "took longer"},
@@ -108,9 +108,10 @@ type ground struct {
 	*strings.Replacer
 }
 
-// groundOf makes the directories of a case: the workspace W, the home directory HOME, a directory OUT outside of both, and the
-// worktree W/linked, whose git directory is in HOME. ADDRESS and LOCAL are a server on this machine, at an address of the machine
-// and at localhost. A case that does not name ADDRESS also runs on a machine that has only localhost.
+// groundOf makes the directories of a case: the workspace W, the home directory HOME, a directory OUT outside of both,
+// and the worktree W/linked, whose git directory is in HOME. ADDRESS and LOCAL are a server on this machine, at an
+// address of the machine and at localhost. A case that does not name ADDRESS also runs on a machine that has only
+// localhost.
 func groundOf(t *testing.T, addressed bool) ground {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	hosttest.Must(t, err)
@@ -162,8 +163,8 @@ func address(t *testing.T) string {
 	return ""
 }
 
-// forms are the forms in which a message suggests a change: the blocks, the outermost first, and the line in the innermost one. With
-// "longer", the list of the configuration gets a further element.
+// forms are the forms in which a message suggests a change: the blocks, the outermost first, and the line in the
+// innermost one. With "longer", the list of the configuration gets a further element.
 var forms = []struct {
 	message *regexp.Regexp
 	blocks  []string

@@ -19,8 +19,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestTapeOfManyCalls records calls of all bundled tools and replays them. Each call must have the same result, apart from
-// times. web_fetch reads the pages of a server that the test starts.
+// TestTapeOfManyCalls records calls of all bundled tools and replays them. Each call must have the same result, apart
+// from times. web_fetch reads the pages of a server that the test starts.
 func TestTapeOfManyCalls(t *testing.T) {
 	t.Parallel()
 	n := 300

@@ -35,8 +35,8 @@ type called struct {
 	Error    *struct{ Kind, Message string }
 }
 
-// TestUsage runs the usage line and every example in the help of each tool, as a command and as a function call. The tool
-// must run, and not a program of its name. Its arguments must be valid.
+// TestUsage runs the usage line and every example in the help of each tool, as a command and as a function call. The
+// tool must run, and not a program of its name. Its arguments must be valid.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -87,9 +87,10 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestLinesOfModes runs the command lines in the texts for models, in each mode in which an MCP client can have the tools. The
-// tool bash gets every line that the instructions and its description quote, the examples of all tools, and the lines of their
-// help. No line may be unknown, and none may reach the builtin or program of the shell that has the name of a tool.
+// TestLinesOfModes runs the command lines in the texts for models, in each mode in which an MCP client can have the
+// tools. The tool bash gets every line that the instructions and its description quote, the examples of all tools, and
+// the lines of their help. No line may be unknown, and none may reach the builtin or program of the shell that has the
+// name of a tool.
 func TestLinesOfModes(t *testing.T) {
 	t.Parallel()
 	for mode, args := range map[string][]string{"functions": nil, "single": {"--single"}, "lazy": {"--endpoint", "few"}} {
@@ -148,8 +149,8 @@ var (
 	optional = regexp.MustCompile(`(?m)^  --(\w+) \((?:(?:boolean|integer)(?:; default (\w+))?|string)([^)]*)`)
 )
 
-// filled returns the command of a usage line, and the arguments of the same call. Optional parameters take their defaults and
-// the known values. They take the place of the parameters in brackets.
+// filled returns the command of a usage line, and the arguments of the same call. Optional parameters take their
+// defaults and the known values. They take the place of the parameters in brackets.
 func filled(t *testing.T, help string) (command string, arguments map[string]any) {
 	usage, _, _ := strings.Cut(help, "\n")
 	command, ok := strings.CutPrefix(usage, "Usage: ")

@@ -45,8 +45,8 @@ type check struct {
 	off bool
 }
 
-// TestSameChecks checks that the same mistakes of a configuration are refused by validate and by a reload, with the same words.
-// A start refuses them, too, or turns the wrong part off and reports it in the same words.
+// TestSameChecks checks that the same mistakes of a configuration are refused by validate and by a reload, with the
+// same words. A start refuses them, too, or turns the wrong part off and reports it in the same words.
 func TestSameChecks(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

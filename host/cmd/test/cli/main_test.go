@@ -1,4 +1,5 @@
-// Package cli tests commands that need no tool: configuration, policy, plugins, set-up and state. The tests start the program toolhost.
+// Package cli tests commands that need no tool: configuration, policy, plugins, set-up and state. The tests start the
+// program toolhost.
 package cli
 
 import (

@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestExamplesForOperators checks that the configurations in the pages of docs/operators are valid and that their own tests pass.
+// TestExamplesForOperators checks that the configurations in the pages of docs/operators are valid and that their own
+// tests pass.
 func TestExamplesForOperators(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../../../docs/operators/*.md")

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestOutputIsStreamed checks that a pipe gets the lines of a running command, and in the end exactly the text of the result.
-// With --json it gets only the result.
+// TestOutputIsStreamed checks that a pipe gets the lines of a running command, and in the end exactly the text of the
+// result. With --json it gets only the result.
 func TestOutputIsStreamed(t *testing.T) {
 	t.Parallel()
 	for stream, redirect := range map[string]string{"stdout": "", "stderr": " >&2"} {

@@ -110,8 +110,8 @@ func (e *engine) commandContext(ctx context.Context, script string) *exec.Cmd {
 	return c
 }
 
-// open returns the shell commands that let other users enter the directory of the Debian packages. It is in the cache of this
-// user, which can be closed to others.
+// open returns the shell commands that let other users enter the directory of the Debian packages. It is in the cache
+// of this user, which can be closed to others.
 func (e *engine) open() string {
 	closed := ""
 	for dir := e.root; dir != "/"; dir = filepath.Dir(dir) {

@@ -17,8 +17,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// durableRounds is the number of hosts that TestNothingAnsweredIsLost kills. durableSessions is the number of concurrent
-// callers.
+// durableRounds is the number of hosts that TestNothingAnsweredIsLost kills. durableSessions is the number of
+// concurrent callers.
 const durableRounds, durableSessions = 16, 5
 
 // TestNothingAnsweredIsLost kills hosts at random times. Before each kill, several callers make calls in separate

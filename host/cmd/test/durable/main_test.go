@@ -1,4 +1,5 @@
-// Package durable tests what outlives a process: kills, swaps, restarts, rollouts, releases, services and containers. The tests start the program toolhost.
+// Package durable tests what outlives a process: kills, swaps, restarts, rollouts, releases, services and containers.
+// The tests start the program toolhost.
 package durable
 
 import (

@@ -189,7 +189,7 @@ func (l *load) call(c *http.Client, base, session string, n int) string {
 	return ""
 }
 
-// The method "more" waits until the callers have made some further calls.
+// more waits until the callers have made some further calls.
 func (l *load) more() {
 	for until := l.calls.Load() + 5*restartCallers; l.calls.Load() < until && len(l.failed) == 0; {
 		time.Sleep(time.Millisecond)

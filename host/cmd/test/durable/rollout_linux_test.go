@@ -121,9 +121,9 @@ func (h *rolloutHost) ended(t *testing.T, version string) (st rolloutStatus) {
 	return st
 }
 
-// TestRollouts rolls out bad versions and a good version while callers use the plugin. Each bad version must be aborted by the
-// rule for its fault, and no call may fail. The good version must serve all calls in the end. The long form has more bad versions
-// and 64 callers.
+// TestRollouts rolls out bad versions and a good version while callers use the plugin. Each bad version must be aborted
+// by the rule for its fault, and no call may fail. The good version must serve all calls in the end. The long form has
+// more bad versions and 64 callers.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
 	type bad struct{ words, rule string }

@@ -151,8 +151,8 @@ func (m *serviceManager) token(name string) string {
 }
 
 // TestServiceUnderSystemd checks the documented units under a real systemd. The first request must start the server,
-// the sandbox of each plugin must be complete despite the hardening, a restart must refuse no call, also with the token from
-// before, and a stop must be clean.
+// the sandbox of each plugin must be complete despite the hardening, a restart must refuse no call, also with the token
+// from before, and a stop must be clean.
 func TestServiceUnderSystemd(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -217,8 +217,8 @@ func TestServiceUnderSystemd(t *testing.T) {
 	}
 }
 
-// TestServiceManagerIsNotified checks that a server reports when it is ready and when it stops, and that each line of its log
-// is JSON with the time.
+// TestServiceManagerIsNotified checks that a server reports when it is ready and when it stops, and that each line of
+// its log is JSON with the time.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

@@ -138,8 +138,8 @@ func pluginProcesses(t *testing.T, c *hosttest.Client, plugin string) (pids []in
 	return pids
 }
 
-// prometheus starts a Prometheus server that reads the metrics of a host and evaluates the documented rules. It returns a
-// function that returns the pending and firing alerts.
+// prometheus starts a Prometheus server that reads the metrics of a host and evaluates the documented rules. It returns
+// a function that returns the pending and firing alerts.
 func prometheus(t *testing.T, base, token string) func() string {
 	t.Helper()
 	program, promtool := hosttest.DebianProgram(t, "bin/prometheus"), hosttest.DebianProgram(t, "bin/promtool")

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// askingFleet is a fleet of two nodes in careful mode with a caller and an approver. The session of the caller is on the node
-// "owner", and its calls go to the node "gateway".
+// askingFleet is a fleet of two nodes in careful mode with a caller and an approver. The session of the caller is on
+// the node "owner", and its calls go to the node "gateway".
 type askingFleet struct {
 	*testFleet
 	owner, gateway *fleetNode
@@ -70,8 +70,9 @@ func open(c *hosttest.Client) (ids []string) {
 	return ids
 }
 
-// TestFleetAskHasOneDoor checks that a caller of a fleet cannot release what a permission request holds back: at no node, by no
-// answer, preview or repetition, and not by moving its session. Only the answer of an approver at the gateway does it.
+// TestFleetAskHasOneDoor checks that a caller of a fleet cannot release what a permission request holds back: at no
+// node, by no answer, preview or repetition, and not by moving its session. Only the answer of an approver at the
+// gateway does it.
 func TestFleetAskHasOneDoor(t *testing.T) {
 	t.Parallel()
 	a := newAskingFleet(t)

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestFleetClients checks what a client of MCP without a connection sends to a fleet (the workspace and its own id of a call),
-// the metrics of nodes, and the log of the fleet.
+// TestFleetClients checks what a client of MCP without a connection sends to a fleet (the workspace and its own id of a
+// call), the metrics of nodes, and the log of the fleet.
 func TestFleetClients(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -72,7 +72,8 @@ func TestFleetClients(t *testing.T) {
 	}
 }
 
-// figures checks the metrics of the owner of a session and of another node, which sent at least three calls to the owner.
+// figures checks the metrics of the owner of a session and of another node, which sent at least three calls to the
+// owner.
 func (f *testFleet) figures(owner, gateway *fleetNode) {
 	t := f.t
 	t.Helper()

@@ -109,7 +109,7 @@ func TestFleetConfig(t *testing.T) {
 		return string(b)
 	}
 	beforeOne, beforeTwo := file(one), file(two)
-	// The function "serves" checks which nodes have the plugin. It calls each of the two nodes through the other node.
+	// serves checks which nodes have the plugin. It calls each of the two nodes through the other node.
 	serves := func(byOne, byTwo bool) {
 		t.Helper()
 		for id, want := range map[string]bool{onOne: byOne, onTwo: byTwo} {

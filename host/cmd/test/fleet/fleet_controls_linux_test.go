@@ -18,7 +18,7 @@ import (
 // judge must find a problem.
 type fleetControl struct {
 	guard string
-	// The field "with" lists the guards that are switched off in both runs. The field "without" lists the same guards
+	// with lists the guards that are switched off in both runs. The field "without" lists the same guards
 	// and the tested guard. Guards overlap, so some problems are possible only if several guards are switched off. For
 	// example, a node without a journal causes no problem while the guard of the lease stops it.
 	with, without string

@@ -98,8 +98,8 @@ func appendCall(session, id string) fleetCall {
 	return fleetCall{Session: session, CallID: id, Command: fmt.Sprintf("echo %s >> %s.txt", id, session)}
 }
 
-// repeat kills the node that has the session "s0", and repeats the last calls of the session. The next node knows these calls
-// only from the coordinators, and a call that they forgot runs again.
+// repeat kills the node that has the session "s0", and repeats the last calls of the session. The next node knows these
+// calls only from the coordinators, and a call that they forgot runs again.
 func (c *councilTest) repeat() {
 	c.t.Helper()
 	owner, other := c.f.owner("s0")
@@ -112,8 +112,8 @@ func (c *councilTest) repeat() {
 	owner.run()
 }
 
-// repeated is the number of calls that [councilTest.repeat] repeats. It includes calls from before the last change, and a node
-// remembers twice as many calls of a session.
+// repeated is the number of calls that [councilTest.repeat] repeats. It includes calls from before the last change, and
+// a node remembers twice as many calls of a session.
 const repeated = 128
 
 // goesOn waits until a call of each client that began after now is confirmed.
@@ -301,8 +301,8 @@ func (c *councilTest) stopCoordinator(n *fleetNode) {
 	hosttest.Must(c.t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// TestFleetCoordinatorReplace replaces the coordinator of a machine that died, and one that runs. The new coordinators must
-// have the records. When the dead machine comes back, its coordinator must leave.
+// TestFleetCoordinatorReplace replaces the coordinator of a machine that died, and one that runs. The new coordinators
+// must have the records. When the dead machine comes back, its coordinator must leave.
 func TestFleetCoordinatorReplace(t *testing.T) {
 	t.Parallel()
 	c := newCouncilTest(t, "", "a", "b", "c", "d")
@@ -389,8 +389,8 @@ func TestFleetCoordinatorSteps(t *testing.T) {
 	c.judge()
 }
 
-// replaceGivenUp replaces a coordinator with one that dies before it has the copies. The old one has stopped already, so the
-// group has no majority. When the replacement is given up, the old coordinator must start again.
+// replaceGivenUp replaces a coordinator with one that dies before it has the copies. The old one has stopped already,
+// so the group has no majority. When the replacement is given up, the old coordinator must start again.
 func (c *councilTest) replaceGivenUp() {
 	c.t.Helper()
 	c.change("b", "add", "b", "c")

@@ -144,8 +144,8 @@ func TestFleetGatewayStops(t *testing.T) {
 	owner, gateway := f.owner("s")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	// The output never ends, and soon fills all buffers, but takes little time of the processors. The timeout of the command is
-	// longer than the test waits, so that it does not end the call.
+	// The output never ends, and soon fills all buffers, but takes little time of the processors. The timeout of the
+	// command is longer than the test waits, so that it does not end the call.
 	endless := "touch begun; exec 9<> <(:); printf -v block %65536s; while true; do printf %s \"$block\"; read -rt .02 -u 9; done"
 	call := fleetCall{Name: "bash", Arguments: map[string]any{"command": endless, "timeout": 600_000}, Session: "s"}
 	go func() { _, _ = gateway.call(ctx, call) }()

@@ -23,8 +23,8 @@ func (f *testFleet) variant(name, old, text string) *fleetNode {
 	return f.startNode(&fleetNode{fleet: f, name: name, state: filepath.Join(f.dir, name, "state"), listen: fleetPort(f.t), config: config})
 }
 
-// TestFleetOtherFiles checks that a session never goes to a node that has other files under the name of its workspace, and that
-// the messages name both files. A node with the same files then goes on with the session.
+// TestFleetOtherFiles checks that a session never goes to a node that has other files under the name of its workspace,
+// and that the messages name both files. A node with the same files then goes on with the session.
 func TestFleetOtherFiles(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "", "one")

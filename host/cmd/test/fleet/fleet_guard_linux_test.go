@@ -21,8 +21,8 @@ func (n *fleetNode) plugins() (out []string) {
 	return out
 }
 
-// TestFleetGuardsFirstProcesses checks that the guard also ends plugins that started before the node had a lease. A node
-// without saved descriptions starts its plugins at once, because it must ask them for their tools.
+// TestFleetGuardsFirstProcesses checks that the guard also ends plugins that started before the node had a lease. A
+// node without saved descriptions starts its plugins at once, because it must ask them for their tools.
 func TestFleetGuardsFirstProcesses(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")

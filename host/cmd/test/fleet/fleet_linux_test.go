@@ -134,8 +134,8 @@ func (f *testFleet) stopCoordinators() {
 	}
 }
 
-// fleetPort returns a free address for a node or a server. The next port is also free, because the coordinator of a node
-// listens there. Both ports are outside of the range from which the kernel takes ports for other sockets.
+// fleetPort returns a free address for a node or a server. The next port is also free, because the coordinator of a
+// node listens there. Both ports are outside of the range from which the kernel takes ports for other sockets.
 func fleetPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -269,8 +269,8 @@ func (n *fleetNode) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// try runs a toolhost command as the operator of the node, and returns its output. The error has all that the command printed.
-// The command runs in the process of the test, unless it needs the environment of the node.
+// try runs a toolhost command as the operator of the node, and returns its output. The error has all that the command
+// printed. The command runs in the process of the test, unless it needs the environment of the node.
 func (n *fleetNode) try(args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	var err error

@@ -21,8 +21,8 @@ func (n *fleetNode) processState() string {
 	return string(state)
 }
 
-// TestFleetMoveEndsProcesses stops a node at the moment at which it gave a session away. The jobs of the session must already be
-// dead when the new owner runs the next call.
+// TestFleetMoveEndsProcesses stops a node at the moment at which it gave a session away. The jobs of the session must
+// already be dead when the new owner runs the next call.
 func TestFleetMoveEndsProcesses(t *testing.T) {
 	t.Parallel()
 	f := newStepFleet(t, "")

@@ -43,8 +43,8 @@ func natsPEM(t *testing.T, dir string) (cert, key string) {
 	return cert, key
 }
 
-// otherVersion returns an address at which the NATS server of another address announces the given version. The server must
-// not use TLS.
+// otherVersion returns an address at which the NATS server of another address announces the given version. The server
+// must not use TLS.
 func otherVersion(t *testing.T, address, version string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,8 +102,8 @@ func natsServer(t *testing.T, args ...string) *testNATS {
 	return s
 }
 
-// start starts the server, and waits until the server itself says that it is ready. A connection to its port would not show
-// that, because the server ends if another process has taken the port.
+// start starts the server, and waits until the server itself says that it is ready. A connection to its port would not
+// show that, because the server ends if another process has taken the port.
 func (s *testNATS) start() {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(s.address)
@@ -153,7 +153,8 @@ func (f *testFleet) runUnready(t *testing.T, name string) *fleetNode {
 	return n
 }
 
-// TestFleetOldNATS checks that a node refuses a NATS server that is too old, and uses one with the oldest supported version.
+// TestFleetOldNATS checks that a node refuses a NATS server that is too old, and uses one with the oldest supported
+// version.
 func TestFleetOldNATS(t *testing.T) {
 	t.Parallel()
 	address := natsServer(t, "--jetstream", "--store_dir", t.TempDir()).address

@@ -252,8 +252,8 @@ func (s *stepTest) kill(operation func()) {
 	<-done
 }
 
-// killDuring runs a toolhost command on a node, waits until a node dies at the step, and restarts this node. The command can fail,
-// because the node that carries it out can be the one that dies.
+// killDuring runs a toolhost command on a node, waits until a node dies at the step, and restarts this node. The
+// command can fail, because the node that carries it out can be the one that dies.
 func (s *stepTest) killDuring(n *fleetNode, args ...string) {
 	s.f.t.Helper()
 	s.kill(func() { _, _ = n.try(args...) })

@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// maxStarts limits the starts of a browser. Chromium sometimes crashes before it opens a page, which says nothing about the
-// console.
+// maxStarts limits the starts of a browser. Chromium sometimes crashes before it opens a page, which says nothing about
+// the console.
 const maxStarts = 3
 
 // Browser starts the Chromium from the unpacked Debian packages, and returns a context for it.
@@ -115,8 +115,8 @@ func Holds(script string) chromedp.Action {
 	})
 }
 
-// pageTime is the time in which a page must show what a test waits for. It is long, because a browser on a busy machine is
-// slow, and a test that passes does not need it.
+// pageTime is the time in which a page must show what a test waits for. It is long, because a browser on a busy machine
+// is slow, and a test that passes does not need it.
 const pageTime = 3 * time.Minute
 
 // Appears waits until an element is visible.

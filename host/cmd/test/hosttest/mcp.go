@@ -276,8 +276,8 @@ func Running(name, dir string) bool {
 	return slices.ContainsFunc(Descendants(), func(p Process) bool { return p.Name() == name && strings.HasPrefix(p.Dir(), dir) })
 }
 
-// Peer returns the path of a file in the pinned npm packages of bench/peers. The path is that of the user's cache, because
-// sandboxes get access to it.
+// Peer returns the path of a file in the pinned npm packages of bench/peers. The path is that of the user's cache,
+// because sandboxes get access to it.
 func Peer(t *testing.T, path string) string {
 	t.Helper()
 	dir := os.Getenv("TOOLHOST_PEERS")

@@ -46,8 +46,8 @@ func descendantsOf(pid int) (all []Process) {
 	return all
 }
 
-// stat returns a field of the process's state in /proc, counted from the state, which is field 0. It returns "" if the process
-// has ended.
+// stat returns a field of the process's state in /proc, counted from the state, which is field 0. It returns "" if the
+// process has ended.
 func (p Process) stat(field int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID)) // ignore the error: the process has ended
 	_, rest, _ := strings.Cut(string(b), ") ")
@@ -87,7 +87,8 @@ func (p Process) HasEnv(is func(string) bool) bool {
 	return slices.ContainsFunc(strings.Split(string(env), "\x00"), is)
 }
 
-// ChildrenNamed returns the ids of the running child processes with the given name. A plugin can have several processes.
+// ChildrenNamed returns the ids of the running child processes with the given name. A plugin can have several
+// processes.
 func ChildrenNamed(parent int, name string) (pids []int) {
 	for _, p := range descendantsOf(parent) {
 		if p.Name() == name && p.Parent() == parent {

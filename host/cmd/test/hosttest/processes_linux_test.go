@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDescendants checks that an orphan in a session of its own is found, with its environment, as long as it runs. Tests that
-// check that nothing is left depend on it.
+// TestDescendants checks that an orphan in a session of its own is found, with its environment, as long as it runs.
+// Tests that check that nothing is left depend on it.
 func TestDescendants(t *testing.T) {
 	adoptOrphans()
 	c := exec.Command("setsid", "-f", "sleep", "86399") // the program setsid ends at once

@@ -1,6 +1,6 @@
-// Package hosttest has what the tests of the program share: the program and the plugins ([Bin], [Command]), scripts ([Scripts]),
-// clients of its frontends ([Serve], [Connect], [NewClient]), the processes that a test started ([Descendants]), and the one way to
-// wait for a condition ([Wait]).
+// Package hosttest has what the tests of the program share: the program and the plugins ([Bin], [Command]), scripts
+// ([Scripts]), clients of its frontends ([Serve], [Connect], [NewClient]), the processes that a test started
+// ([Descendants]), and the one way to wait for a condition ([Wait]).
 package hosttest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// Bin is the directory of the tested programs: toolhost, its bundled plugins, and the plugin and the servers of the tests. All
-// users can start them. No test may change them. [Main] sets Bin.
+// Bin is the directory of the tested programs: toolhost, its bundled plugins, and the plugin and the servers of the
+// tests. All users can start them. No test may change them. [Main] sets Bin.
 var Bin string
 
 // starts counts the starts of toolhost.
@@ -30,7 +30,8 @@ var starts atomic.Int64
 
 // Main runs the tests of a package and returns the exit status. A package that uses [Bin] calls it in TestMain.
 //
-// The program of the tests has two other names, under which Main is the program toolhost of the scripts: see [ScriptParams].
+// The program of the tests has two other names, under which Main is the program toolhost of the scripts: see
+// [ScriptParams].
 func Main(m *testing.M) int {
 	switch filepath.Base(os.Args[0]) {
 	case trustingName:
@@ -108,8 +109,8 @@ func install(dir string) error {
 		link(self, filepath.Join(dir, residentName)), learn(dir))
 }
 
-// GoCache returns the path of a cache of the go command, in which a small program finds what it needs of the standard library. Tests
-// must copy it.
+// GoCache returns the path of a cache of the go command, in which a small program finds what it needs of the standard
+// library. Tests must copy it.
 func GoCache(t *testing.T) string {
 	t.Helper()
 	programs, err := testneed.Programs()

@@ -24,8 +24,8 @@ import (
 const (
 	// residentName is the name under which the program of the tests runs the commands of a script, one after the other.
 	residentName = "toolhost-resident"
-	// trustingName is the name under which the program of the tests trusts project files and then executes toolhost. It is in
-	// the directory trustingDir of [Bin].
+	// trustingName is the name under which the program of the tests trusts project files and then executes toolhost. It
+	// is in the directory trustingDir of [Bin].
 	trustingName, trustingDir = "toolhost", "trusting"
 )
 
@@ -43,8 +43,9 @@ type outcomeOfLine struct {
 	Status   int
 }
 
-// Resident is a process that runs command lines of toolhost, one after the other, so that a test that needs many of them starts one
-// program. Each command line has its own environment and directory, as if it ran in a process of its own.
+// Resident is a process that runs command lines of toolhost, one after the other, so that a test that needs many of
+// them starts one program. Each command line has its own environment and directory, as if it ran in a process of its
+// own.
 type Resident struct {
 	mu  sync.Mutex // permits one command line at a time
 	cmd *exec.Cmd
@@ -61,8 +62,8 @@ func NewResident(t *testing.T) *Resident {
 	return r
 }
 
-// Run runs a command line in the directory dir with additional environment variables. It returns what the command printed, and its
-// exit status. It is safe for concurrent use.
+// Run runs a command line in the directory dir with additional environment variables. It returns what the command
+// printed, and its exit status. It is safe for concurrent use.
 func (r *Resident) Run(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	return r.mustRun(t, line{Args: args, Env: append(os.Environ(), env...), Dir: dir})
@@ -162,9 +163,10 @@ func trusting() int {
 	return 1
 }
 
-// withTrust trusts the configuration that a script wrote, as the author of the file would, and returns the arguments for
-// toolhost. If the decision cannot be recorded, for example in a directory that cannot be written, the arguments contain the
-// digest, with which the command can trust the content once. Errors are ignored, because they are those of the command, too.
+// withTrust trusts the configuration that a script wrote, as the author of the file would, and returns the arguments
+// for toolhost. If the decision cannot be recorded, for example in a directory that cannot be written, the arguments
+// contain the digest, with which the command can trust the content once. Errors are ignored, because they are those of
+// the command, too.
 func withTrust(args []string) []string {
 	opts, selected := optionsOf(args)
 	if !selected && os.Getenv("TOOLHOST_CONFIG") == "" && !isFile("toolhost.hcl") && !isFile("toolhost.hcl.json") {

@@ -130,8 +130,8 @@ func condition(t *testing.T, name string) (bool, error) {
 	return false, fmt.Errorf("there is no condition %q", name)
 }
 
-// SourceEnv returns the environment variables for scripts that build plugins: the path of the source code, the caches of
-// Go and the path of gRPC for Python.
+// SourceEnv returns the environment variables for scripts that build plugins: the path of the source code, the caches
+// of Go and the path of gRPC for Python.
 var SourceEnv = sync.OnceValue(func() map[string]string {
 	root, err := testneed.Root()
 	if err != nil {
@@ -263,8 +263,8 @@ func signalHost(ts *testscript.TestScript, _ bool, args []string) {
 	signalTo(ts, args[0], syscall.SIGINT)
 }
 
-// noneHas implements the script commands gone NAME=VALUE and gone 'COMMAND ARG...'. It waits until no process has this variable
-// in its environment, or this command line. With "!", it waits until such a process exists.
+// noneHas implements the script commands gone NAME=VALUE and gone 'COMMAND ARG...'. It waits until no process has this
+// variable in its environment, or this command line. With "!", it waits until such a process exists.
 func noneHas(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: gone NAME=VALUE, gone 'COMMAND ARG...'")
@@ -292,7 +292,8 @@ func killAll(ts *testscript.TestScript, _ bool, args []string) {
 // isVariable matches NAME=VALUE.
 var isVariable = regexp.MustCompile(`^\w+=`)
 
-// matching returns the processes with a command line, or with a variable in their environment. A value can end with "*".
+// matching returns the processes with a command line, or with a variable in their environment. A value can end with
+// "*".
 func matching(what string) []Process {
 	prefix, open := strings.CutSuffix(what, "*")
 	return slices.DeleteFunc(Descendants(), func(p Process) bool {
@@ -339,8 +340,8 @@ func makeBig(ts *testscript.TestScript, _ bool, args []string) {
 // residentKey is the key of the [residents] of a script.
 type residentKey struct{}
 
-// residents runs the commands of one script. The environment of the script consists of the variables that the test set, and of
-// those that the script names. A variable without a value counts as one that is not set.
+// residents runs the commands of one script. The environment of the script consists of the variables that the test set,
+// and of those that the script names. A variable without a value counts as one that is not set.
 type residents struct {
 	dir     string // of the scripts
 	env     []string

@@ -12,7 +12,8 @@ const patience = 5 * time.Minute
 // spare is the part of a test's time that is left for its end after a wait has failed.
 const spare = 30 * time.Second
 
-// limit returns how long a test can wait. A wait ends before the deadline of the test, so that the test can say what it waited for.
+// limit returns how long a test can wait. A wait ends before the deadline of the test, so that the test can say what it
+// waited for.
 func limit(t *testing.T) time.Duration {
 	end, ok := t.Deadline()
 	if !ok {
@@ -35,8 +36,8 @@ func Wait(t *testing.T, what string, done func() bool) {
 	}))
 }
 
-// wait calls check until it returns nil, or returns its last error after the limit. If a check is slow, wait pauses longer before
-// the next one, because the checks need the same processors as the work that they wait for.
+// wait calls check until it returns nil, or returns its last error after the limit. If a check is slow, wait pauses
+// longer before the next one, because the checks need the same processors as the work that they wait for.
 func wait(limit time.Duration, check func() error) error {
 	pause := time.Millisecond
 	for end := time.Now().Add(limit); ; {

@@ -131,8 +131,8 @@ func readable(ctx context.Context, t *testing.T, base string) {
 	}
 }
 
-// plots checks that no chart covers another one, also after the window has become narrower or wider, and that legends have
-// only series with values.
+// plots checks that no chart covers another one, also after the window has become narrower or wider, and that legends
+// have only series with values.
 func plots(ctx context.Context, t *testing.T, base string) {
 	t.Helper()
 	hosttest.Must(t, chromedp.Run(ctx, hosttest.Look(1280, "light"), chromedp.Navigate(base+"/figures"), hosttest.Holds(`document.querySelectorAll("#plots canvas").length >= 3`)))

@@ -24,8 +24,9 @@ plugin "shell" {
 }
 `
 
-// TestConsoleOfReplacedTools checks that the pages and buttons of the console that use tools work with plugins of others, whose
-// tools have other names: a person reviews and undoes changes, sends a command to the background, and ends its job.
+// TestConsoleOfReplacedTools checks that the pages and buttons of the console that use tools work with plugins of
+// others, whose tools have other names: a person reviews and undoes changes, sends a command to the background, and
+// ends its job.
 func TestConsoleOfReplacedTools(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

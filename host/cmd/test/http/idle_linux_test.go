@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestManySessionsAtOnce runs commands of more sessions at once than may keep a process. As soon as the commands have ended,
-// only the permitted number of processes is left. The sessions keep their state.
+// TestManySessionsAtOnce runs commands of more sessions at once than may keep a process. As soon as the commands have
+// ended, only the permitted number of processes is left. The sessions keep their state.
 func TestManySessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	const sessions, limit = 40, 32 + 1 // one process is for the host's own roots

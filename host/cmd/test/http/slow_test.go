@@ -83,8 +83,8 @@ func TestSlowBodies(t *testing.T) {
 	})
 }
 
-// TestRequestLimits checks that a server ends connections whose headers do not end, and refuses headers and bodies that are
-// too large. A header and a body below the limits are accepted.
+// TestRequestLimits checks that a server ends connections whose headers do not end, and refuses headers and bodies that
+// are too large. A header and a body below the limits are accepted.
 func TestRequestLimits(t *testing.T) {
 	t.Parallel()
 	base, token := hosttest.Serve(t, hosttest.MCPDir(t))

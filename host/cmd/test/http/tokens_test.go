@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestTokenFiles checks that a server makes missing files with tokens, which only the user can read, and that the next server
-// uses the same tokens.
+// TestTokenFiles checks that a server makes missing files with tokens, which only the user can read, and that the next
+// server uses the same tokens.
 func TestTokenFiles(t *testing.T) {
 	t.Parallel()
 	dir, keys := hosttest.MCPDir(t), t.TempDir()
@@ -44,8 +44,8 @@ func TestTokenFiles(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotPrinted checks that the tokens of token files are nowhere else: not in the output of the server, of tools and of
-// other commands, and not in the state directory.
+// TestTokensAreNotPrinted checks that the tokens of token files are nowhere else: not in the output of the server, of
+// tools and of other commands, and not in the state directory.
 func TestTokensAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {

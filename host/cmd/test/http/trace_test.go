@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestTraces checks that a call creates a tree of spans under the caller's span, down to the plugin. It also checks that
-// the spans contain no arguments.
+// TestTraces checks that a call creates a tree of spans under the caller's span, down to the plugin. It also checks
+// that the spans contain no arguments.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	collector := hosttest.NewSpanCollector(t)

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestConformanceOfClients runs the client suites of the official conformance suite. In each scenario, a user of toolhost
-// mounts the suite's server, logs in if the server asks for it, and uses what the server offers.
+// TestConformanceOfClients runs the client suites of the official conformance suite. In each scenario, a user of
+// toolhost mounts the suite's server, logs in if the server asks for it, and uses what the server offers.
 func TestConformanceOfClients(t *testing.T) {
 	t.Parallel()
 	client := filepath.Join(hosttest.Bin, "testclient")

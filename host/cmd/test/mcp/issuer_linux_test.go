@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// The function "issued" returns an access token from the provider. The argument "client" names a client in the
+// issued returns an access token from the provider. The argument "client" names a client in the
 // configuration of the provider. The argument "audience" is the requested audience.
 func issued(t *testing.T, issuer, client, audience string) string {
 	t.Helper()

@@ -27,8 +27,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// The addresses of the network in which TestLoginStaysOutside runs. Two of them are public, for the mounted server and for
-// the control.
+// The addresses of the network in which TestLoginStaysOutside runs. Two of them are public, for the mounted server and
+// for the control.
 const (
 	serverAddress  = "8.8.8.8"
 	controlAddress = "9.9.9.9"

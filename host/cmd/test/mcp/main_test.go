@@ -1,4 +1,5 @@
-// Package mcp tests MCP: the server over stdio and HTTP, mounted servers, and logins. The tests start the program toolhost.
+// Package mcp tests MCP: the server over stdio and HTTP, mounted servers, and logins. The tests start the program
+// toolhost.
 package mcp
 
 import (

@@ -62,8 +62,8 @@ func TestMCPLines(t *testing.T) {
 	}
 }
 
-// TestMCPLinesCancel checks that a canceled call receives no answer, and that the id of the call can be used again. Then
-// it makes many concurrent calls.
+// TestMCPLinesCancel checks that a canceled call receives no answer, and that the id of the call can be used again.
+// Then it makes many concurrent calls.
 func TestMCPLinesCancel(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

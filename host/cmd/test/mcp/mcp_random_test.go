@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/host/internal/testlines"
 )
 
-// TestMCPRandomLines sends random lines to "toolhost mcp" in each revision of the protocol. Each request is answered once,
-// and the program ends without an error.
+// TestMCPRandomLines sends random lines to "toolhost mcp" in each revision of the protocol. Each request is answered
+// once, and the program ends without an error.
 func TestMCPRandomLines(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

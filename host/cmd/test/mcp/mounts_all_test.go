@@ -23,9 +23,9 @@ type publicServer struct {
 	Env              map[string]string
 }
 
-// TestMountsOfPublicServers installs public MCP servers, mounts each of them, and calls each tool; see [passThrough]. No tool may
-// be missing. The test runs only if TOOLHOST_MOUNTS names a directory for the packages, because they need gigabytes
-// (make soak-mounts).
+// TestMountsOfPublicServers installs public MCP servers, mounts each of them, and calls each tool; see [passThrough].
+// No tool may be missing. The test runs only if TOOLHOST_MOUNTS names a directory for the packages, because they need
+// gigabytes (make soak-mounts).
 func TestMountsOfPublicServers(t *testing.T) {
 	packages := os.Getenv("TOOLHOST_MOUNTS")
 	if packages == "" {

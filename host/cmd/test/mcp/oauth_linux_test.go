@@ -100,8 +100,8 @@ func nosy(t *testing.T) (url string, n *nosyServer) {
 	return s.URL, n
 }
 
-// startLogin starts a login command and returns the page that it prints. The function "finish" waits for the end of the command
-// and returns its output.
+// startLogin starts a login command and returns the page that it prints. The function "finish" waits for the end of the
+// command and returns its output.
 func startLogin(t *testing.T, login *exec.Cmd) (page *url.URL, finish func() string) {
 	t.Helper()
 	login.Stderr = nil

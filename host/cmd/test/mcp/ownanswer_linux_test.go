@@ -9,8 +9,9 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestOwnAnswerReleasesNothing checks that a caller over MCP cannot answer its own permission request: not with the answer to a
-// form that it never got, not with the state of another call, and not by repeating the call. An approver answers it.
+// TestOwnAnswerReleasesNothing checks that a caller over MCP cannot answer its own permission request: not with the
+// answer to a form that it never got, not with the state of another call, and not by repeating the call. An approver
+// answers it.
 func TestOwnAnswerReleasesNothing(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)

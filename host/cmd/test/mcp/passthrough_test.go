@@ -59,10 +59,10 @@ const (
 // unsafeTools matches the names of tools that could change the machine.
 var unsafeTools = regexp.MustCompile(`(?i)kill|terminate|shutdown|reboot|restart|install|upgrade|self`)
 
-// passThrough calls each tool of a server with several arguments: directly twice, and through the host. A recorder between
-// the host and the server shows that the server gets the arguments of the client, and the client the result of the server. If
-// both direct calls have the same result, so has the call through the host. The text "field" is added to the field block; if it
-// is empty, the sandbox is off.
+// passThrough calls each tool of a server with several arguments: directly twice, and through the host. A recorder
+// between the host and the server shows that the server gets the arguments of the client, and the client the result of
+// the server. If both direct calls have the same result, so has the call through the host. The text "field" is added to
+// the field block; if it is empty, the sandbox is off.
 func passThrough(t *testing.T, command []string, env map[string]string, field string) (n passed) {
 	t.Helper()
 	p := &passing{t: t, command: command, env: env, field: field}
@@ -258,8 +258,8 @@ func answerIn(line []byte) *answer {
 
 func (a *answer) fails() bool { return a.Error != nil || string(a.Result["isError"]) == "true" }
 
-// shown returns what a client shows of an answer: the parts of the result without what toolhost adds. The host passes an error of the protocol on as a
-// result with its message.
+// shown returns what a client shows of an answer: the parts of the result without what toolhost adds. The host passes
+// an error of the protocol on as a result with its message.
 func (a *answer) shown(t *testing.T) string {
 	t.Helper()
 	out := make(map[string]json.RawMessage)
@@ -384,8 +384,8 @@ func (r *lineClient) tools() (all []listed) {
 	}
 }
 
-// generatedArguments returns arguments for a schema: the required ones, with the defaults, with null where it is allowed, and
-// all of them.
+// generatedArguments returns arguments for a schema: the required ones, with the defaults, with null where it is
+// allowed, and all of them.
 func generatedArguments(schema map[string]any) (out []string) {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)

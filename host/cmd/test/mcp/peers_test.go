@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestTypeScriptClients tests both generations of the official TypeScript SDK, also with questions of mounted servers of
-// both generations of the protocol.
+// TestTypeScriptClients tests both generations of the official TypeScript SDK, also with questions of mounted servers
+// of both generations of the protocol.
 func TestTypeScriptClients(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []string{"1", "2"} {

@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestSamplingAsk checks that a mounted server can use the client's model only with the user's permission, that the user
-// sees what the server sends, and that the permission is asked for once for each session.
+// TestSamplingAsk checks that a mounted server can use the client's model only with the user's permission, that the
+// user sees what the server sends, and that the permission is asked for once for each session.
 //
 //nolint:staticcheck // revisions before 2026-07-28 have sampling
 func TestSamplingAsk(t *testing.T) {
@@ -67,8 +67,8 @@ func TestSamplingAsk(t *testing.T) {
 	}
 }
 
-// TestLegacyQuestion checks that a client of MCP 2026-07-28, which has no connection for questions, answers the question
-// of a server of an earlier revision. The host parks the call until the client sends the answer.
+// TestLegacyQuestion checks that a client of MCP 2026-07-28, which has no connection for questions, answers the
+// question of a server of an earlier revision. The host parks the call until the client sends the answer.
 func TestLegacyQuestion(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)

@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// TestStructuredDataPassesThrough checks that a client gets the structured data of a mounted server, although the definition of
-// the tool has no schema for it.
+// TestStructuredDataPassesThrough checks that a client gets the structured data of a mounted server, although the
+// definition of the tool has no schema for it.
 func TestStructuredDataPassesThrough(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)
@@ -34,8 +34,9 @@ func TestStructuredDataPassesThrough(t *testing.T) {
 	}
 }
 
-// TestOddResults calls tools with odd results of mounted servers: over standard input and output and over HTTP, with JSON and with
-// event streams, of both revisions of the protocol. Everything but a block that cannot be decoded arrives as it was sent.
+// TestOddResults calls tools with odd results of mounted servers: over standard input and output and over HTTP, with
+// JSON and with event streams, of both revisions of the protocol. Everything but a block that cannot be decoded arrives
+// as it was sent.
 func TestOddResults(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.MCPDir(t)
@@ -76,7 +77,8 @@ func TestOddResults(t *testing.T) {
 	}
 }
 
-// withoutOwn returns the result in a message without what toolhost added. A note about a block that cannot be decoded is NOTE.
+// withoutOwn returns the result in a message without what toolhost added. A note about a block that cannot be decoded
+// is NOTE.
 func withoutOwn(t *testing.T, line []byte) string {
 	t.Helper()
 	var m struct{ Result map[string]json.RawMessage }

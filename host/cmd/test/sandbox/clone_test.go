@@ -80,8 +80,8 @@ var cloneCommands = map[string][][]string{
 // in the long form.
 var documentation = []string{"", "completion", "help", "man", "reference", "version"}
 
-// TestCloneCommandsAreComplete checks that the commands in [TestHostileClone] are exactly the commands of the program. The
-// program writes a manual page for each command that is not hidden.
+// TestCloneCommandsAreComplete checks that the commands in [TestHostileClone] are exactly the commands of the program.
+// The program writes a manual page for each command that is not hidden.
 func TestCloneCommandsAreComplete(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := hosttest.Command("man", dir).CombinedOutput(); err != nil {
@@ -196,13 +196,14 @@ func listen(t *testing.T, c *exec.Cmd) string {
 	return out.String()
 }
 
-// mainCommands lists commands that load the configuration and start plugins, or that read the configuration in their own way. To
-// save time, not every command runs with every attack: each attack has one of mainCommands, with the next of its variants. The
-// attack "json", which contains most kinds of blocks, has all commands. In the long form, each attack has each command with all
-// variants.
+// mainCommands lists commands that load the configuration and start plugins, or that read the configuration in their
+// own way. To save time, not every command runs with every attack: each attack has one of mainCommands, with the next
+// of its variants. The attack "json", which contains most kinds of blocks, has all commands. In the long form, each
+// attack has each command with all variants.
 var mainCommands = []string{"run", "mcp", "serve", "trust", "tools", "config validate"}
 
-// TestHostileClone runs the commands in clones of hostile repositories. No program from a repository is allowed to start.
+// TestHostileClone runs the commands in clones of hostile repositories. No program from a repository is allowed to
+// start.
 func TestHostileClone(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

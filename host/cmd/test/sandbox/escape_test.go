@@ -31,7 +31,7 @@ type escape struct {
 	// every user. "nobody" means that it succeeds for no user, because a protection outside of the sandbox also blocks
 	// it.
 	control string
-	// The field "leaks" is true if the backend "landlock" does not block the command. The output of "toolhost doctor"
+	// leaks is true if the backend "landlock" does not block the command. The output of "toolhost doctor"
 	// documents this gap.
 	leaks bool
 }
@@ -357,8 +357,9 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 	return outputs
 }
 
-// tooMany returns a number of processes that exceeds a limit. Without a user namespace, the host adds the number of all tasks of
-// the machine to the limit, because the kernel also counts the user's other tasks. Their number can grow until the host counts.
+// tooMany returns a number of processes that exceeds a limit. Without a user namespace, the host adds the number of all
+// tasks of the machine to the limit, because the kernel also counts the user's other tasks. Their number can grow until
+// the host counts.
 func tooMany(t *testing.T, limit int) int {
 	t.Helper()
 	load, err := os.ReadFile("/proc/loadavg")

@@ -52,8 +52,8 @@ var unlistedAtExecution = map[string]string{
 	"swapped link":        `mkdir sw; ln -s /usr/bin/ls sw/ls; (for i in 1 2 3 4 5 6 7 8 9; do ln -sfn /usr/bin/touch sw/ls; ln -sfn /usr/bin/ls sw/ls; done &); for i in 1 2 3 4 5 6 7 8 9; do sw/ls RAN 2>/dev/null; done`,
 }
 
-// gatedScripts returns the scripts of the table unlistedAtExecution and more scripts. In each script, a unique file name
-// replaces RAN. The file names are in witnesses.
+// gatedScripts returns the scripts of the table unlistedAtExecution and more scripts. In each script, a unique file
+// name replaces RAN. The file names are in witnesses.
 func gatedScripts(more map[string]string) (scripts, witnesses map[string]string) {
 	scripts, witnesses = make(map[string]string), make(map[string]string)
 	all := make(map[string]string)
@@ -72,8 +72,8 @@ func gatedScripts(more map[string]string) (scripts, witnesses map[string]string)
 // listedAtExecution lists all programs of the scripts except touch.
 const listedAtExecution = listedPrograms + `, "tr *", "ln *", "mkdir *", "cp *", "chmod *", "perl *", "python3 *", "iconv *", "sleep *", "setsid *"`
 
-// TestListedProgramsAtExecution runs scripts with namespaces and the exec gate. Each script tries to execute an unlisted
-// program. The scripts must not be refused in advance, but none of them must execute the program.
+// TestListedProgramsAtExecution runs scripts with namespaces and the exec gate. Each script tries to execute an
+// unlisted program. The scripts must not be refused in advance, but none of them must execute the program.
 func TestListedProgramsAtExecution(t *testing.T) {
 	hosttest.NeedsNamespaces(t)
 	t.Parallel()
@@ -194,8 +194,8 @@ var ordinaryScripts = []string{
 	`/usr/bin/python3 -c "import subprocess; print(subprocess.run(['echo','x'],capture_output=True,text=True).stdout.strip())" 2>/dev/null || echo no python`, `ulimit -c; umask; true && false || echo or; ! false; echo $?`, `coproc cat; echo to >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo "$l"; p=$COPROC_PID; exec {COPROC[1]}>&-; wait "$p"; echo $?`,
 }
 
-// TestOrdinaryScripts checks that scripts have the same output and exit status with the gate and without a sandbox. With
-// a list of programs, it checks only scripts that execute no other programs.
+// TestOrdinaryScripts checks that scripts have the same output and exit status with the gate and without a sandbox.
+// With a list of programs, it checks only scripts that execute no other programs.
 func TestOrdinaryScripts(t *testing.T) {
 	hosttest.NeedsNamespaces(t)
 	t.Parallel()

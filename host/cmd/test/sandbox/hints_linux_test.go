@@ -44,8 +44,8 @@ func follow(message string) string {
 	return ""
 }
 
-// TestAdvice checks that commands that the sandbox refuses succeed after the operator followed the advice in the message,
-// and that no advice opens more than the call needs.
+// TestAdvice checks that commands that the sandbox refuses succeed after the operator followed the advice in the
+// message, and that no advice opens more than the call needs.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/cmd/test/hosttest"
 )
 
-// The method "limited" runs a command with the tool bash and the given limits, and returns the output of toolhost. Empty
+// limited runs a command with the tool bash and the given limits, and returns the output of toolhost. Empty
 // limits mean the defaults. The user "isolated" is root without a cgroup that limits the number of processes.
 func (w *world) limited(t *testing.T, user, backend, limits, command string) string {
 	t.Helper()
@@ -74,8 +74,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestManyForks checks that the process limit does not break scripts that start very many processes in sequence. Process
-// ids must not wrap around too early.
+// TestManyForks checks that the process limit does not break scripts that start very many processes in sequence.
+// Process ids must not wrap around too early.
 func TestManyForks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, []string{"isolated", "ordinary"}, func(t *testing.T, user string, b hosttest.SandboxBackend) {

@@ -113,8 +113,8 @@ var unlisted = map[string]string{
 // programs.
 const listedPrograms = `"ls *", "cat *", "echo *", "git status *", "git log *", "xargs *", "find *", "awk *", "sed *", "sort *", "tar *", "make *", "env *", "setarch *", "prlimit *", "split *", "bash *", "sh *"`
 
-// writeConfig writes a configuration and a workspace with the files that scripts use. It returns the workspace and the path of the
-// configuration.
+// writeConfig writes a configuration and a workspace with the files that scripts use. It returns the workspace and the
+// path of the configuration.
 func writeConfig(t *testing.T, text string) (ws, config string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

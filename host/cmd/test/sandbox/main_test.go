@@ -1,4 +1,5 @@
-// Package sandbox tests what confines commands: the sandbox, the exec gate, masks, and clones of hostile repositories. The tests start the program toolhost.
+// Package sandbox tests what confines commands: the sandbox, the exec gate, masks, and clones of hostile repositories.
+// The tests start the program toolhost.
 package sandbox
 
 import (

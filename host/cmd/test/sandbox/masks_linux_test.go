@@ -131,7 +131,7 @@ func (m *masked) call(command string) string {
 	return m.receive()
 }
 
-// The method "denied" runs a command that must not print the content of denied files.
+// denied runs a command that must not print the content of denied files.
 func (m *masked) denied(when, command string) {
 	m.t.Helper()
 	if out := m.call(command); strings.Contains(out, secret) {

@@ -187,7 +187,7 @@ func (w *repositories) make(t *testing.T) {
 	}
 }
 
-// The method "use" runs git with the given arguments in each repository, outside of the sandbox. It skips the other
+// use runs git with the given arguments in each repository, outside of the sandbox. It skips the other
 // commands for a repository when the function "ran" returns true for its path. The argument "ran" can be nil.
 func (w *repositories) use(t *testing.T, commands [][]string, ran func(path string) bool) {
 	t.Helper()

@@ -20,8 +20,8 @@ git -C own config core.fsmonitor /bin/false
 exec "$@"
 `
 
-// TestRepositoriesOfStarts checks that the host searches what a mounted server wrote before its first call. With the search off,
-// everything stays. That shows that the server writes it.
+// TestRepositoriesOfStarts checks that the host searches what a mounted server wrote before its first call. With the
+// search off, everything stays. That shows that the server writes it.
 func TestRepositoriesOfStarts(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"ns", "landlock"} {

@@ -34,12 +34,12 @@ const (
 	JournalSubject = "j."
 )
 
-// minServer is the oldest version of NATS that a fleet uses. Older versions can confirm two writes of one revision when they
-// are clustered.
+// minServer is the oldest version of NATS that a fleet uses. Older versions can confirm two writes of one revision when
+// they are clustered.
 const minServer = "v2.12.0"
 
-// TryTimeout is the time after which a request to JetStream is repeated. Without a leader, JetStream does not answer, and a
-// leader is elected within seconds.
+// TryTimeout is the time after which a request to JetStream is repeated. Without a leader, JetStream does not answer,
+// and a leader is elected within seconds.
 const TryTimeout = 700 * time.Millisecond
 
 // tellAfter is the time after which Connect logs why it waits.
@@ -53,8 +53,8 @@ type Options struct {
 	Name string
 	// TLS authenticates the node at coordinators. It is nil for an external cluster whose URLs say what to use.
 	TLS *tls.Config
-	// Credentials is a file with credentials for an external cluster. CA, Certificate and Key are files in PEM for TLS with it.
-	// Each can be empty.
+	// Credentials is a file with credentials for an external cluster. CA, Certificate and Key are files in PEM for TLS
+	// with it. Each can be empty.
 	Credentials, CA, Certificate, Key string
 	// Replicas is the number of copies of all records.
 	Replicas int
@@ -110,7 +110,8 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		}),
 	}
 	if opts.TLS != nil {
-		// The record of the coordinators names all servers. A coordinator that is about to leave must not add itself again.
+		// The record of the coordinators names all servers. A coordinator that is about to leave must not add itself
+		// again.
 		o = append(o, nats.Secure(opts.TLS), nats.IgnoreDiscoveredServers())
 	}
 	if opts.Credentials != "" {

@@ -76,8 +76,8 @@ func TestWatchedMap(t *testing.T) {
 	testnats.Eventually(t, "the other node knows", func() bool { return b.Find("s") == nil })
 }
 
-// TestRemovedAtOnce checks that a node forgets a removed session before its watch reports the removal. A new session of the
-// same name is known.
+// TestRemovedAtOnce checks that a node forgets a removed session before its watch reports the removal. A new session of
+// the same name is known.
 func TestRemovedAtOnce(t *testing.T) {
 	one := connect(t, testnats.Server(t, nil), "one", 0)
 	log := slog.New(slog.DiscardHandler)

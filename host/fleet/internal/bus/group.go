@@ -55,8 +55,8 @@ func (p *Peer) Label() string {
 	return p.Name
 }
 
-// PeerID returns the ID of a server in the group. It depends only on the name of the server. See the function getHash in
-// server/events.go of nats-server.
+// PeerID returns the ID of a server in the group. It depends only on the name of the server. See the function getHash
+// in server/events.go of nats-server.
 func PeerID(server string) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	sum := sha256.Sum256([]byte(server))

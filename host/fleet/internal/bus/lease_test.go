@@ -85,8 +85,8 @@ func TestDeadNodeIsFenced(t *testing.T) {
 	}
 }
 
-// TestLeaseEndsByItsOwnClock checks a node that cannot renew its lease. It must end its incarnation when its own clock says
-// so, without another node, and then get a new lease.
+// TestLeaseEndsByItsOwnClock checks a node that cannot renew its lease. It must end its incarnation when its own clock
+// says so, without another node, and then get a new lease.
 func TestLeaseEndsByItsOwnClock(t *testing.T) {
 	n := mustStart(t, connect(t, testnats.Server(t, nil), "one", 0), "one", nil)
 	old, ctx, ok := n.Incarnation()
@@ -161,8 +161,8 @@ func TestFenceCommandOfAnotherNode(t *testing.T) {
 	testnats.Eventually(t, "another node cuts the dead one off", func() bool { return three.Peer("two").Ended(old) })
 }
 
-// TestFenceCommandHangs checks that a fence command that hangs for one node does not keep another dead node from being cut off,
-// and that nothing of it remains when its node ends.
+// TestFenceCommandHangs checks that a fence command that hangs for one node does not keep another dead node from being
+// cut off, and that nothing of it remains when its node ends.
 func TestFenceCommandHangs(t *testing.T) {
 	s := testnats.Server(t, nil)
 	script, pipe := filepath.Join(t.TempDir(), "fence"), filepath.Join(t.TempDir(), "pipe")
@@ -191,8 +191,9 @@ func TestFenceCommandHangs(t *testing.T) {
 	}
 }
 
-// TestForgetWaitsForFenceCommand checks that a fenced node cannot be forgotten, and that no other node gets its name, before the
-// fence command has succeeded. Both would let other nodes take its sessions. An operator's word takes the place of the command.
+// TestForgetWaitsForFenceCommand checks that a fenced node cannot be forgotten, and that no other node gets its name,
+// before the fence command has succeeded. Both would let other nodes take its sessions. An operator's word takes the
+// place of the command.
 func TestForgetWaitsForFenceCommand(t *testing.T) {
 	s := testnats.Server(t, nil)
 	one := mustStart(t, connect(t, s, "one", 0), "one", func(s *lease.Settings) { s.Fence = []string{"false"} })

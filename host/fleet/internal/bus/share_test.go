@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/fleet/internal/testnats"
 )
 
-// TestSharedFiles checks that a node is accepted only if it sees the file that the first node wrote into a shared workspace, at
-// the same path.
+// TestSharedFiles checks that a node is accepted only if it sees the file that the first node wrote into a shared
+// workspace, at the same path.
 func TestSharedFiles(t *testing.T) {
 	b := connect(t, testnats.Server(t, nil), "one", 0)
 	path, other := t.TempDir(), t.TempDir()

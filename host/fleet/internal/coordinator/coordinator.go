@@ -117,8 +117,8 @@ func (p *Process) discard() error {
 func (p *Process) named() string { return filepath.Join(p.store(), "server") }
 
 // isStale reports whether the store belongs to a coordinator that an earlier change added under another name. This
-// happens if the change was given up and this node was not told before the next change. Only a coordinator that is being
-// added can be stale: the others have no records under its name, and wait for the new name.
+// happens if the change was given up and this node was not told before the next change. Only a coordinator that is
+// being added can be stale: the others have no records under its name, and wait for the new name.
 func (p *Process) isStale(role *Role) bool {
 	if role == nil || !role.Await {
 		return false
@@ -138,14 +138,15 @@ func (p *Process) mark(role *Role) error {
 	return os.WriteFile(p.named(), []byte(role.Server+"\n"), 0o600)
 }
 
-// isClustered reports whether the store belongs to one of several coordinators. Only such a store has a log of the group.
+// isClustered reports whether the store belongs to one of several coordinators. Only such a store has a log of the
+// group.
 func (p *Process) isClustered() bool {
 	_, err := os.Stat(filepath.Join(p.store(), "jetstream", "$SYS", "_js_", "_meta_"))
 	return err == nil
 }
 
-// stopPatience is the time after which a coordinator that does not end is killed. While a single coordinator restarts, no
-// node can renew its lease, so the stop and the start must take less than the shortest lease. A kill loses nothing,
+// stopPatience is the time after which a coordinator that does not end is killed. While a single coordinator restarts,
+// no node can renew its lease, so the stop and the start must take less than the shortest lease. A kill loses nothing,
 // because the coordinator syncs each record.
 const stopPatience = 3 * time.Second
 
@@ -314,8 +315,8 @@ func (p *Process) start(role *Role) error {
 	return fmt.Errorf("the coordinator does not answer on %s after %s. See %s", role.Address, startPatience, filepath.Join(p.store(), "coordinator.log"))
 }
 
-// answers reports whether the coordinator of a role answers at its address. Another program can have the address, so the
-// answer must contain the name of the coordinator: a server sends "INFO" and a JSON object to each new connection
+// answers reports whether the coordinator of a role answers at its address. Another program can have the address, so
+// the answer must contain the name of the coordinator: a server sends "INFO" and a JSON object to each new connection
 // (https://docs.nats.io/reference/reference-protocols/nats-protocol#info).
 func answers(role *Role) bool {
 	conn, err := net.DialTimeout("tcp", role.Address, time.Second)
@@ -337,8 +338,8 @@ func answers(role *Role) bool {
 	return role.Server == "" || info.Name == role.Server
 }
 
-// bindable returns the host part for an address to listen on. A name that is not one of this machine's addresses cannot be
-// bound, so a name means all addresses.
+// bindable returns the host part for an address to listen on. A name that is not one of this machine's addresses cannot
+// be bound, so a name means all addresses.
 func bindable(name string) string {
 	if ip := net.ParseIP(name); ip != nil {
 		return name

@@ -63,8 +63,8 @@ func stubborn() {
 	}
 }
 
-// TestStubbornCoordinator checks that a coordinator that does not end is killed before the shortest lease of a fleet with
-// several coordinators has passed.
+// TestStubbornCoordinator checks that a coordinator that does not end is killed before the shortest lease of a fleet
+// with several coordinators has passed.
 func TestStubbornCoordinator(t *testing.T) {
 	var log strings.Builder
 	p, address := stubbornProcess(t, &log)

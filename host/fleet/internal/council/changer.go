@@ -79,8 +79,8 @@ const (
 	pause        = 100 * time.Millisecond
 )
 
-// Write replaces the record, and returns it with its new serial number and revision. It returns an error if another change
-// has replaced the record meanwhile.
+// Write replaces the record, and returns it with its new serial number and revision. It returns an error if another
+// change has replaced the record meanwhile.
 func (c *Changer) Write(ctx context.Context, r *Record, revision uint64) (*Record, uint64, error) {
 	next := *r
 	next.Schema, next.Serial, next.At = Schema, r.Serial+1, time.Now()
@@ -133,9 +133,9 @@ func repeat(ctx context.Context, limit time.Duration, step func(context.Context)
 	}
 }
 
-// Run carries out the rest of a change, starting at the phase of the record, and returns the last record. The revision must
-// be that of the record. Run does not read the record again, because a server can return an older one. After an error, Run
-// can be called again. If new coordinators cannot be started, Run abandons the change.
+// Run carries out the rest of a change, starting at the phase of the record, and returns the last record. The revision
+// must be that of the record. Run does not read the record again, because a server can return an older one. After an
+// error, Run can be called again. If new coordinators cannot be started, Run abandons the change.
 func (c *Changer) Run(ctx context.Context, r *Record, revision uint64) (*Record, error) {
 	for r.Changing() {
 		next, err := c.step(ctx, r)
@@ -188,9 +188,9 @@ func (c *Changer) haveLeft(ctx context.Context, members []Member) bool {
 }
 
 // Prune removes servers from the group that are no coordinators of the record and do not run. They would count for a
-// majority. Such a server remains when a change was given up after it had started, or when a lost node comes back. While a
-// change is under way, Prune does nothing. The function "read" returns the record. Prune reads the group first: every
-// server in the group is then a member of the record, unless it is left over.
+// majority. Such a server remains when a change was given up after it had started, or when a lost node comes back.
+// While a change is under way, Prune does nothing. The function "read" returns the record. Prune reads the group first:
+// every server in the group is then a member of the record, unless it is left over.
 func (c *Changer) Prune(ctx context.Context, read func(context.Context) (*Record, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -262,8 +262,8 @@ func (c *Changer) step(ctx context.Context, r *Record) (*Record, error) {
 	return &next, nil
 }
 
-// tellLiving sends the record to all nodes that need it. A node that loses its coordinator to another one may have died a
-// moment ago, so tellLiving tries again until its lease has ended.
+// tellLiving sends the record to all nodes that need it. A node that loses its coordinator to another one may have died
+// a moment ago, so tellLiving tries again until its lease has ended.
 func (c *Changer) tellLiving(ctx context.Context, r *Record) error {
 	nodes := c.mustKnow(r)
 	if !r.replaces() {
@@ -297,8 +297,9 @@ func (c *Changer) mustKnow(r *Record) []string {
 	return out
 }
 
-// tell sends a record to nodes, which then follow it. All nodes get it at once, except the node of a single coordinator,
-// which gets it last: it restarts the coordinator, and the other nodes must know the new coordinators before that.
+// tell sends a record to nodes, which then follow it. All nodes get it at once, except the node of a single
+// coordinator, which gets it last: it restarts the coordinator, and the other nodes must know the new coordinators
+// before that.
 func (c *Changer) tell(ctx context.Context, r *Record, nodes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
@@ -397,8 +398,8 @@ func (c *Changer) copies(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// changesPlaces returns an error until a coordinator that replaces another one can take its copies. The servers place these
-// when the other one is removed. A coordinator that still runs would join the group again.
+// changesPlaces returns an error until a coordinator that replaces another one can take its copies. The servers place
+// these when the other one is removed. A coordinator that still runs would join the group again.
 func (c *Changer) changesPlaces(ctx context.Context, r *Record) error {
 	if !r.replaces() {
 		return nil
@@ -420,8 +421,9 @@ func (c *Changer) changesPlaces(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// resize takes the next step to give a stream its copies, and returns an error until no step is left. If check is true, it
-// also waits until all copies are current. Otherwise, it is enough that the servers have accepted the number of copies.
+// resize takes the next step to give a stream its copies, and returns an error until no step is left. If check is true,
+// it also waits until all copies are current. Otherwise, it is enough that the servers have accepted the number of
+// copies.
 func (c *Changer) resize(ctx context.Context, name string, r *Record, check bool) error {
 	s, err := c.Bus.JS.Stream(ctx, name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package council changes the coordinators of a running fleet. [Changer.Run] carries out a change in steps, and each step
-// can be repeated. A [Record] contains the current step. Each node reads its own part from it with [Record.Role].
+// Package council changes the coordinators of a running fleet. [Changer.Run] carries out a change in steps, and each
+// step can be repeated. A [Record] contains the current step. Each node reads its own part from it with [Record.Role].
 package council
 
 import (
@@ -19,9 +19,9 @@ const Schema = 1
 // Phase is a step of a change.
 type Phase string
 
-// These are the phases of a change. A change that adds coordinators has the phases Prepare and Copy, and Convert between
-// them if there was only one coordinator. A change that removes coordinators has the phases Prepare and Copy, and then
-// Convert if only one coordinator stays. A change that replaces coordinators has the phases Prepare and Copy.
+// These are the phases of a change. A change that adds coordinators has the phases Prepare and Copy, and Convert
+// between them if there was only one coordinator. A change that removes coordinators has the phases Prepare and Copy,
+// and then Convert if only one coordinator stays. A change that replaces coordinators has the phases Prepare and Copy.
 const (
 	Prepare Phase = "prepare" // the nodes learn the addresses, and new coordinators start
 	Convert Phase = "convert" // a store for a single coordinator becomes a store for several, or the other way around
@@ -32,8 +32,8 @@ const (
 type Member struct {
 	Node    string `json:"node"`
 	Address string `json:"address"`
-	// Server is the name of the coordinator for the other coordinators. It differs from the name of an earlier coordinator on
-	// the same node, because the others refuse a removed name for some minutes.
+	// Server is the name of the coordinator for the other coordinators. It differs from the name of an earlier
+	// coordinator on the same node, because the others refuse a removed name for some minutes.
 	Server string `json:"server"`
 }
 
@@ -174,8 +174,8 @@ func (r *Record) Describe() string {
 // errComplete is the error of a change that can only be completed.
 var errComplete = errors.New("this change cannot be given up any more, because coordinators have stopped already. Complete it: toolhost fleet coordinators resume")
 
-// GiveUp returns the record that undoes a change. If streams may already have copies on new coordinators, this record is a
-// change that removes these coordinators.
+// GiveUp returns the record that undoes a change. If streams may already have copies on new coordinators, this record
+// is a change that removes these coordinators.
 func (r *Record) GiveUp() (*Record, error) {
 	out := *r
 	switch {

@@ -127,7 +127,8 @@ func (d *Depot) get(ctx context.Context, name string, read func(io.Reader) error
 // maxConfig is the maximum size of the files of a configuration, in bytes.
 const maxConfig = 16 << 20
 
-// Fetch returns the files of a configuration. Before that, it installs the plugins of this platform that this machine lacks.
+// Fetch returns the files of a configuration. Before that, it installs the plugins of this platform that this machine
+// lacks.
 func (d *Depot) Fetch(ctx context.Context, name string) (*reload.SharedFiles, error) {
 	files := new(reload.SharedFiles)
 	err := d.get(ctx, name, func(r io.Reader) error {

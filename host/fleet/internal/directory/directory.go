@@ -31,9 +31,9 @@ type Entry struct {
 	// the last epoch whose owner opened the journal.
 	Epoch  uint64 `json:"epoch"`
 	Opened uint64 `json:"opened,omitempty"`
-	// Workspace is the name of the workspace. Shared means that other nodes can take the session. Identity is the identity of
-	// the shared files, so only nodes with these files can take the session. It is empty in entries by versions of toolhost
-	// that did not write it.
+	// Workspace is the name of the workspace. Shared means that other nodes can take the session. Identity is the
+	// identity of the shared files, so only nodes with these files can take the session. It is empty in entries by
+	// versions of toolhost that did not write it.
 	Workspace string `json:"workspace"`
 	Shared    bool   `json:"shared,omitempty"`
 	Identity  string `json:"identity,omitempty"`
@@ -67,8 +67,8 @@ type Directory struct {
 
 	mu      sync.RWMutex
 	entries map[string]*Entry
-	// gone has the last revisions of entries that were removed, until the watch reports the removal. The watch can report
-	// these revisions after the removal.
+	// gone has the last revisions of entries that were removed, until the watch reports the removal. The watch can
+	// report these revisions after the removal.
 	gone   map[string]uint64
 	loaded chan struct{}
 	once   sync.Once
@@ -240,8 +240,8 @@ func (d *Directory) Remove(ctx context.Context, key string, e *Entry) error {
 	return nil
 }
 
-// Removed makes Find forget an entry that was removed, before the watch reports the removal. revision is the last revision
-// of the entry.
+// Removed makes Find forget an entry that was removed, before the watch reports the removal. revision is the last
+// revision of the entry.
 func (d *Directory) Removed(key string, revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

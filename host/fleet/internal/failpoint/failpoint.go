@@ -1,7 +1,7 @@
 //go:build !failpoints
 
-// Package failpoint lets tests kill a node at a step of its work. Programs have failpoints only with the build tag "failpoints".
-// Otherwise [At] does nothing, and the compiler removes its calls.
+// Package failpoint lets tests kill a node at a step of its work. Programs have failpoints only with the build tag
+// "failpoints". Otherwise [At] does nothing, and the compiler removes its calls.
 package failpoint
 
 import "encoding/json"

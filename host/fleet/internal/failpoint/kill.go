@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// At kills this process if the content of the file $TOOLHOST_FLEET_KILL is the step. If the content is "stop " and the step, At
-// stops the process instead. It removes the file, so that only one of several processes is killed.
+// At kills this process if the content of the file $TOOLHOST_FLEET_KILL is the step. If the content is "stop " and the
+// step, At stops the process instead. It removes the file, so that only one of several processes is killed.
 func At(step string) {
 	path := os.Getenv("TOOLHOST_FLEET_KILL")
 	b, err := os.ReadFile(path)

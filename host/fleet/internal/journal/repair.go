@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/fleet/internal/bus"
 )
 
-// Check reads the journal of a session as [Open] does, but does not become its writer. The error is [ErrBroken] if records are
-// missing or cannot be read, and [ErrFormat] if this version cannot read them.
+// Check reads the journal of a session as [Open] does, but does not become its writer. The error is [ErrBroken] if
+// records are missing or cannot be read, and [ErrFormat] if this version cannot read them.
 func Check(ctx context.Context, b *bus.Bus, session string, opened uint64) ([]Record, error) {
 	l := &Log{bus: b, subject: bus.JournalSubject + session}
 	c, cancel := context.WithTimeout(ctx, openTimeout)
@@ -23,10 +23,10 @@ func Check(ctx context.Context, b *bus.Bus, session string, opened uint64) ([]Re
 	return l.read(c, newest, opened)
 }
 
-// Salvage reads all records of a damaged journal that can be read, and returns the number of the other ones. It makes a node the
-// writer of the journal in an epoch that is at least the argument epoch and the epochs of all records. The caller must
-// append a snapshot, so that no replay needs the damaged records. The append fails if another owner has appended a record
-// meanwhile.
+// Salvage reads all records of a damaged journal that can be read, and returns the number of the other ones. It makes a
+// node the writer of the journal in an epoch that is at least the argument epoch and the epochs of all records. The
+// caller must append a snapshot, so that no replay needs the damaged records. The append fails if another owner has
+// appended a record meanwhile.
 func Salvage(ctx context.Context, b *bus.Bus, node, session string, epoch uint64) (l *Log, records []Record, unreadable int, err error) {
 	l = &Log{bus: b, subject: bus.JournalSubject + session, node: node, epoch: epoch}
 	c, cancel := context.WithTimeout(ctx, openTimeout)

@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/fleet/internal/surplus"
 )
 
-// fenceOthers fences the nodes whose leases have ended, each on its own: a command that hangs for one node must not delay the
-// others.
+// fenceOthers fences the nodes whose leases have ended, each on its own: a command that hangs for one node must not
+// delay the others.
 func (k *Keeper) fenceOthers(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -108,8 +108,9 @@ func (k *Keeper) Fence(ctx context.Context, node string, revision uint64) error 
 	return k.cut(ctx, peer)
 }
 
-// TakeOver lets other nodes take the sessions of a node, because an operator asserts that the node cannot change shared files any
-// more. If there is a command that cuts the node off, TakeOver runs it, but does not require that it succeeds.
+// TakeOver lets other nodes take the sessions of a node, because an operator asserts that the node cannot change shared
+// files any more. If there is a command that cuts the node off, TakeOver runs it, but does not require that it
+// succeeds.
 func (k *Keeper) TakeOver(ctx context.Context, node string) error {
 	if p := k.Peer(node); p != nil && p.Fenced && p.Cut {
 		return nil

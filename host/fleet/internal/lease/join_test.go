@@ -32,8 +32,8 @@ func (e *electing) Create(context.Context, string, []byte, ...jetstream.KVCreate
 	return 1, nil
 }
 
-// TestJoinWaitsForAnElection checks that a node joins a fleet whose coordinators elect a leader at this moment, and that it does
-// not wait forever.
+// TestJoinWaitsForAnElection checks that a node joins a fleet whose coordinators elect a leader at this moment, and
+// that it does not wait forever.
 func TestJoinWaitsForAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		join := func(e *electing) error {

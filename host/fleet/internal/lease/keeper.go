@@ -435,8 +435,8 @@ func (k *Keeper) adopt(ctx context.Context) bool {
 	return true
 }
 
-// Forget removes the record of a node that has ended. Without the record, other nodes take the sessions of the node. So a
-// fenced node must be cut off first.
+// Forget removes the record of a node that has ended. Without the record, other nodes take the sessions of the node. So
+// a fenced node must be cut off first.
 func (k *Keeper) Forget(ctx context.Context, node string) error {
 	p := k.Peer(node)
 	switch {

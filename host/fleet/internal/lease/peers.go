@@ -111,16 +111,16 @@ func (k *Keeper) Peers() map[string]*Peer {
 
 // Loaded waits until the records of the other nodes are known.
 func (k *Keeper) Loaded(ctx context.Context) error {
-	return k.until(ctx, func() bool { return k.loaded && k.peers[k.own.Node] != nil })
+	return k.waitUntil(ctx, func() bool { return k.loaded && k.peers[k.own.Node] != nil })
 }
 
 // Await waits until ok returns true for the last known record of a node. The record of an unknown node is nil.
 func (k *Keeper) Await(ctx context.Context, node string, ok func(*Peer) bool) error {
-	return k.until(ctx, func() bool { return ok(k.peers[node]) })
+	return k.waitUntil(ctx, func() bool { return ok(k.peers[node]) })
 }
 
-// until waits until a condition on the known records is met. It calls the function with the lock held.
-func (k *Keeper) until(ctx context.Context, met func() bool) error {
+// waitUntil waits until a condition on the known records is met. It calls the function with the lock held.
+func (k *Keeper) waitUntil(ctx context.Context, met func() bool) error {
 	for {
 		k.mu.Lock()
 		done, changed := met(), k.changed

@@ -45,8 +45,9 @@ type Record struct {
 	State       string `json:"state"`
 	// Place identifies where the node runs: the machine since its last boot, and the state directory on it.
 	Place string `json:"place,omitempty"`
-	// Fenced means that the lease has ended and that the node may not renew it. Cut means that the node can no longer change
-	// files of its shared workspaces, so that other nodes may take its sessions. The field By names the node that set Fenced.
+	// Fenced means that the lease has ended and that the node may not renew it. Cut means that the node can no longer
+	// change files of its shared workspaces, so that other nodes may take its sessions. The field By names the node
+	// that set Fenced.
 	Fenced bool   `json:"fenced,omitempty"`
 	Cut    bool   `json:"cut,omitempty"`
 	By     string `json:"by,omitempty"`

@@ -1,4 +1,5 @@
-// Package testnats runs NATS servers for tests of the fleet. It also waits for conditions that other goroutines fulfill.
+// Package testnats runs NATS servers for tests of the fleet. It also waits for conditions that other goroutines
+// fulfill.
 package testnats
 
 import (
@@ -8,8 +9,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Server starts a NATS server with JetStream, and stops it at the end of the test. The function "edit" can change the options. It
-// can be nil.
+// Server starts a NATS server with JetStream, and stops it at the end of the test. The function "edit" can change the
+// options. It can be nil.
 func Server(t *testing.T, edit func(*server.Options)) *server.Server {
 	t.Helper()
 	opts := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, JetStreamMaxStore: 64 << 20, JetStreamMaxMemory: 16 << 20}

@@ -1,5 +1,5 @@
-// Package bounds limits the size of results. What is too long for a result is kept in a file that the tools of the session
-// can read, like long output of a command. [Stage] is a stage of each call.
+// Package bounds limits the size of results. What is too long for a result is kept in a file that the tools of the
+// session can read, like long output of a command. [Stage] is a stage of each call.
 package bounds
 
 import (
@@ -33,7 +33,8 @@ const (
 	maxParts = 5 << 20
 	// maxPart is the size up to which a part stays in a result whose parts are too large.
 	maxPart = 64 << 10
-	// maxCount limits the number of attachments, and of all parts. maxFiles limits the number of files with attachments.
+	// maxCount limits the number of attachments, and of all parts. maxFiles limits the number of files with
+	// attachments.
 	maxCount = 500
 	maxFiles = 100
 	maxTitle = 1 << 10 // also limits a media type
@@ -49,8 +50,8 @@ type Stores interface {
 	Store(owner string) *spill.Store
 }
 
-// Stage shortens the results of calls; see [Apply]. It is outside of the stages that can still replace or withhold a result, so
-// that no file has what the caller does not get. Without stores, it shortens nothing.
+// Stage shortens the results of calls; see [Apply]. It is outside of the stages that can still replace or withhold a
+// result, so that no file has what the caller does not get. Without stores, it shortens nothing.
 func Stage(stores Stores) stage.Stage {
 	if stores == nil {
 		return stage.Stage{}
@@ -100,7 +101,7 @@ func boundExchange(res *tool.Result, name string) {
 	*res = tool.Result{Run: res.Run, Error: tool.Errorf(tool.ExecutionFailed, "The answer about %s has %d bytes, and the limit is %d MiB. Ask for less.", name, len(res.Data), maxExchange>>20).From(tool.SourceHost)}
 }
 
-// The type "bounds" shortens one result. It changes only the result, and no value to which the result points.
+// bounds shortens one result. It changes only the result, and no value to which the result points.
 type bounds struct {
 	res      *tool.Result
 	name     string // of the tool
@@ -230,8 +231,8 @@ func (b *bounds) attachments() {
 	}
 }
 
-// save writes a part of the result to a file. It returns a sentence about the part without its full stop, and the path of the
-// file, or "" if the file could not be written.
+// save writes a part of the result to a file. It returns a sentence about the part without its full stop, and the path
+// of the file, or "" if the file could not be written.
 func (b *bounds) save(what, name string, content []byte) (note, path string) {
 	path, err := b.store().Save(name, content)
 	if err != nil {
@@ -244,8 +245,8 @@ func (b *bounds) save(what, name string, content []byte) (note, path string) {
 // releasing is true while unused memory is about to be returned to the system.
 var releasing atomic.Bool
 
-// releaseMemory returns unused memory to the system a moment later, when the result was sent. The second of two collections
-// frees the buffers that the connection to the plugin keeps for reuse.
+// releaseMemory returns unused memory to the system a moment later, when the result was sent. The second of two
+// collections frees the buffers that the connection to the plugin keeps for reuse.
 func releaseMemory() {
 	if releasing.Swap(true) {
 		return

@@ -43,8 +43,8 @@ func bounded(t *testing.T, res *tool.Result, change func(*call.Call)) (*tool.Res
 	return out, files
 }
 
-// TestBounds checks that each part of a result is limited, that the whole part is in a file that the result names, and that
-// parts within the limits do not change.
+// TestBounds checks that each part of a result is limited, that the whole part is in a file that the result names, and
+// that parts within the limits do not change.
 func TestBounds(t *testing.T) {
 	long, data := strings.Repeat("line\n", 1<<20), json.RawMessage(`{"text":"`+strings.Repeat("x", 3<<20)+`"}`)
 	many := make([]tool.Attachment, 200)

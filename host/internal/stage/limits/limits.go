@@ -24,8 +24,8 @@ const DefaultMaxWait = 2 * time.Minute
 
 // Limits are the limits of a configuration. Its fields must not change after the first call.
 type Limits struct {
-	// Gates limits the number of concurrent calls in all sessions. MaxCalls limits the total number of calls; 0 means no
-	// limit. The registry entry of a tool limits the calls of that tool. A nil Gates disables all limits.
+	// Gates limits the number of concurrent calls in all sessions. MaxCalls limits the total number of calls; 0 means
+	// no limit. The registry entry of a tool limits the calls of that tool. A nil Gates disables all limits.
 	Gates    *scheduler.Gates
 	MaxCalls int
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
@@ -57,8 +57,9 @@ func (l *Limits) NotStarted(ctx context.Context, c *call.Call, err error, waited
 	return res
 }
 
-// Stage waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not wait,
-// because it uses the slots of its parent. For the tools that [claim.Controls] names, only the limits of these tools apply.
+// Stage waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not
+// wait, because it uses the slots of its parent. For the tools that [claim.Controls] names, only the limits of these
+// tools apply.
 func (l *Limits) Stage() stage.Stage {
 	if l.Gates == nil && l.Adaptive == nil {
 		return stage.Stage{}

@@ -16,8 +16,8 @@ import (
 
 // Timeouts applies the timeout of the tool. The timeout starts here, so it does not include the time in queues or the
 // wait for a person's answer. In adaptive mode the timeout can be shorter. If the timeout or the caller ends the call,
-// the host explains the end in the result. The stage "timeout" runs inside "hooks", because hooks must receive the final
-// message. It surrounds the stage "session", which needs the original message of the tool.
+// the host explains the end in the result. The stage "timeout" runs inside "hooks", because hooks must receive the
+// final message. It surrounds the stage "session", which needs the original message of the tool.
 func (l *Limits) Timeouts() stage.Stage {
 	return stage.Stage{Name: "timeout", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
@@ -52,9 +52,9 @@ func (l *Limits) limitOf(e *registry.Entry) time.Duration {
 	return adaptive.ToolTimeout(l.Metrics.Tool(e.FullName()), limit)
 }
 
-// describeEnd replaces the error of a call that the host ended. The tool and the transport describe the end differently,
-// so their errors depend on timing. A call that nevertheless succeeded keeps its result. The argument "ctx" is the
-// context of the caller. The context "limited" also has the timeout of the call.
+// describeEnd replaces the error of a call that the host ended. The tool and the transport describe the end
+// differently, so their errors depend on timing. A call that nevertheless succeeded keeps its result. The argument
+// "ctx" is the context of the caller. The context "limited" also has the timeout of the call.
 func (l *Limits) describeEnd(ctx, limited context.Context, c *call.Call, res *tool.Result) {
 	if res.Error == nil {
 		return
@@ -83,8 +83,8 @@ func expired(ctx context.Context) bool {
 	return ok && ctx.Err() == nil && !time.Now().Before(end)
 }
 
-// Learned returns the limits that the adaptive mode learned for a tool. It returns nil if the mode is disabled or ignores
-// the tool.
+// Learned returns the limits that the adaptive mode learned for a tool. It returns nil if the mode is disabled or
+// ignores the tool.
 func (l *Limits) Learned(e *registry.Entry) *metrics.Adaptive {
 	if l.Adaptive == nil || e.Timeout < 0 {
 		return nil

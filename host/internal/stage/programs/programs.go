@@ -149,8 +149,8 @@ func (j *judge) withoutPermitted(e *execgate.Execution, v execgate.Verdict) exec
 }
 
 // continues reports whether an execution completes the start of a script whose first line is "#!/usr/bin/env …". The
-// same process must have executed the script. In the second step, env executes the program from the first line, with the
-// script as its argument.
+// same process must have executed the script. In the second step, env executes the program from the first line, with
+// the script as its argument.
 func (j *judge) continues(e *execgate.Execution) bool {
 	if len(e.Ancestors) == 0 || e.Ancestors[0].PID != e.PID || e.Ancestors[0].Interpreter == nil {
 		return false

@@ -31,13 +31,13 @@ func program(pid int, path string, args ...string) *execgate.Execution {
 	return &execgate.Execution{Path: path, Asked: path, Argv: append([]string{strings.TrimPrefix(path, "/usr/bin/")}, args...), Dir: "/ws", PID: pid}
 }
 
-// The function "by" sets the interpreter of a script.
+// by sets the interpreter of a script.
 func by(e, interpreter *execgate.Execution) *execgate.Execution {
 	e.Interpreter = interpreter
 	return e
 }
 
-// The function "after" sets the previous program of an execution's process.
+// after sets the previous program of an execution's process.
 func after(e, last *execgate.Execution) *execgate.Execution {
 	e.Ancestors = []*execgate.Execution{last}
 	return e
@@ -83,7 +83,8 @@ func TestProgramsOfScripts(t *testing.T) {
 	}
 }
 
-// TestOneAskForAScript checks that a rule asks once about a script, although it is also about the interpreter in the first line.
+// TestOneAskForAScript checks that a rule asks once about a script, although it is also about the interpreter in the
+// first line.
 func TestOneAskForAScript(t *testing.T) {
 	every := policy.Rule{Effect: policy.Ask, Commands: []string{"./s *", "* ./s", "touch *"}}
 	script := func(interpreter ...string) *execgate.Execution {

@@ -24,9 +24,9 @@ const (
 // crashes with the same arguments, the supervisor refuses these arguments, and the retries end. More retries are
 // possible only if another process kills the plugin.
 //
-// Retry repeats an error of the tool itself only if the tool is unavailable and specifies a retry time. It never repeats
-// the call before this time. The configured delay is a minimum. It doubles with each further retry. If the timeout does
-// not allow the wait, the call is not repeated.
+// Retry repeats an error of the tool itself only if the tool is unavailable and specifies a retry time. It never
+// repeats the call before this time. The configured delay is a minimum. It doubles with each further retry. If the
+// timeout does not allow the wait, the call is not repeated.
 func Retry() stage.Stage {
 	return stage.Stage{Name: "retry", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Branch runs calls of the bundled tool with the role "branch". The stage must run after the policy has decided about the call. For an apply,
-// the policy p also decides about each path in the workspace that the apply changes.
+// Branch runs calls of the bundled tool with the role "branch". The stage must run after the policy has decided about
+// the call. For an apply, the policy p also decides about each path in the workspace that the apply changes.
 func Branch(p *policy.Policy, db *state.DB) stage.Stage {
 	return stage.Stage{Name: string(tool.RoleBranch), Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {

@@ -15,8 +15,8 @@ import (
 
 // Checkpoint makes a checkpoint of the session's branch before a call that can change files. In a session with
 // checkpoints, a call of the tool with the role "undo" restores a checkpoint. Therefore it also undoes the changes that
-// commands made. The plugin answers the call if the rules do not judge it as an edit, because the restored files change.
-// The argument "mask" masks secrets.
+// commands made. The plugin answers the call if the rules do not judge it as an edit, because the restored files
+// change. The argument "mask" masks secrets.
 func Checkpoint(mask func(string) string) stage.Stage {
 	return stage.Stage{Name: "checkpoint", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {

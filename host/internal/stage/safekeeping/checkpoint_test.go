@@ -25,9 +25,9 @@ func (c *checkpoints) Undo(context.Context, call.Undo) *tool.Result {
 	return &tool.Result{}
 }
 
-// TestRolesBeforeCheckpoints checks which calls get a checkpoint, and which ones the host answers. A role of a plugin that does not
-// come with the host must not prevent a checkpoint: its plugin can change files in every call. It must not make the host change
-// files either, unless the rules judge the tool as one that does.
+// TestRolesBeforeCheckpoints checks which calls get a checkpoint, and which ones the host answers. A role of a plugin
+// that does not come with the host must not prevent a checkpoint: its plugin can change files in every call. It must
+// not make the host change files either, unless the rules judge the tool as one that does.
 func TestRolesBeforeCheckpoints(t *testing.T) {
 	writes := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"write"},"action":{"type":"string"}}}`
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 )
 
 // Temporary creates the temporary directory of the session for a call that can use it. All other calls run without this
-// directory, so that one process can serve the calls of several sessions. The stage stops a call that exceeds the limit of
-// the directory.
+// directory, so that one process can serve the calls of several sessions. The stage stops a call that exceeds the limit
+// of the directory.
 func Temporary(log *slog.Logger) stage.Stage {
 	return stage.Stage{Name: "temporary", Wrap: func(next stage.Handler) stage.Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {

@@ -32,8 +32,8 @@ type Taping struct {
 	Plans Plans
 }
 
-// Stage records the call if its session is recorded. The tape contains what the plugin got and returned, or what the cache
-// returned in place of the plugin.
+// Stage records the call if its session is recorded. The tape contains what the plugin got and returned, or what the
+// cache returned in place of the plugin.
 func (t *Taping) Stage() stage.Stage {
 	if t.Recorder == nil {
 		return stage.Stage{}

@@ -28,7 +28,8 @@ type Versions struct {
 
 // Plugins are the plugins of the current generation.
 type Plugins interface {
-	// Reserve leases the current instance of a plugin to a call of an owner. It returns nil if a reload replaced the plugin.
+	// Reserve leases the current instance of a plugin to a call of an owner. It returns nil if a reload replaced the
+	// plugin.
 	Reserve(plugin, owner string) call.Lease
 }
 
@@ -59,8 +60,8 @@ func (v *Versions) Stage() stage.Stage {
 	}}
 }
 
-// Choose adds a call to the running rollout of its plugin. It leases the new version if the new version serves the session of the
-// call. The call also keeps its lease of the old version.
+// Choose adds a call to the running rollout of its plugin. It leases the new version if the new version serves the
+// session of the call. The call also keeps its lease of the old version.
 func Choose(r *rollout.Rollout, c *call.Call) {
 	id := &c.Identity
 	if id.Rollout = r; !r.Serves(c.Request.Session.ID) {

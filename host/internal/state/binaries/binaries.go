@@ -30,7 +30,7 @@ type Catalog struct {
 	hashed map[string]hashed // by path
 }
 
-// The type "hashed" is the hash of one version of a file.
+// hashed is the hash of one version of a file.
 type hashed struct {
 	identity string
 	sum      [sha256.Size]byte
@@ -73,7 +73,7 @@ func (c *Catalog) BinaryHash(path string) (hash [sha256.Size]byte, err error) {
 	return hash, nil
 }
 
-// The method "hash" returns the hash of an open file from the database, or computes and saves it.
+// hash returns the hash of an open file from the database, or computes and saves it.
 func (c *Catalog) hash(f *os.File, path, id string) (hash [sha256.Size]byte, err error) {
 	var known string
 	var sum []byte
@@ -111,20 +111,22 @@ func identity(st os.FileInfo) string {
 // Kept is the description of a plugin that a host saved.
 type Kept struct {
 	Description *tool.Description
-	// CheckedBy is the version of the host that validated the description. It is empty if the description has a problem.
+	// CheckedBy is the version of the host that validated the description. It is empty if the description has a
+	// problem.
 	CheckedBy string
 	// Definitions is the hash of the definitions in the description; see [configurations.SumOf].
 	Definitions configurations.Sum
 }
 
-// Description returns the description that was saved under a key, or nil. The key depends on the binary and its settings.
+// Description returns the description that was saved under a key, or nil. The key depends on the binary and its
+// settings.
 func (c *Catalog) Description(key [32]byte) (*Kept, error) {
 	all, err := c.Descriptions(key)
 	return all[key], err
 }
 
-// Descriptions returns the descriptions that were saved under several keys. It takes less time than a call of Description
-// for each key.
+// Descriptions returns the descriptions that were saved under several keys. It takes less time than a call of
+// Description for each key.
 func (c *Catalog) Descriptions(keys ...[32]byte) (map[[32]byte]*Kept, error) {
 	out := make(map[[32]byte]*Kept, len(keys))
 	list := make([]string, len(keys))
@@ -142,7 +144,7 @@ func (c *Catalog) Descriptions(keys ...[32]byte) (map[[32]byte]*Kept, error) {
 	return out, scan(rows, out)
 }
 
-// The function "scan" adds the descriptions in the rows to a map.
+// scan adds the descriptions in the rows to a map.
 func scan(rows *sql.Rows, to map[[32]byte]*Kept) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var key, text, sum sql.RawBytes
@@ -163,8 +165,8 @@ func scan(rows *sql.Rows, to map[[32]byte]*Kept) (err error) {
 	return rows.Err()
 }
 
-// SaveDescription saves the description of a plugin under a key. checkedBy is the version of the host that validated the
-// description. It is empty if the description has a problem.
+// SaveDescription saves the description of a plugin under a key. checkedBy is the version of the host that validated
+// the description. It is empty if the description has a problem.
 func (c *Catalog) SaveDescription(key [32]byte, desc *tool.Description, checkedBy string) error {
 	text, err := toolrpc.EncodeDescription(desc)
 	if err != nil {

@@ -27,8 +27,8 @@ type Definitions struct {
 func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sorted { // invalid JSON is encoded as a string
-		// Ignore these fields, because they only serve searches and comparisons. Otherwise definitions that were approved
-		// before a host recorded these fields would no longer count as approved.
+		// Ignore these fields, because they only serve searches and comparisons. Otherwise definitions that were
+		// approved before a host recorded these fields would no longer count as approved.
 		sorted[i].OriginalName, sorted[i].Varying, sorted[i].Unordered, sorted[i].Keywords = "", nil, nil, nil
 		for _, schema := range []*json.RawMessage{&sorted[i].Input, &sorted[i].Output} {
 			if len(*schema) > 0 && !json.Valid(*schema) {
@@ -91,8 +91,8 @@ func (l *Log) Approve(config, plugin string, tools []tool.Definition, first bool
 	return err
 }
 
-// Reported records that the operator was notified of definitions. The result "told" is false if another host recorded the
-// same definitions earlier.
+// Reported records that the operator was notified of definitions. The result "told" is false if another host recorded
+// the same definitions earlier.
 func (l *Log) Reported(config, plugin string, sum Sum) (told bool, err error) {
 	res, err := l.sql.Exec(`UPDATE definitions SET reported_sum = ?3, since_ns = ?4 WHERE config = ?1 AND plugin = ?2 AND reported_sum <> ?3`, config, plugin, sum[:], time.Now().UnixNano())
 	if err != nil {

@@ -59,8 +59,8 @@ type continued struct {
 	timer     *time.Timer
 }
 
-// New returns a keeper for the sessions of an endpoint. A session without requests for the time idle is closed; it can be
-// continued later.
+// New returns a keeper for the sessions of an endpoint. A session without requests for the time idle is closed; it can
+// be continued later.
 func New(server *mcp.Server, store Store, endpoint string, idle time.Duration, log *slog.Logger) *Keeper {
 	k := &Keeper{server: server, store: store, endpoint: endpoint, idle: idle, log: log, continued: make(map[string]*continued)}
 	server.AddReceivingMiddleware(k.save)
@@ -221,8 +221,8 @@ func (k *Keeper) serve(w http.ResponseWriter, r *http.Request, id string) {
 	c.transport.ServeHTTP(w, r)
 }
 
-// open returns a session that began elsewhere. It returns nil if no server has the session, or if it belongs to another principal.
-// The caller must call release.
+// open returns a session that began elsewhere. It returns nil if no server has the session, or if it belongs to another
+// principal. The caller must call release.
 func (k *Keeper) open(r *http.Request, id string) (*continued, error) {
 	principal := userOf(auth.TokenInfoFromContext(r.Context()))
 	k.mu.Lock()

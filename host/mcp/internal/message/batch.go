@@ -15,8 +15,8 @@ type Batch struct {
 // NewBatch returns the answers to a batch of n messages.
 func NewBatch(n int) *Batch { return &Batch{waits: n} }
 
-// Done adds the answer to one of the messages. A nil answer means that the message has none. Done copies the answer. The
-// last call returns the line with all answers, or nil without answers.
+// Done adds the answer to one of the messages. A nil answer means that the message has none. Done copies the answer.
+// The last call returns the line with all answers, or nil without answers.
 func (b *Batch) Done(answer []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -47,8 +47,8 @@ func kept(id json.RawMessage) bool {
 	return ok
 }
 
-// OfResponse returns the id of a request of the SDK that a response repeats. The SDK numbers its requests, and a client may
-// write a number in another form. It returns false for an id that no request of the SDK has.
+// OfResponse returns the id of a request of the SDK that a response repeats. The SDK numbers its requests, and a client
+// may write a number in another form. It returns false for an id that no request of the SDK has.
 func OfResponse(id json.RawMessage) (jsonrpc.ID, bool) {
 	var n float64
 	if json.Unmarshal(id, &n) != nil || n != float64(int64(n)) {

@@ -1,6 +1,6 @@
-// Package message reads the JSON-RPC messages of MCP clients. [Read] returns what a line is: a request, a notification, a
-// response, a batch of them, or an error with its cause. A line can be anything, because clients have defects. [IDs] keeps
-// the ids of requests exactly, and [Batch] collects the answers to a batch.
+// Package message reads the JSON-RPC messages of MCP clients. [Read] returns what a line is: a request, a notification,
+// a response, a batch of them, or an error with its cause. A line can be anything, because clients have defects. [IDs]
+// keeps the ids of requests exactly, and [Batch] collects the answers to a batch.
 package message
 
 import (
@@ -36,7 +36,8 @@ const maxDepth = 500
 // Message is a line of a client, or an element of a batch. Its parts share the memory of the line.
 type Message struct {
 	Kind Kind
-	// ID is the id as the client wrote it: a string or a number. It is nil if the message has none, or if it cannot be read.
+	// ID is the id as the client wrote it: a string or a number. It is nil if the message has none, or if it cannot be
+	// read.
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
@@ -247,8 +248,8 @@ var (
 	responseKey = lazyregexp.New(`^"(result|error)"\s*:`)
 )
 
-// Head returns the id of a message that is truncated or cannot be decoded, and reports whether the message is a response.
-// The id is nil if it is not found.
+// Head returns the id of a message that is truncated or cannot be decoded, and reports whether the message is a
+// response. The id is nil if it is not found.
 func Head(line []byte) (id json.RawMessage, response bool) {
 	scan(line, func(i, depth int) bool {
 		if depth == 1 && line[i] == '"' {

@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/sdk/rawjson"
 )
 
-// CallParams returns the params of "tools/call". It returns nil if the SDK must decode them: they are not valid, or they
-// continue an earlier call or belong to a later revision of the protocol.
+// CallParams returns the params of "tools/call". It returns nil if the SDK must decode them: they are not valid, or
+// they continue an earlier call or belong to a later revision of the protocol.
 func CallParams(params json.RawMessage) *mcp.CallToolParamsRaw {
 	out := new(mcp.CallToolParamsRaw)
 	for key, v := range rawjson.Members(params) {

@@ -1,5 +1,5 @@
-// Package outbox writes the messages of many goroutines to one stream. [Outbox.Post] is for answers, and [Outbox.Write] for
-// a caller that must know whether its message was written.
+// Package outbox writes the messages of many goroutines to one stream. [Outbox.Post] is for answers, and [Outbox.Write]
+// for a caller that must know whether its message was written.
 //
 // Messages that arrive during a write are collected, and the next write has all of them. A goroutine therefore does not
 // wait for the writes of others.
@@ -40,8 +40,8 @@ func New(out io.Writer) *Outbox {
 	return o
 }
 
-// Post writes a message. If another goroutine is writing, the message is written soon after Post returned. Post copies the
-// message in this case. Errors are not returned.
+// Post writes a message. If another goroutine is writing, the message is written soon after Post returned. Post copies
+// the message in this case. Errors are not returned.
 func (o *Outbox) Post(message []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,8 +77,8 @@ func (o *Outbox) Wait() {
 	}
 }
 
-// collect adds a message to the next write, and returns the number of this write. It returns 0 if no goroutine writes. The
-// caller must hold o.mu.
+// collect adds a message to the next write, and returns the number of this write. It returns 0 if no goroutine writes.
+// The caller must hold o.mu.
 func (o *Outbox) collect(message []byte) uint64 {
 	for o.writing && len(o.queued) > maxQueued {
 		o.changed.Wait()
@@ -90,8 +90,8 @@ func (o *Outbox) collect(message []byte) uint64 {
 	return o.begun + 1
 }
 
-// write writes a message, and then what was collected meanwhile. The caller must hold o.mu, which write unlocks during the
-// writes.
+// write writes a message, and then what was collected meanwhile. The caller must hold o.mu, which write unlocks during
+// the writes.
 func (o *Outbox) write(message []byte) {
 	o.writing = true
 	for collected := false; ; collected = true {

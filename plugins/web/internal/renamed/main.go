@@ -1,4 +1,5 @@
-// Command renamed serves the tools of the plugin web under other names. In tests of the host, it is the plugin of somebody else.
+// Command renamed serves the tools of the plugin web under other names. In tests of the host, it is the plugin of
+// somebody else.
 package main
 
 import (

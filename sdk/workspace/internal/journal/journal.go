@@ -69,8 +69,8 @@ func New(dir string) *Journal { return &Journal{dir: dir} }
 // Path returns the path of a file in the journal's directory.
 func (j *Journal) Path(name string) string { return filepath.Join(j.dir, name) }
 
-// Begin records a write before its temporary file is created. If the journal is not writable, Begin returns nil, because
-// the write can proceed without a journal.
+// Begin records a write before its temporary file is created. If the journal is not writable, Begin returns nil,
+// because the write can proceed without a journal.
 func (j *Journal) Begin(r Record) *Entry {
 	if j == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Command gen generates tables.go from the data of go-enry, which come from GitHub Linguist. It is a separate module, so
-// that no other module depends on go-enry.
+// Command gen generates tables.go from the data of go-enry, which come from GitHub Linguist. It is a separate module,
+// so that no other module depends on go-enry.
 package main
 
 import (

@@ -153,8 +153,8 @@ func (m *Manager) updateCatalog(ctx context.Context, c config.Catalog) error {
 	})
 }
 
-// Search returns the plugins in the catalogs whose source, summary or tools contain all words. It needs no network after
-// [Manager.UpdateCatalogs].
+// Search returns the plugins in the catalogs whose source, summary or tools contain all words. It needs no network
+// after [Manager.UpdateCatalogs].
 func (m *Manager) Search(words []string) (found []Listed, missing []string, err error) {
 	for _, c := range m.Settings.Catalogs {
 		var list cached

@@ -26,7 +26,7 @@ type Collected struct {
 // read the lock file.
 const forgotten = 30 * 24 * time.Hour
 
-// The function "see" records the versions that a lock file names.
+// see records the versions that a lock file names.
 func see(r *store.Record, lock *trust.Lock) {
 	names := make(map[string]bool)
 	for _, pin := range lock.Plugins {
@@ -40,8 +40,8 @@ func see(r *store.Record, lock *trust.Lock) {
 }
 
 // Collect removes the versions that nobody needs. It keeps the versions in each lock file. It keeps the versions of a
-// deleted lock file for 30 days after a command last read that file. For rollbacks, it also keeps the version of each plugin before its last upgrade. It also
-// keeps the versions that running hosts use.
+// deleted lock file for 30 days after a command last read that file. For rollbacks, it also keeps the version of each
+// plugin before its last upgrade. It also keeps the versions that running hosts use.
 func Collect(s *store.Store) (*Collected, error) {
 	unlock, err := s.LockAll()
 	if err != nil {

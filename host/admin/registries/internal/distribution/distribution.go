@@ -35,8 +35,8 @@ type Manager struct {
 	Store    *store.Store
 	// Describe starts a program in a sandbox without roots and network, and returns its description.
 	Describe func(ctx context.Context, program string) (*tool.Description, error)
-	// Apply makes running hosts use the changed lock file. It returns an error if a host refuses a plugin. A nil function
-	// means that no host runs.
+	// Apply makes running hosts use the changed lock file. It returns an error if a host refuses a plugin. A nil
+	// function means that no host runs.
 	Apply func(ctx context.Context, plugins []string, acceptChanges bool) error
 	// Warn is called with problems that do not end the command. Progress is called during downloads. Both functions can
 	// be nil. Several goroutines can call these functions at the same time.
@@ -109,7 +109,8 @@ type Result struct {
 	Unsigned  bool   `json:"unsigned,omitempty"`
 	// NewKey reports that the key was not known before.
 	NewKey bool `json:"new_key,omitempty"`
-	// Tools and Needs describe a version that is new in the lock file. Changes are the differences to the version before.
+	// Tools and Needs describe a version that is new in the lock file. Changes are the differences to the version
+	// before.
 	Tools   []string `json:"tools,omitempty"`
 	Needs   []string `json:"needs,omitempty"`
 	Changes []string `json:"changes,omitempty"`

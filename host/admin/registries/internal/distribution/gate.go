@@ -69,7 +69,7 @@ func (m *Manager) publisherOf(n source.Name) *config.Publisher {
 type known struct {
 	// key is the fingerprint of the key of the locked version. It is "" if the source is not locked.
 	key string
-	// The field "locked" reports whether the version in question is the locked version. The field "unsigned" reports
+	// locked reports whether the version in question is the locked version. The field "unsigned" reports
 	// whether the lock file records this version as unsigned.
 	locked, unsigned bool
 }

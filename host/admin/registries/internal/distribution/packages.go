@@ -100,7 +100,7 @@ func (m *Manager) installPackage(ctx context.Context, p WantedPackage, lock *tru
 	return nil
 }
 
-// The function "with" sets a key in a map, which can be nil.
+// with sets a key in a map, which can be nil.
 func with[V any](m map[string]V, key string, value V) map[string]V {
 	if m == nil {
 		m = make(map[string]V)

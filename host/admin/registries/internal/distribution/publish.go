@@ -34,7 +34,8 @@ type Publication struct {
 	Key crypto.Signer
 	// Runtime and Summary describe the plugin. See [artifact.Config].
 	Runtime, Summary string
-	// Attached maps the media types of additional documents, such as a bill of materials, to the paths of the documents.
+	// Attached maps the media types of additional documents, such as a bill of materials, to the paths of the
+	// documents.
 	Attached map[string]string
 }
 

@@ -249,7 +249,7 @@ func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, 
 // parts contains the digests of the manifests that belong to a version.
 type parts struct{ builds, referrers []string }
 
-// The function "chosen" returns the parts of a version for some platforms. Without platforms, it returns the parts for
+// chosen returns the parts of a version for some platforms. Without platforms, it returns the parts for
 // all platforms.
 func chosen(ctx context.Context, r *release, platforms []string) (out parts, err error) {
 	for _, p := range platforms {

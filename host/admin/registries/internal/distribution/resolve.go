@@ -68,8 +68,8 @@ func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name sou
 	return &release{s, index, raw, v}, nil
 }
 
-// newest returns the newest version that satisfies the constraint, was not withdrawn and has a trusted signature. If the
-// lock file already has this version, newest returns nil.
+// newest returns the newest version that satisfies the constraint, was not withdrawn and has a trusted signature. If
+// the lock file already has this version, newest returns nil.
 func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, locked *trust.Pin, consent Consent) (*release, error) {
 	tags, err := repo.Tags(ctx)
 	if err != nil {

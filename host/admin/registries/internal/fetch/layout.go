@@ -173,7 +173,7 @@ func (l *layout) PushBlob(_ context.Context, d artifact.Descriptor, content io.R
 		return fmt.Errorf("%s is on a web server, which cannot be written; use a registry or a directory (file:///…)", l.files)
 	}
 	path := filepath.Join(l.write, name)
-	if l.has(name, d) {
+	if l.hasBlob(name, d) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // others may read a mirror
@@ -197,9 +197,9 @@ func (l *layout) PushBlob(_ context.Context, d artifact.Descriptor, content io.R
 	return os.Rename(out.Name(), path)
 }
 
-// has reports whether the directory has a blob. It reads the blob, because a directory that was copied by other means can
-// have a damaged one.
-func (l *layout) has(name string, d artifact.Descriptor) bool {
+// hasBlob reports whether the directory has a blob. It reads the blob, because a directory that was copied by other
+// means can have a damaged one.
+func (l *layout) hasBlob(name string, d artifact.Descriptor) bool {
 	body, err := l.files.open(context.Background(), name, 0)
 	if err != nil {
 		return false
@@ -241,7 +241,7 @@ func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, conten
 	return durable.ReplaceMode(filepath.Join(l.write, indexFile), append(b, '\n'), 0o644)
 }
 
-// The type "directory" is the path of a layout on this machine.
+// directory is the path of a layout on this machine.
 type directory string
 
 func (d directory) String() string { return string(d) }
@@ -263,7 +263,7 @@ func (d directory) open(_ context.Context, name string, from int64) (io.ReadClos
 	return f, nil
 }
 
-// The type "web" is the URL of a layout on a web server.
+// web is the URL of a layout on a web server.
 type web struct {
 	url    string
 	client *http.Client

@@ -138,8 +138,8 @@ func (r *remoteRepository) Blob(ctx context.Context, d artifact.Descriptor, from
 	return watch(body, cancel), nil
 }
 
-// rest requests a part of a blob. It does not use the library, which would request the whole blob first. If the registry
-// refuses the range, rest requests the whole blob.
+// rest requests a part of a blob. It does not use the library, which would request the whole blob first. If the
+// registry refuses the range, rest requests the whole blob.
 func (r *remoteRepository) rest(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error) {
 	body, err := r.part(ctx, d, from, fmt.Sprintf("bytes=%d-%d", from, d.Size-1))
 	if refused := (*errcode.ErrorResponse)(nil); errors.As(err, &refused) && refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {

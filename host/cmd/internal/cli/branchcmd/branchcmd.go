@@ -35,7 +35,7 @@ the branch if it does not exist.`,
 	return c
 }
 
-// The function "with" opens the branches of the workspace, passes them to the function "do", and closes them.
+// with opens the branches of the workspace, passes them to the function "do", and closes them.
 func with(s *globals.Settings, do func(*admin.Branches) error) error {
 	b, err := admin.OpenBranches(s.Options())
 	if err != nil {

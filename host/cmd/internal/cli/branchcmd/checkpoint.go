@@ -71,8 +71,8 @@ func newCheckpoints(s *globals.Settings) *cobra.Command {
 // maxRestored is the number of changes that are listed before a restore.
 const maxRestored = 50
 
-// confirmRestore shows what a restore changes in a branch. At a terminal, it asks whether to restore. It returns the number
-// of the checkpoint.
+// confirmRestore shows what a restore changes in a branch. At a terminal, it asks whether to restore. It returns the
+// number of the checkpoint.
 func confirmRestore(s process.Stdio, b *admin.Branches, name string, number int, yes bool) (int, error) {
 	to, changes, err := b.RestoreChanges(name, number)
 	if err != nil {

@@ -77,7 +77,7 @@ func (u *upgrade) run(ctx context.Context) error {
 	return say(u.settings, map[string]any{"upgraded": done}, "all nodes are upgraded")
 }
 
-// The method "one" upgrades one node: it moves the sessions of the node to other nodes, restarts the node, and waits
+// one upgrades one node: it moves the sessions of the node to other nodes, restarts the node, and waits
 // until the node is ready.
 func (u *upgrade) one(ctx context.Context, n *fleet.NodeStatus) error {
 	u.progress("node %s: moves its sessions", n.Node)

@@ -95,8 +95,8 @@ func (s *Settings) Options() host.Options {
 	}
 }
 
-// Inspection returns the options of a host for commands that inspect plugins. Such a host also starts plugins whose last
-// start recently failed.
+// Inspection returns the options of a host for commands that inspect plugins. Such a host also starts plugins whose
+// last start recently failed.
 func (s *Settings) Inspection() host.Options {
 	opts := s.Options()
 	opts.RetryFailed = true

@@ -86,8 +86,8 @@ func printPings(out io.Writer, list []admin.Pinged) error {
 	return nil
 }
 
-// capabilities returns a text with the names of capabilities. The parts of a capability follow it in parentheses. In the
-// sorted list of names, a part follows its capability.
+// capabilities returns a text with the names of capabilities. The parts of a capability follow it in parentheses. In
+// the sorted list of names, a part follows its capability.
 func capabilities(names []string) string {
 	var out []string
 	parts := make(map[string][]string)

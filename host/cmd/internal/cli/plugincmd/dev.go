@@ -184,7 +184,7 @@ func (d *dev) refused(r *host.Reload) {
 	fmt.Fprintln(d.settings.Err, "dev: the new version is not used; what ran before goes on")
 }
 
-// The method "turn" builds and reloads the plugin once. It only prints errors, because the developer can fix an error
+// turn builds and reloads the plugin once. It only prints errors, because the developer can fix an error
 // with the next change.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) {

@@ -29,7 +29,8 @@ type Stdio struct {
 	Out, Err io.Writer
 	// Env is the environment of the command, as NAME=VALUE. Nil means the environment of the process.
 	Env []string
-	// Dir is the absolute path of the directory to which relative paths refer. Empty means the directory of the process.
+	// Dir is the absolute path of the directory to which relative paths refer. Empty means the directory of the
+	// process.
 	Dir string
 	// Signals passes the signals of the process to the command. Nil means that no signal reaches it.
 	Signals *Signals
@@ -139,8 +140,8 @@ type ExitError int
 // Error implements error.
 func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Confirm prints a question and reads the answer of a person. If the answer is not yes, Confirm prints what that means, and
-// returns [ExitFailure].
+// Confirm prints a question and reads the answer of a person. If the answer is not yes, Confirm prints what that means,
+// and returns [ExitFailure].
 func Confirm(in io.Reader, out io.Writer, question, otherwise string) error {
 	fmt.Fprint(out, question+" [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable replaces control characters and invisible characters in a line by visible forms. Escape becomes ␛, and other
-// characters become their number, such as \u202e. Text from a plugin or a model can contain such characters.
+// Printable replaces control characters and invisible characters in a line by visible forms. Escape becomes ␛, and
+// other characters become their number, such as \u202e. Text from a plugin or a model can contain such characters.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -130,7 +130,7 @@ func (f *flags) run(ctx context.Context, name string) error {
 	return prove(ctx, f.settings.Stdio, plan)
 }
 
-// The method "more" returns the flags with which another command selects the same settings.
+// more returns the flags with which another command selects the same settings.
 func (f *flags) more() string {
 	out := ""
 	if f.project {

@@ -58,7 +58,8 @@ program serves a plugin, and only its calls are compared. Exit status 1 if a cal
 	return c
 }
 
-// program splits the value of --plugin into the name of a plugin, which can be missing, and the absolute path of a program.
+// program splits the value of --plugin into the name of a plugin, which can be missing, and the absolute path of a
+// program.
 func program(s *globals.Settings, text string) (name, path string, err error) {
 	name, path, named := strings.Cut(text, "=")
 	if !named {

@@ -55,7 +55,7 @@ func (r *Prompt) complete(text string) []candidate {
 	return slices.CompactFunc(found, func(a, b candidate) bool { return a.text == b.text })
 }
 
-// The method "names" returns candidates for the agent tools and the field namespaces.
+// names returns candidates for the agent tools and the field namespaces.
 func (r *Prompt) names() []candidate {
 	var out []candidate
 	for _, t := range r.Host.Tools() {

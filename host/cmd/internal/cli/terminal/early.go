@@ -14,8 +14,8 @@ const maxEarly = 8000
 const skipped = "\n[… "
 
 // early is the beginning of the output of a running call. It contains only what the result will certainly begin with:
-// complete lines of plain text, before anything was skipped. A result has other text in place of the rest, for example if
-// it is too long, or if lines overwrite each other.
+// complete lines of plain text, before anything was skipped. A result has other text in place of the rest, for example
+// if it is too long, or if lines overwrite each other.
 type early struct {
 	lines []byte // passed on
 	rests []byte // of an incomplete line

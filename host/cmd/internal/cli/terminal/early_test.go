@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEarly checks that the beginning of a running command's output is passed on in complete lines, and that it and the rest
-// are the text of the result.
+// TestEarly checks that the beginning of a running command's output is passed on in complete lines, and that it and the
+// rest are the text of the result.
 func TestEarly(t *testing.T) {
 	long := strings.Repeat("0123456789\n", 2000)
 	for name, c := range map[string]struct {

@@ -31,8 +31,8 @@ type editor struct {
 	prompt string
 }
 
-// newEditor returns an editor with a history. The last entry of the history is the newest entry. The function "complete"
-// returns the candidates for the last word of a text.
+// newEditor returns an editor with a history. The last entry of the history is the newest entry. The function
+// "complete" returns the candidates for the last word of a text.
 func newEditor(keys *keyboard, history []string, complete func(before string) []candidate) *editor {
 	e := &editor{shell: readline.NewShell(inputrc.WithApp("toolhost")), keys: keys}
 	sh := e.shell

@@ -57,7 +57,7 @@ func (k *keyboard) abandon() {
 // reports that.
 func (k *keyboard) set(t unix.Termios) { _ = unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t) }
 
-// The method "running" sets the mode for a running command. In this mode, Ctrl-C is a signal, and all other keys are
+// running sets the mode for a running command. In this mode, Ctrl-C is a signal, and all other keys are
 // stored for the next command.
 func (k *keyboard) running() error {
 	t := k.withoutKeys()

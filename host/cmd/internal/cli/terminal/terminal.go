@@ -138,9 +138,9 @@ func (t *Terminal) showProgress(text string) {
 	t.progress = true
 }
 
-// Output implements [host.Client]. The output of tools goes to standard error, if it is a terminal. The output of native
-// commands keeps its stream. If that is not a terminal, only the beginning is printed at once, and the rest with the result,
-// because the host can skip output that arrives too fast.
+// Output implements [host.Client]. The output of tools goes to standard error, if it is a terminal. The output of
+// native commands keeps its stream. If that is not a terminal, only the beginning is printed at once, and the rest with
+// the result, because the host can skip output that arrives too fast.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	out := t.stdio.Err
 	if t.native && s == tool.Stdout {
@@ -364,8 +364,8 @@ func (t *Terminal) red(message string) string {
 	return t.keys.colored(colorError, screen.Printable(first)) + rest
 }
 
-// notes returns the host's notes on a result. The text of the result also contains the notes, but the output of a native
-// command does not contain them.
+// notes returns the host's notes on a result. The text of the result also contains the notes, but the output of a
+// native command does not contain them.
 func notes(res *host.Result) []string {
 	var out []string
 	denied, _ := res.Metadata["denied"].([]string)

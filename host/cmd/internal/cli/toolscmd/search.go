@@ -56,8 +56,8 @@ are left out. If a call needs a permission, the answer has the reason and the ru
 	return c
 }
 
-// NewForget returns the command "tools forget" of earlier versions, whose searches learned from calls. Scripts can still
-// run it.
+// NewForget returns the command "tools forget" of earlier versions, whose searches learned from calls. Scripts can
+// still run it.
 func NewForget(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "forget [WORDS]", Short: "Do nothing, because searches learn nothing", Hidden: true, RunE: func(*cobra.Command, []string) error {
 		if s.JSON {

@@ -17,8 +17,8 @@ import (
 	"toolhost.dev/host/internal/lazyregexp"
 )
 
-// Improve adds remedies to the diagnostics of HCL. It drops a diagnostic if it is only a consequence of another one. The
-// argument "files" contains the parsed files. The argument "top" is the schema of their top level.
+// Improve adds remedies to the diagnostics of HCL. It drops a diagnostic if it is only a consequence of another one.
+// The argument "files" contains the parsed files. The argument "top" is the schema of their top level.
 func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
@@ -100,8 +100,8 @@ func wrongType(d *hcl.Diagnostic) {
 	}
 }
 
-// oneLine explains a block in one line that has more than one attribute, or a block. The detail has the block over several
-// lines.
+// oneLine explains a block in one line that has more than one attribute, or a block. The detail has the block over
+// several lines.
 func oneLine(d *hcl.Diagnostic, files []*hcl.File) {
 	i := slices.IndexFunc(files, func(f *hcl.File) bool { return f.Body.MissingItemRange().Filename == d.Subject.Filename })
 	if i < 0 {
