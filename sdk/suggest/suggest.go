@@ -52,9 +52,11 @@ func DidYouMean(name string, candidates []string) string {
 	return ` Did you mean "` + strings.Join(c, `" or "`) + `"?`
 }
 
+var separators = strings.NewReplacer("-", "", "_", "")
+
 // Fold returns the form of a name that is used for comparisons: lower case without dashes and underscores.
 func Fold(s string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
+	return strings.ToLower(separators.Replace(s))
 }
 
 // Distance returns the number of single-character edits between two names. Edits are insertions, deletions,
