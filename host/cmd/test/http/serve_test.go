@@ -131,6 +131,41 @@ func TestServeAsks(t *testing.T) {
 	}
 }
 
+// TestOutsideOverHTTP checks that a path outside of the roots (requirement E3) causes an ask, both in a direct call and in a
+// call by a command, alone and in a batch.
+func TestOutsideOverHTTP(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "file")
+	hosttest.Must(t, os.WriteFile(outside, []byte("found"), 0o600))
+	base, token := hosttest.Serve(t, hosttest.MCPDir(t))
+	c, approver := hosttest.NewClient(t, base, token), hosttest.NewClient(t, base, hosttest.ApproverToken)
+	for _, command := range []string{"read " + outside, "true; tool:read " + outside} {
+		for _, path := range []string{"/v1/run", "/v1/batch"} {
+			for outcome, want := range map[string]string{"accepted": "found", "declined": "the user declined"} {
+				result := make(chan string, 1)
+				go func() {
+					_, body := c.Do("POST", path, fmt.Sprintf(`{"id":1,"command":%q}`+"\n", command))
+					result <- body
+				}()
+				var list []struct{ ID string }
+				hosttest.Wait(t, "the ask is in the list", func() bool {
+					select {
+					case body := <-result:
+						t.Fatalf("%s of %s: nobody was asked: %s", path, command, body)
+					default:
+					}
+					_, body := approver.Do("GET", "/v1/asks", "")
+					return json.Unmarshal([]byte(body), &list) == nil && len(list) == 1
+				})
+				approver.Want(200, outcome, "POST", "/v1/asks/"+list[0].ID, `{"outcome":"`+outcome+`"}`)
+				if body := <-result; !strings.Contains(body, want) {
+					t.Errorf("%s of %s, %s: %s", path, command, outcome, body)
+				}
+			}
+		}
+	}
+}
+
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	dir, keys := hosttest.MCPDir(t), t.TempDir()
