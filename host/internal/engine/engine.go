@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/branch"
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/build"
@@ -193,7 +195,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	}
 	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), closing: closing{done: make(chan struct{})}}
 	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
-	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine, Changes: e.branches.Changes, Guard: e.guardProcess, Programs: mode.Programs})
+	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Site: site{e}, Programs: mode.Programs})
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
@@ -264,9 +266,17 @@ func (e *Engine) parts(cfg *config.Config) generation.Parts {
 	}
 }
 
-// keepLine adds a line to a plugin's log. The plugin has printed this line.
-func (e *Engine) keepLine(l supervisor.Line) {
-	e.logs.Write(pluginlog.Entry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
+// site connects the processes of all plugins with the engine.
+type site struct{ *Engine }
+
+// Keep adds a line to the log of the plugin that printed it.
+func (s site) Keep(l supervisor.Line) {
+	s.logs.Write(pluginlog.Entry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
+}
+
+// Changes returns what changed below a branch.
+func (s site) Changes(branch string, since uint64) (i tool.Invalidation, now uint64) {
+	return s.branches.Changes(branch, since)
 }
 
 // openState opens the state database. If the database cannot be opened, openState uses a database in memory and reports

@@ -167,9 +167,9 @@ func (e *Engine) GuardProcesses(guard func(pid int, roots []tool.Root) error) {
 	e.fleet.guard.Store(&guard)
 }
 
-// guardProcess calls the registered function.
-func (e *Engine) guardProcess(pid int, roots []tool.Root) error {
-	if guard := e.fleet.guard.Load(); guard != nil {
+// Guard calls the registered function.
+func (s site) Guard(pid int, roots []tool.Root) error {
+	if guard := s.fleet.guard.Load(); guard != nil {
 		return (*guard)(pid, roots)
 	}
 	return nil

@@ -40,6 +40,18 @@ type Host interface {
 	Notify(Notice)
 }
 
+// Site is what the processes of all plugins of a supervisor have in common. It is safe for concurrent use.
+type Site interface {
+	// Keep is called for each line that a plugin prints. It must not block.
+	Keep(Line)
+	// Changes returns the changes below a branch after the position "since". The result "now" is the current position.
+	// Position 0 precedes all changes.
+	Changes(branch string, since uint64) (i tool.Invalidation, now uint64)
+	// Guard is called for each process after its start and before its first call. If it returns an error, the process
+	// is killed.
+	Guard(pid int, roots []tool.Root) error
+}
+
 // Place is where a process keeps its files, and for whom.
 type Place struct {
 	// Owner is the principal whose calls the process runs. Empty means the local user.
@@ -53,8 +65,8 @@ type Place struct {
 	Ages tool.Ages
 }
 
-// Alone is the host of a plugin that nothing restricts. Its processes are not confined, so one process runs the calls
-// of all sessions.
+// Alone is the host of a plugin that nothing restricts, and a site without branches. Processes are not confined, so one
+// process runs the calls of all sessions.
 type Alone struct{}
 
 // Prepare implements [Host].
@@ -95,3 +107,12 @@ func (Alone) Observe(Event, string) {}
 
 // Notify implements [Host].
 func (Alone) Notify(Notice) {}
+
+// Keep implements [Site].
+func (Alone) Keep(Line) {}
+
+// Changes implements [Site].
+func (Alone) Changes(string, uint64) (i tool.Invalidation, now uint64) { return i, 0 }
+
+// Guard implements [Site].
+func (Alone) Guard(int, []tool.Root) error { return nil }

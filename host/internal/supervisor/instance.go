@@ -218,12 +218,10 @@ const rediscoverTimeout = 30 * time.Second
 
 // connect starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
-	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Keep), calls: newLeases(), began: time.Now()}
+	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Site), calls: newLeases(), began: time.Now()}
 	defer in.proc.closeStarted() // after connect returns, no goroutine calls Start
 	p.launching.Store(in.proc)
-	if guard := p.super.opts.Guard; guard != nil {
-		in.proc.guard = func(pid int) error { return guard(pid, p.spec.Roots) }
-	}
+	in.proc.guard = func(pid int) error { return p.super.opts.Site.Guard(pid, p.spec.Roots) }
 	path, err := p.spec.Host.Executable()
 	if err != nil {
 		return in, nil, err

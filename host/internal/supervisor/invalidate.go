@@ -12,14 +12,13 @@ import (
 // The zero value means that nothing was reported. The first report then states that everything can have changed.
 type reports struct {
 	mu sync.Mutex
-	at uint64 // position of the last report; see Options.Changes
+	at uint64 // position of the last report; see [Site]
 }
 
 // invalidate reports the changes below a branch to a process of the branch. Calls that begin after invalidate see these
 // changes.
 func (p *Plugin) invalidate(ctx context.Context, in *instance) error {
-	changes := p.super.opts.Changes
-	if changes == nil || !slices.Contains(in.desc.Capabilities, tool.CapabilityInvalidate) {
+	if !slices.Contains(in.desc.Capabilities, tool.CapabilityInvalidate) {
 		return nil
 	}
 	i := slices.IndexFunc(p.spec.Roots, func(r tool.Root) bool { return r.Branch != "" })
@@ -32,7 +31,7 @@ func (p *Plugin) invalidate(ctx context.Context, in *instance) error {
 	}
 	in.told.mu.Lock()
 	defer in.told.mu.Unlock()
-	changed, now := changes(p.spec.Roots[i].Branch, in.told.at)
+	changed, now := p.super.opts.Site.Changes(p.spec.Roots[i].Branch, in.told.at)
 	if changed.All || len(changed.Paths) > 0 {
 		if err := to.Invalidate(ctx, changed); err != nil {
 			e := tool.AsError(err)

@@ -94,7 +94,7 @@ func parseLine(line []byte) Line {
 // sink receives the lines of a plugin: the host's log and the plugin's own log.
 type sink struct {
 	log    *slog.Logger
-	keep   func(Line) // can be nil
+	site   Site // can be nil
 	plugin string
 	pid    func() int // can be nil
 }
@@ -114,8 +114,8 @@ func (s *sink) write(b []byte) {
 		attrs = append(attrs, slog.Group("fields", fields...))
 	}
 	s.log.LogAttrs(context.Background(), l.Level, l.Message, attrs...)
-	if s.keep != nil {
-		s.keep(l)
+	if s.site != nil {
+		s.site.Keep(l)
 	}
 }
 

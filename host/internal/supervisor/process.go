@@ -32,7 +32,7 @@ type process struct {
 	inherit   *os.File // file for the process to inherit; can be nil
 	confine   func() (*Confined, error)
 	ended     func()              // called when the process has ended; can be nil
-	guard     func(pid int) error // see Options.Guard; can be nil
+	guard     func(pid int) error // see [Site]; can be nil
 	sink      *sink
 
 	started      chan struct{} // closed after Start, or when Start can no longer run; then cmd is immutable
@@ -52,13 +52,13 @@ type process struct {
 	kill    sync.Once
 }
 
-func newProcess(spec *Spec, log *slog.Logger, keep func(Line)) *process {
+func newProcess(spec *Spec, log *slog.Logger, site Site) *process {
 	cmd := exec.Command(spec.Path, spec.Args...) //nolint:gosec // running what the operator configured is the purpose
 	cmd.Dir = "/"
 	cmd.SysProcAttr = attributes()
 	started := make(chan struct{})
 	p := &process{
-		path: spec.Path, sink: &sink{log: log, keep: keep, plugin: spec.Name}, cmd: cmd,
+		path: spec.Path, sink: &sink{log: log, site: site, plugin: spec.Name}, cmd: cmd,
 		started: started, closeStarted: sync.OnceFunc(func() { close(started) }),
 		lastWords: newTail(lastWordsSize), exited: make(chan struct{}),
 	}

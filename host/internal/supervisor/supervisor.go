@@ -84,14 +84,8 @@ type Options struct {
 	// directory in the default location of the system.
 	RuntimeDir string
 	Log        *slog.Logger
-	// Keep is called for each line that a plugin prints. It must not block. Keep can be nil.
-	Keep func(Line)
-	// Changes returns the changes below a branch after the position "since". The result "now" is the current position.
-	// Position 0 precedes all changes. A nil Changes means that no session has a branch.
-	Changes func(branch string, since uint64) (i tool.Invalidation, now uint64)
-	// Guard is called for each process after its start and before its first call. If it returns an error, the process
-	// is killed. Guard can be nil.
-	Guard func(pid int, roots []tool.Root) error
+	// Site is what the processes of all plugins have in common. A nil Site means [Alone].
+	Site Site
 	// Programs starts the programs of plugins. If Programs is nil, the operating system starts them.
 	Programs Programs
 }
@@ -132,6 +126,9 @@ type Supervisor struct {
 func New(opts Options) *Supervisor {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Site == nil {
+		opts.Site = Alone{}
 	}
 	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), handshakes: make(chan struct{}, handshakesAtOnce()), plugins: make(map[*Plugin]struct{})}
 }
