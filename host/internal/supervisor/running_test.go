@@ -11,21 +11,29 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
+// guarded is a site with the given guard.
+type guarded struct {
+	Alone
+	guard func() error
+}
+
+func (g guarded) Guard(int, []tool.Root) error { return g.guard() }
+
 // TestKillStartingProcess checks that KillProcesses also kills a process that is still starting. The plugin then starts
 // again, and its new process is passed to the guard.
 func TestKillStartingProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var mu sync.Mutex
-	guarded := 0
-	s := New(Options{RuntimeDir: dir, Guard: func(int, []tool.Root) error {
+	started := 0
+	s := New(Options{RuntimeDir: dir, Site: guarded{guard: func() error {
 		mu.Lock()
 		defer mu.Unlock()
-		if guarded++; guarded == 2 {
+		if started++; started == 2 {
 			return errors.New("the second process is not needed")
 		}
 		return nil
-	}})
+	}}})
 	defer s.Close(0)
 	p := s.Add(Spec{Name: "p", Path: "/bin/sh", Args: []string{"-c", `touch "$0/runs"; exec sleep 100`, dir}, StartTimeout: time.Minute})
 	done := make(chan error, 1)
@@ -44,7 +52,7 @@ func TestKillStartingProcess(t *testing.T) {
 		t.Fatalf("%d processes were killed", len(ended))
 	}
 	<-ended[0]
-	if err := <-done; err == nil || guarded != 2 {
-		t.Errorf("after %d processes: %v", guarded, err)
+	if err := <-done; err == nil || started != 2 {
+		t.Errorf("after %d processes: %v", started, err)
 	}
 }
