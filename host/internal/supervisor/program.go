@@ -121,7 +121,7 @@ func (p *process) startIn(ctx context.Context, programs Programs, spec *Spec) (t
 	return rpc, err
 }
 
-// release tells the process that the host no longer needs it.
+// release notifies the process that the host no longer needs it.
 func (p *process) release() {
 	if p.program != nil {
 		p.program.Stop()

@@ -131,17 +131,19 @@ func TestServeAsks(t *testing.T) {
 	}
 }
 
-// TestOutsideOverHTTP checks that a path outside of the roots (requirement E3) causes an ask, both in a direct call and in a
-// call by a command, alone and in a batch.
-func TestOutsideOverHTTP(t *testing.T) {
+// TestCommandsAskOverHTTP checks that a rule (requirement E3) causes an ask both in a direct call and in a call by a
+// command, alone and in a batch.
+func TestCommandsAskOverHTTP(t *testing.T) {
 	t.Parallel()
-	outside := filepath.Join(t.TempDir(), "file")
-	hosttest.Must(t, os.WriteFile(outside, []byte("found"), 0o600))
-	base, token := hosttest.Serve(t, hosttest.MCPDir(t))
+	dir := hosttest.MCPDir(t)
+	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "asked.txt"), []byte("found\n"), 0o600))
+	const rule = "permissions {\n  ask \"asked\" { path = \"asked.txt\" }\n}\n"
+	hosttest.Must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(rule), 0o600))
+	base, token := hosttest.Serve(t, dir)
 	c, approver := hosttest.NewClient(t, base, token), hosttest.NewClient(t, base, hosttest.ApproverToken)
-	for _, command := range []string{"read " + outside, "true; tool:read " + outside} {
+	for _, command := range []string{"read asked.txt", "true; tool:read asked.txt"} {
 		for _, path := range []string{"/v1/run", "/v1/batch"} {
-			for outcome, want := range map[string]string{"accepted": "found", "declined": "the user declined"} {
+			for outcome, want := range map[string]string{"accepted": "found", "declined": "declined"} {
 				result := make(chan string, 1)
 				go func() {
 					_, body := c.Do("POST", path, fmt.Sprintf(`{"id":1,"command":%q}`+"\n", command))
