@@ -29,9 +29,11 @@ func Open(dir string) *Mounts {
 }
 
 // Run runs a command in a branch and waits for its end. The command has the rights of the profile. At the path of the
-// workspace, it sees the files of the branch, and writes to them alone. The workspace is its directory if it names
-// none. The processes of the command end with it. In a branch of the kind "copy", the command works at the path that
-// [Branch.Tree] returns, and its processes can outlive it if this machine has no namespaces.
+// workspace, it sees and writes only the files of the branch. Without cmd.Dir, it starts in the workspace. When the
+// command ends, Run ends all processes that it started.
+//
+// In a branch of the kind "copy", the command works at the path of [Branch.Tree]. On a machine without namespaces, some
+// of its processes can then continue after its end.
 //
 // Several commands can run in a branch at the same time. The branch stays mounted until [Mounts.Release] or
 // [Mounts.Close].

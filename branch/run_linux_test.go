@@ -141,7 +141,7 @@ func TestRunEndsProcesses(t *testing.T) {
 	if err := errors.Join(r.m.Run(cmd, r.b, writer), theirs.Close(), unix.SetNonblock(fd, true)); err != nil {
 		t.Fatal(err)
 	}
-	// The pipe is at its end once no process has it open for writing.
+	// The read ends when no process has the pipe open for writing.
 	if n, err := unix.Read(fd, make([]byte, 1)); n != 0 || err != nil {
 		t.Errorf("a process of the command still runs: %d, %v", n, err)
 	}
