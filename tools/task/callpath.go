@@ -41,29 +41,54 @@ func (t *task) callpath() error {
 	if err != nil {
 		return err
 	}
-	overlay := map[string]map[string]string{"Replace": {}}
-	add := func(rel string, source []byte) {
-		out := filepath.Join(dir, fmt.Sprintf("%d.go", len(overlay["Replace"])))
-		overlay["Replace"][t.Path("host/"+rel)] = out
-		err = errors.Join(err, os.WriteFile(out, source, 0o600))
-	}
-	add("internal/callpath/record.go", callpathRecord)
-	add("internal/callpath/main/main.go", callpathMain)
+	sources := &overlay{task: t, dir: dir}
+	err = sources.addCallpath()
 	for path := range strings.FieldsSeq(string(files)) {
 		rel := strings.TrimPrefix(path, t.Path("host")+"/")
 		source, failed := recorded(rel, path)
-		err = errors.Join(err, failed)
-		add(rel, source)
+		err = errors.Join(err, failed, sources.add(rel, source))
 	}
-	description, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "main")
-	text, _ := json.Marshal(overlay) // the error is ignored, because strings can always be encoded
-	if err := errors.Join(err, os.WriteFile(description, text, 0o600)); err != nil {
+	description, failed := sources.write()
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := t.run(nil, "go", "build", "-overlay", description, "-o", program, "./host/internal/callpath/main"); err != nil {
+	program := filepath.Join(dir, "main")
+	if err := t.run(nil, "go", "build", "-overlay", description, "-o", program, callpathPackage); err != nil {
 		return err
 	}
 	return t.run(nil, program, dir, filepath.Join(programs, "plugins"))
+}
+
+// callpathPackage is the program in the overlay.
+const callpathPackage = "./host/internal/callpath/main"
+
+// overlay describes files that the go command reads in place of those of the module host.
+type overlay struct {
+	*task
+	dir     string // of the files
+	replace map[string]string
+}
+
+// add adds a file. The path rel is relative to the module host.
+func (o *overlay) add(rel string, source []byte) error {
+	if o.replace == nil {
+		o.replace = make(map[string]string)
+	}
+	out := filepath.Join(o.dir, fmt.Sprintf("%d.go", len(o.replace)))
+	o.replace[o.Path("host/"+rel)] = out
+	return os.WriteFile(out, source, 0o600)
+}
+
+// addCallpath adds the package that records functions, and the program that makes requests.
+func (o *overlay) addCallpath() error {
+	return errors.Join(o.add("internal/callpath/record.go", callpathRecord), o.add("internal/callpath/main/main.go", callpathMain))
+}
+
+// write writes the description of the overlay for the go command. It returns the path of the description.
+func (o *overlay) write() (string, error) {
+	text, err := json.Marshal(map[string]any{"Replace": o.replace})
+	path := filepath.Join(o.dir, "overlay.json")
+	return path, errors.Join(err, os.WriteFile(path, text, 0o600))
 }
 
 // recorded returns the source of a file in which each function begins with a call that records it.
