@@ -13,10 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
 	"toolhost.dev/branch/internal/journal"
-	"toolhost.dev/branch/internal/testneed"
 )
 
 // gitCase is a git repository together with a branch of it.
@@ -71,7 +72,7 @@ func (g *gitCase) inside(script string) string {
 		g.t.Fatal(err)
 	}
 	if err := unix.Mount("overlay", at, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", g.base, g.b.Layer(), work)); err != nil {
-		testneed.Missing(g.t, fmt.Sprint("only root can mount an overlay: ", err))
+		need.Missing(g.t, fmt.Sprint("only root can mount an overlay: ", err))
 	}
 	defer unix.Unmount(at, 0)
 	out := g.run(at, script)

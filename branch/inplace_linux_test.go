@@ -12,8 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/branch/internal/filetree"
-	"toolhost.dev/branch/internal/testneed"
 )
 
 // overlaid creates a workspace with the given files, and mounts a new branch of it.
@@ -42,7 +43,7 @@ func mountAt(t *testing.T, b *Branch, at string) {
 	work := filepath.Join(b.dir, workDir)
 	mustBranch(t, errors.Join(filetree.RemoveAll(work), os.Mkdir(work, 0o700)))
 	if err := unix.Mount("overlay", at, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr,volatile", b.Base, b.Layer(), work)); err != nil {
-		testneed.Missing(t, fmt.Sprint("only root can mount an overlay: ", err))
+		need.Missing(t, fmt.Sprint("only root can mount an overlay: ", err))
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/branch/internal/filetree"
-	"toolhost.dev/branch/internal/testneed"
 )
 
 // TestDiscardCompletesApply kills an apply at each step and then discards the branch. The branch's directory contains
@@ -413,13 +414,13 @@ func TestUnsuitablePlaces(t *testing.T) {
 	}
 	refused(&Store{Dir: filepath.Join(base, "state", "branches")}, "is in the workspace")
 	if other, err := os.MkdirTemp("/dev/shm", "toolhost-branch-"); err != nil {
-		testneed.Missing(t, "/dev/shm cannot be used: "+err.Error())
+		need.Missing(t, "/dev/shm cannot be used: "+err.Error())
 	} else {
 		defer os.RemoveAll(other)
 		refused(&Store{Dir: other}, "are on different file systems")
 	}
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
-		testneed.Missing(t, fmt.Sprintf("no mount namespace can be made: %v: %s", err, out))
+		need.Missing(t, fmt.Sprintf("no mount namespace can be made: %v: %s", err, out))
 	}
 	for _, kind := range []string{"", "copy"} {
 		s := &Store{Dir: t.TempDir()}

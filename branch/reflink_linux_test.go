@@ -11,8 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/branch/internal/filetree"
-	"toolhost.dev/branch/internal/testneed"
 )
 
 // TestReflinks makes copies, checkpoints, applies and reverts on file systems on which files can share their data. On
@@ -121,7 +122,7 @@ func TestRequestedCheckpointsAreOnDisk(t *testing.T) {
 		defer f.Close()
 		var out unix.Cachestat_t
 		if err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &out, 0); err != nil {
-			testneed.Missing(t, fmt.Sprintf("the kernel does not tell which pages are on disk: %v", err))
+			need.Missing(t, fmt.Sprintf("the kernel does not tell which pages are on disk: %v", err))
 		}
 		return out.Dirty + out.Writeback
 	}
@@ -140,7 +141,7 @@ func TestRequestedCheckpointsAreOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if objects() == 0 {
-		testneed.Missing(t, "the file system of the test writes files to the disk at once, or has none")
+		need.Missing(t, "the file system of the test writes files to the disk at once, or has none")
 	}
 	files(t, b.Layer(), map[string]string{"more": "m"})
 	if _, err := s.Checkpoint(b, "requested", CheckpointRules{}); err != nil {

@@ -11,8 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/branch/internal/filetree"
-	"toolhost.dev/branch/internal/testneed"
 	"toolhost.dev/sandbox"
 )
 
@@ -30,7 +31,7 @@ type running struct {
 func newRunning(t *testing.T, how Backend) *running {
 	t.Helper()
 	if err := mountable(); err != nil {
-		testneed.Missing(t, err)
+		need.Missing(t, err)
 	}
 	top := t.TempDir()
 	r := &running{t: t, dir: filepath.Join(top, "work"), state: filepath.Join(top, "state")}

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/host/internal/testprogram"
 )
 
 // plugins returns a directory with copies of the plugins for the tests. Two of them are bundled plugins with a
@@ -21,7 +21,7 @@ import (
 var plugins = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "toolhost-plugins")
 	if err == nil {
-		err = testneed.Copy(dir, "testplugin", "plugins/read", "plugins/read.json", "plugins/edit", "plugins/edit.json")
+		err = testprogram.Copy(dir, "testplugin", "plugins/read", "plugins/read.json", "plugins/edit", "plugins/edit.json")
 	}
 	for _, name := range []string{"read", "read.json", "edit", "edit.json"} {
 		if err == nil {

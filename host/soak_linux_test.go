@@ -21,7 +21,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/host/internal/testprogram"
 )
 
 // soakTime is the duration of the test phase with kills. TOOLHOST_SOAK overrides it.
@@ -89,7 +89,7 @@ func TestSoak(t *testing.T) {
 // their sandboxes.
 func soakBinaries(t *testing.T) string {
 	dir := t.TempDir()
-	err := testneed.Copy(dir, "toolhost-sandbox", "testplugin", "plugins/read", "plugins/read.json", "plugins/bash", "plugins/bash.json")
+	err := testprogram.Copy(dir, "toolhost-sandbox", "testplugin", "plugins/read", "plugins/read.json", "plugins/bash", "plugins/bash.json")
 	if err == nil {
 		err = os.Rename(filepath.Join(dir, "testplugin"), filepath.Join(dir, "plugins", "testplugin"))
 	}

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/sandbox/confine"
 	"toolhost.dev/sandbox/execgate"
 )
@@ -38,10 +40,10 @@ func startShell(t *testing.T, backend Backend, judge execgate.Judge, script stri
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
 	if err := backend.Unusable(&kernel); err != nil {
-		missing(t, err)
+		need.Missing(t, err)
 	}
 	if err := kernel.Gate(backend); err != nil {
-		missing(t, err)
+		need.Missing(t, err)
 	}
 	s := &gatedShell{t: t, dir: t.TempDir(), cmd: exec.Command("/bin/bash", "-c", script)}
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = "/", &s.out, &s.out
@@ -350,7 +352,7 @@ func TestGateFull(t *testing.T) {
 // that started the process.
 func TestGateAttributes(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
-		missing(t, "this test needs /usr/bin/python3")
+		need.Missing(t, "this test needs /usr/bin/python3")
 	}
 	allow := judge{decide: func(*execgate.Execution) execgate.Verdict { return execgate.Verdict{Effect: execgate.Allow} }}
 	s := startShell(t, Namespaces{}, allow, `cd $DIR; while [ ! -e go ]; do :; done

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/need"
 
 	"toolhost.dev/sandbox/confine"
 	"toolhost.dev/sandbox/warden"
@@ -21,7 +22,7 @@ func TestMasks(t *testing.T) {
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
 	if err := (Namespaces{}).Unusable(&kernel); err != nil {
-		missing(t, err)
+		need.Missing(t, err)
 	}
 	linked := filepath.Join(t.TempDir(), "linked")
 	must(t, compile(linked, "cmd/toolhost-sandbox", "-ldflags=-s -w -E main.entry"))

@@ -35,15 +35,6 @@ func TestChoose(t *testing.T) {
 // profiles contains profiles for programs of different kinds.
 var profiles = map[string]Profile{"alone": {NoRoots: true}, "reader": {}, "writer": {WriteRoots: true}, "shell": {WriteRoots: true, StartProcesses: true}}
 
-// missing skips a test that needs what this machine does not have. The continuous integration must have it.
-func missing(t testing.TB, why any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 func TestPolicy(t *testing.T) {
 	state := t.TempDir()
 	static := filepath.Join(state, "static")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 // TestTemporary checks sandboxes that show a directory of the host at /tmp, and a root below /tmp. Earlier commands can
@@ -18,7 +19,7 @@ func TestTemporary(t *testing.T) {
 	launcher, escape := build(t)
 	kernel := Probe(launcher, "")
 	if err := (Namespaces{}).Unusable(&kernel); err != nil {
-		missing(t, err)
+		need.Missing(t, err)
 	}
 	top, err := os.MkdirTemp("/tmp", "TestTemporary")
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 // TestStartWithoutNamespaces checks that a command with mounts does not start where the mounts would be ignored,
@@ -18,7 +19,7 @@ func TestStartWithoutNamespaces(t *testing.T) {
 	kernel, err := Self()
 	must(t, err)
 	if why := (Landlock{}).Unusable(&kernel); why != nil {
-		missing(t, why)
+		need.Missing(t, why)
 	}
 	old := self
 	defer func() { self = old }()

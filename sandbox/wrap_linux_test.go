@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/need"
 
 	"toolhost.dev/sandbox/confine"
 )
@@ -164,7 +165,7 @@ func TestFailures(t *testing.T) {
 	}
 	abi := confine.LandlockABI()
 	if abi == 0 {
-		missing(t, errors.New("this machine has no Landlock"))
+		need.Missing(t, errors.New("this machine has no Landlock"))
 	}
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("no program"), 0o700); err != nil {

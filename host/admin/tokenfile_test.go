@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // TestTokenFile checks which files with a token are accepted, and that no error contains the token.
@@ -64,7 +65,7 @@ func TestTokenFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.root && os.Geteuid() != 0 {
-				testneed.Missing(t, "only root can give a file to another user")
+				need.Missing(t, "only root can give a file to another user")
 			}
 			path := filepath.Join(t.TempDir(), "token")
 			if err := tc.prepare(path); err != nil {

@@ -17,7 +17,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/testlines"
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/host/internal/testprogram"
 	"toolhost.dev/host/mcp"
 )
 
@@ -25,7 +25,7 @@ import (
 func newHost(t *testing.T) *host.Host {
 	t.Helper()
 	dir := t.TempDir()
-	if err := testneed.Copy(dir, "testplugin"); err != nil {
+	if err := testprogram.Copy(dir, "testplugin"); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "toolhost.hcl")

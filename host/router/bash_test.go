@@ -13,7 +13,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/router"
 )
 
@@ -21,7 +22,7 @@ import (
 func accepts(t *testing.T, script string) bool {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
-		testneed.Missing(t, err)
+		need.Missing(t, err)
 	}
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-n")
 	cmd.Stdin, cmd.Env = strings.NewReader(script), []string{"LC_ALL=C.UTF-8"}
@@ -125,7 +126,7 @@ func TestOracleScripts(t *testing.T) {
 	delete(counts, "")
 	t.Log(counts)
 	if counts["runs"]+counts["refused by bash, too"] == 0 {
-		testneed.Missing(t, "the machine has no shell scripts")
+		need.Missing(t, "the machine has no shell scripts")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/branch/internal/testneed"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 // settled returns a watch of a base after its first scan.
@@ -70,7 +70,7 @@ func TestLostEvents(t *testing.T) {
 		_, err = fmt.Sscan(string(text), &limit)
 	}
 	if err != nil || limit > 100_000 {
-		testneed.Missing(t, fmt.Sprintf("the queue of events is too long or unknown: %d, %v", limit, err))
+		need.Missing(t, fmt.Sprintf("the queue of events is too long or unknown: %d, %v", limit, err))
 	}
 	base := t.TempDir()
 	w := settled(t, base)
@@ -114,7 +114,7 @@ func TestTooFewWatches(t *testing.T) {
 		out, err := c.CombinedOutput()
 		switch {
 		case strings.Contains(string(out), "unshare:") || strings.Contains(string(out), "max_inotify_watches"):
-			testneed.Missing(t, "a limit of watches cannot be set: "+string(out))
+			need.Missing(t, "a limit of watches cannot be set: "+string(out))
 		case err != nil || !strings.Contains(string(out), "--- PASS"):
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/policy"
-	"toolhost.dev/host/internal/testneed"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 func inWorkspace(ws string, words ...string) *policy.Execution {
@@ -44,14 +44,14 @@ func TestCopies(t *testing.T) {
 	_, ws := project(t)
 	original, err := exec.LookPath("rm")
 	if err != nil {
-		testneed.Missing(t, err)
+		need.Missing(t, err)
 	}
 	if original, err = filepath.EvalSymlinks(original); err != nil {
 		t.Fatal(err)
 	}
 	content := policy.Fingerprint(original)
 	if content == "" {
-		testneed.Missing(t, original+" has no fingerprint")
+		need.Missing(t, original+" has no fingerprint")
 	}
 	other, err := os.Executable()
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 // project creates a home directory with a workspace, which is a repository. It sets HOME and returns both paths.
@@ -203,7 +202,7 @@ func TestLossByMount(t *testing.T) {
 	_, ws := project(t)
 	other := t.TempDir()
 	if err := bind(ws, other); err != nil {
-		testneed.Missing(t, fmt.Sprintf("this test needs the right to mount: %v", err))
+		need.Missing(t, fmt.Sprintf("this test needs the right to mount: %v", err))
 	}
 	t.Cleanup(func() { unbind(t, other) })
 	x := execution("/", "/usr/bin/rm", "-rf", other)

@@ -16,10 +16,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // branchHost creates a workspace with the given files, and opens a host with the real plugins for it.
@@ -314,7 +315,7 @@ func TestKilledHostLeavesProcess(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)
 	if _, err := exec.LookPath("nsenter"); err != nil {
-		testneed.Missing(t, "nsenter is not installed")
+		need.Missing(t, "nsenter is not installed")
 	}
 	dir := t.TempDir()
 	ws := filepath.Join(dir, "ws")
@@ -424,7 +425,7 @@ func TestBranchOfOtherOwners(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)
 	if os.Geteuid() != 0 {
-		testneed.Missing(t, "only root can make files of two owners")
+		need.Missing(t, "only root can make files of two owners")
 	}
 	const user = 1000
 	dir := t.TempDir()
@@ -472,7 +473,7 @@ func TestApplyOnFullDisk(t *testing.T) {
 	hosttest.NeedsNamespaces(t)
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
-		testneed.Missing(t, fmt.Sprint("only root can mount a small disk: ", err))
+		need.Missing(t, fmt.Sprint("only root can mount a small disk: ", err))
 	}
 	defer unix.Unmount(dir, unix.MNT_DETACH)
 	ws := filepath.Join(dir, "ws")
@@ -486,7 +487,7 @@ func TestApplyOnFullDisk(t *testing.T) {
 		return string(text), err
 	}
 	if text, err := toolhost("run", "--branch", "b", "for i in $(seq 0 299); do echo new > d/$i; done; rm d/7; echo x > fresh"); err != nil {
-		testneed.Missing(t, "a file system in memory cannot have a branch: "+text)
+		need.Missing(t, "a file system in memory cannot have a branch: "+text)
 	}
 	before := treeOf(t, ws)
 	filler := filepath.Join(dir, "filler")

@@ -13,8 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // suggestion is a call that fails with a message about the configuration. Once the configuration has what the message
@@ -159,7 +160,7 @@ func address(t *testing.T) string {
 			return ip.IP.String()
 		}
 	}
-	testneed.Missing(t, "this machine has no address but those of localhost")
+	need.Missing(t, "this machine has no address but those of localhost")
 	return ""
 }
 

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // engineUser is the user without privileges that runs the container engine. No account of the machine has this number.
@@ -30,7 +31,7 @@ func newEngine(t *testing.T) *engine {
 	t.Helper()
 	podman := hosttest.DebianProgram(t, "bin/podman")
 	if os.Getuid() != 0 {
-		testneed.Missing(t, "only root can prepare a user with a range of user IDs")
+		need.Missing(t, "only root can prepare a user with a range of user IDs")
 	}
 	home, err := os.MkdirTemp("", "th") // a short path with directories that the user may enter
 	hosttest.Must(t, err)

@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // TestServiceUnits checks the documented units with the systemd of Debian.
@@ -59,7 +60,7 @@ func startServiceManager(t *testing.T, address string) *serviceManager {
 	t.Helper()
 	analyze := hosttest.DebianProgram(t, "bin/systemd-analyze")
 	if os.Getuid() != 0 {
-		testneed.Missing(t, "only root can start a service manager of the system")
+		need.Missing(t, "only root can start a service manager of the system")
 	}
 	dir, err := os.MkdirTemp("", "th")
 	hosttest.Must(t, err)

@@ -14,8 +14,9 @@ import (
 	"syscall"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 const signalsConfig = `plugin "test" {
@@ -186,7 +187,7 @@ func freeAddress(t *testing.T) string {
 func TestFullDiskAlarm(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		testneed.Missing(t, "curl is not there")
+		need.Missing(t, "curl is not there")
 	}
 	out := hosttest.OnSmallDisk(t, `
 		command toolhost --state ../state serve --listen unix:$XDG_RUNTIME_DIR/s 2>../err &

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 // maxStarts limits the starts of a browser. Chromium sometimes crashes before it opens a page, which says nothing about
@@ -62,7 +62,7 @@ func Axe(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile("../../../console/npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
-		testneed.Missing(t, "axe-core is not there; run make peers")
+		need.Missing(t, "axe-core is not there; run make peers")
 	}
 	var found string
 	Must(t, chromedp.Run(ctx, page.SetBypassCSP(true), chromedp.Reload(), Appears("h1"),

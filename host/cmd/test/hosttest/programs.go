@@ -18,7 +18,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/sdk/tooltest/need"
+
+	"toolhost.dev/host/internal/testprogram"
 )
 
 // Bin is the directory of the tested programs: toolhost, its bundled plugins, and the plugin and the servers of the
@@ -82,7 +84,7 @@ func CommandContext(ctx context.Context, args ...string) *exec.Cmd {
 
 // install installs the programs in dir.
 func install(dir string) error {
-	programs, err := testneed.Programs()
+	programs, err := testprogram.Built()
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func install(dir string) error {
 // library. Tests must copy it.
 func GoCache(t *testing.T) string {
 	t.Helper()
-	programs, err := testneed.Programs()
+	programs, err := testprogram.Built()
 	Must(t, err)
 	return filepath.Join(programs, "go-cache")
 }
@@ -200,7 +202,7 @@ func DebianProgram(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(SourceEnv()["DEBIAN"], "usr", name)
 	if _, err := os.Stat(path); err != nil || SourceEnv()["DEBIAN"] == "" {
-		testneed.Missing(t, name+" is not there; run make peers-debian")
+		need.Missing(t, name+" is not there; run make peers-debian")
 	}
 	return path
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/sdk/tooltest/need"
 )
 
 // OnSmallDisk runs a bash script and returns its output. In the script, the directory "state" is a file system of 2 MB,
@@ -18,7 +18,7 @@ import (
 func OnSmallDisk(t *testing.T, script string) string {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
-		testneed.Missing(t, "no user and mount namespaces here: "+err.Error()+" "+string(out))
+		need.Missing(t, "no user and mount namespaces here: "+err.Error()+" "+string(out))
 	}
 	dir := t.TempDir()
 	runtime, err := os.MkdirTemp("", "th")
@@ -101,7 +101,7 @@ func NeedsNamespaces(t *testing.T) {
 	t.Helper()
 	out := examined()
 	if !strings.Contains(out, "programs: each one is recorded and judged") || !strings.Contains(out, "bash: backend ns") {
-		testneed.Missing(t, "the exec gate or namespaces do not work here:\n"+out)
+		need.Missing(t, "the exec gate or namespaces do not work here:\n"+out)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"toolhost.dev/host/internal/testneed"
+	"toolhost.dev/host/internal/testprogram"
 )
 
 // Scripts runs the scripts in testdata/script.
@@ -133,7 +133,7 @@ func condition(t *testing.T, name string) (bool, error) {
 // SourceEnv returns the environment variables for scripts that build plugins: the path of the source code, the caches
 // of Go and the path of gRPC for Python.
 var SourceEnv = sync.OnceValue(func() map[string]string {
-	root, err := testneed.Root()
+	root, err := testprogram.Root()
 	if err != nil {
 		panic(err)
 	}

@@ -10,8 +10,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // desk opens a page in a window as wide as a desktop screen.
@@ -154,7 +155,7 @@ func supervise(t *testing.T, ctx context.Context, c *hosttest.Client, dir, plugi
 	// Apply a branch with hostile file names and contents, and discard another branch.
 	code, body := c.Do("POST", "/v1/run", `{"branch":"kept","command":"echo '<script>window.owned=1</script>' > '<img src=x onerror=\"window.owned=1\">.txt'; printf 'a\\033[31mb' > new.txt"}`)
 	if code != http.StatusOK || !strings.Contains(body, `"success":true`) {
-		testneed.Missing(t, "branches do not work here: "+body)
+		need.Missing(t, "branches do not work here: "+body)
 	}
 	c.Want(200, `"success":true`, "POST", "/v1/run", `{"branch":"dropped","command":"echo x > dropped.txt"}`)
 	hosttest.Must(t, chromedp.Run(ctx, at("/branches"), hosttest.Press(`td a[href*="kept"]`), hosttest.Appears("pre.diff"), hosttest.Reads("pre.diff", &text)))

@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // unlistedAtExecution contains further scripts that create the file RAN although the program touch is not listed. An
@@ -165,7 +166,7 @@ print("won", n, "of", sys.argv[1])
 func TestRacesForUnlistedPrograms(t *testing.T) {
 	hosttest.NeedsNamespaces(t)
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
-		testneed.Missing(t, "no /usr/bin/python3")
+		need.Missing(t, "no /usr/bin/python3")
 	}
 	t.Parallel()
 	ws, config := writeConfig(t, "plugin \"bash\" {}\npermissions {\n programs {\n mode = \"listed\"\n allow = [\"python3 *\", \"true *\"]\n}\n}")
@@ -269,7 +270,7 @@ func TestGateOfOrdinaryUser(t *testing.T) {
 		return string(out)
 	}
 	if out := run("doctor"); !strings.Contains(out, "bash: backend ns") || !strings.Contains(out, "programs: each one is recorded and judged") {
-		testneed.Missing(t, "an ordinary user has no gate here:\n"+out)
+		need.Missing(t, "an ordinary user has no gate here:\n"+out)
 	}
 	// The two streams can arrive in any order.
 	if out := run("run", `x=$(tr x x <<< tou); "${x}ch" RAN; echo $?; ln -s "$PWD" /tmp/l; r=$(tr x x <<< rm); : > a; : > b; : > c; "$r" -rf /tmp/l/*; echo $?; /bin/true`); strings.Count(out, "126\n") != 2 || !strings.Contains(out, "the whole workspace") {

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // advices contains the forms of advice, and the configuration of an operator who follows it.
@@ -50,7 +51,7 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)
 	if _, err := exec.LookPath("curl"); err != nil {
-		testneed.Missing(t, "there is no curl; install it")
+		need.Missing(t, "there is no curl; install it")
 	}
 	listed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ANSWERED") }))
 	t.Cleanup(listed.Close)

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // searchesWorkspace writes a modified copy of a program. The copy first searches a directory below the working
@@ -44,7 +45,7 @@ func searchesWorkspace(t *testing.T, program, to string) (library string) {
 		}
 	}
 	if len(libraries) == 0 || name == 0 || entry == 0 {
-		testneed.Missing(t, program+" is no dynamic program of 64 bits")
+		need.Missing(t, program+" is no dynamic program of 64 bits")
 	}
 	binary.LittleEndian.PutUint64(b[entry:], uint64(elf.DT_RUNPATH))
 	binary.LittleEndian.PutUint64(b[entry+8:], name)
@@ -66,7 +67,7 @@ func TestLibrariesOfTheWorkspace(t *testing.T) {
 			found = append(found, more...)
 		}
 		if len(found) == 0 {
-			testneed.Missing(t, "the file of "+library+" is not found")
+			need.Missing(t, "the file of "+library+" is not found")
 		}
 		b, err := os.ReadFile(found[0])
 		hosttest.Must(t, err)

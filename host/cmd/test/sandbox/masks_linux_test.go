@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // secret is the content of denied files.
@@ -151,7 +152,7 @@ var maskReaders = []string{
 func eachMaskUser(t *testing.T, test func(t *testing.T, user string)) {
 	t.Helper()
 	if !hosttest.Supports(t, "ns") {
-		testneed.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
+		need.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
 	}
 	if os.Getuid() == 0 {
 		t.Run("root", func(t *testing.T) { test(t, "root") })

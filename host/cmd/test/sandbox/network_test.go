@@ -12,18 +12,19 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // TestSingleHosts checks that commands can reach only the listed hosts.
 func TestSingleHosts(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		testneed.Missing(t, "there is no curl; install it")
+		need.Missing(t, "there is no curl; install it")
 	}
 	if !hosttest.Supports(t, "ns") {
-		testneed.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
+		need.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
 	}
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ANSWERED") })
 	listed, other := httptest.NewServer(answer), httptest.NewServer(answer)

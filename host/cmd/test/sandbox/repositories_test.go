@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // repositoryWays contains commands that create a repository in the current directory. The repository makes git run the
@@ -83,7 +84,7 @@ func TestRepositoriesOfCommands(t *testing.T) {
 			t.Run(backend+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				if !hosttest.Supports(t, backend) {
-					testneed.Missing(t, "this machine has no "+backend+": toolhost doctor reports why")
+					need.Missing(t, "this machine has no "+backend+": toolhost doctor reports why")
 				}
 				w := newRepositories(t, backend, mode)
 				w.make(t)

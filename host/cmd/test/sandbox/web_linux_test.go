@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk/tooltest/need"
+
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/testneed"
 )
 
 // TestWebFetch checks that the tool web_fetch reaches only the listed hosts. It also checks the error for a host that
@@ -18,7 +19,7 @@ import (
 func TestWebFetch(t *testing.T) {
 	t.Parallel()
 	if !hosttest.Supports(t, "ns") {
-		testneed.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
+		need.Missing(t, "this machine has no namespaces: toolhost doctor reports why")
 	}
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {

@@ -1,4 +1,4 @@
-package testneed
+package testprogram
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Programs returns the directory of the programs that tests start: toolhost, its launcher and its shim, the bundled
+// Built returns the directory of the programs that tests start: toolhost, its launcher and its shim, the bundled
 // plugins below plugins with their manifests, and the plugin and the servers of the tests. Tests must not change them.
-// "make test" builds them and names the directory in TOOLHOST_TEST_PROGRAMS. Without this variable, Programs builds
+// "make test" builds them and names the directory in TOOLHOST_TEST_PROGRAMS. Without this variable, Built builds
 // them.
-var Programs = sync.OnceValues(func() (string, error) {
+var Built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("TOOLHOST_TEST_PROGRAMS"); dir != "" {
 		return dir, nil
 	}
@@ -30,9 +30,9 @@ var Programs = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// Copy copies some of the [Programs] to a directory. The names are relative to both directories.
+// Copy copies some of the programs of [Built] to a directory. The names are relative to both directories.
 func Copy(to string, names ...string) error {
-	from, err := Programs()
+	from, err := Built()
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,6 @@
-// Package testneed is for tests that need something of the machine, such as a program or a feature of the kernel.
-package testneed
+// Package need is for tests that need something of the machine, such as a program or a feature of the kernel. It imports
+// nothing but the standard library.
+package need
 
 import (
 	"os"
