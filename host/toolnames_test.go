@@ -45,7 +45,7 @@ func TestNoToolNames(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	found := literals(t, ".", func(path string) bool {
-		return path == "cmd/test" || strings.HasPrefix(path, "internal/test") || path == "scaffold/files"
+		return path == "cmd/test" || strings.HasPrefix(path, "internal/test") || strings.HasPrefix(path, "cmd/internal/test") || path == "scaffold/files"
 	})
 	found = append(found, literals(t, "../branch", nil)...)
 	for _, l := range found {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"toolhost.dev/host/internal/backup"
+	"toolhost.dev/host/admin/internal/backup"
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"

@@ -35,6 +35,7 @@ import (
 	"toolhost.dev/sdk/flock"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/fleet/identity"
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/coordinator"
 	"toolhost.dev/host/fleet/internal/depot"
@@ -42,7 +43,6 @@ import (
 	"toolhost.dev/host/fleet/internal/gate"
 	"toolhost.dev/host/fleet/internal/journal"
 	"toolhost.dev/host/fleet/internal/lease"
-	"toolhost.dev/host/internal/identity"
 	"toolhost.dev/sandbox/deadline"
 )
 

@@ -22,7 +22,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/fleetpb"
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // maxFrame is the maximum size of a message between nodes. A result can have a size of 64 MiB.

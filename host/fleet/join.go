@@ -21,10 +21,10 @@ import (
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host/fleet/fleetpb"
+	"toolhost.dev/host/fleet/identity"
 	"toolhost.dev/host/fleet/internal/gate"
 	"toolhost.dev/host/fleet/internal/lease"
 	"toolhost.dev/host/fleet/internal/share"
-	"toolhost.dev/host/internal/identity"
 	"toolhost.dev/host/internal/nodename"
 )
 

@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/fleet/identity"
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/directory"
 	"toolhost.dev/host/fleet/internal/lease"
 	"toolhost.dev/host/fleet/internal/testnats"
-	"toolhost.dev/host/internal/identity"
 	"toolhost.dev/sandbox/deadline"
 )
 

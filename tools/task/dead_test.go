@@ -110,7 +110,7 @@ func TestPrivatePackages(t *testing.T) {
 			t.Errorf("%s: private is %t", path, !want)
 		}
 	}
-	for path, want := range map[string]bool{"toolhost.dev/host/internal/testplugin": true, "toolhost.dev/plugins/grep/internal/peer": true, "toolhost.dev/host/internal/registry": false} {
+	for path, want := range map[string]bool{"toolhost.dev/host/cmd/internal/testplugin": true, "toolhost.dev/plugins/grep/internal/peer": true, "toolhost.dev/host/internal/registry": false} {
 		if ofTests.MatchString(path) != want {
 			t.Errorf("%s: of tests is %t", path, !want)
 		}

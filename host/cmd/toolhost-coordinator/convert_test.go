@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 func TestMain(m *testing.M) {

@@ -24,7 +24,7 @@ import (
 
 	"toolhost.dev/sdk/flock"
 
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 type settings struct {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // nodes decides which clients the server admits. If admitted is true, these are all clients with a certificate of the

@@ -9,10 +9,10 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/footprint"
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/footprint"
 )
 
 // exceeded lists the messages that programs print when they reach a limit.

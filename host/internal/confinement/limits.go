@@ -5,10 +5,10 @@ import (
 	"os"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/footprint"
 	"toolhost.dev/sandbox"
 	"toolhost.dev/sandbox/cgroup"
 	"toolhost.dev/sandbox/confine"
+	"toolhost.dev/sandbox/footprint"
 )
 
 // These are the default limits of a plugin. A process can raise the defaults of memory, files and file size (see

@@ -13,10 +13,10 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/footprint"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sandbox"
 	"toolhost.dev/sandbox/egress"
+	"toolhost.dev/sandbox/footprint"
 	"toolhost.dev/sandbox/hostlist"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // councilTest changes the coordinators of a fleet while clients make calls.

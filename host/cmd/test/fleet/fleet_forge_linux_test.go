@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // forger connects to a node as another node, whose key it has.

@@ -23,7 +23,7 @@ import (
 
 	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // thief uses a stolen key of a node.

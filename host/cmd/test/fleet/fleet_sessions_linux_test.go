@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"toolhost.dev/host/cmd/test/hosttest"
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // jetStream connects to the coordinator of a node with the key of the node.

@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/host/cmd/test/hosttest"
 	"toolhost.dev/host/fleet/fleetpb"
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // recordOf returns the last JSON record in a stream of the coordinator that contains all given texts.

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // Gate makes the credentials for connections with other nodes. It is safe for concurrent use.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // node creates a node that belongs to the fleet of an authority.

@@ -10,7 +10,7 @@ import (
 
 	"toolhost.dev/sdk/durable"
 
-	"toolhost.dev/host/internal/identity"
+	"toolhost.dev/host/fleet/identity"
 )
 
 // shake makes a TLS handshake between two nodes, and returns the error of the server or of the client.
