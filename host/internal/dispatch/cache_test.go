@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/resultcache"
-	"toolhost.dev/host/internal/stage/runs"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -25,15 +25,15 @@ func TestCachedResults(t *testing.T) {
 	n := 0
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 		n++
-		time.Sleep(runs.Slow)
+		time.Sleep(stage.SlowCall)
 		return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
 	})
 	d.Limits.Metrics, d.Limits.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
 	var last *tool.Result
-	for range runs.Often + 2 {
+	for range stage.OftenCalled + 2 {
 		last = run(t, d, "stat --text x")
 	}
-	if n != runs.Often || !last.Run.CacheHit || last.Run.Attempts != 0 || last.Run.Plugin != "p" || last.Output != "ok" {
+	if n != stage.OftenCalled || !last.Run.CacheHit || last.Run.Attempts != 0 || last.Run.Plugin != "p" || last.Output != "ok" {
 		t.Errorf("%d calls, %+v", n, last)
 	}
 	if a := d.dispatcher().Adapted("stat"); a == nil || a.Limit == 0 {
@@ -44,22 +44,22 @@ func TestCachedResults(t *testing.T) {
 // TestFastResultsAreNotKept checks which results are worth a place in the cache: those of slow calls of a tool that is
 // called often.
 func TestFastResultsAreNotKept(t *testing.T) {
-	for took, kept := range map[time.Duration]bool{0: false, runs.Slow - 1: false, runs.Slow: true} {
+	for took, kept := range map[time.Duration]bool{0: false, stage.SlowCall - 1: false, stage.SlowCall: true} {
 		d := dispatcher(t, ok)
 		d.Limits.Metrics, d.Limits.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
 		c := prepared(t, d, "stat --text x")
 		synctest.Test(t, func(*testing.T) {
 			n := 0
-			stage := runs.Cache(d.Limits.Adaptive, d.Limits.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
+			cached := stage.Cache(d.Limits.Adaptive, d.Limits.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
 				n++
 				time.Sleep(took)
 				return &tool.Result{Output: "ok"}
 			})
-			for range runs.Often + 2 {
-				stage(context.Background(), c)
+			for range stage.OftenCalled + 2 {
+				cached(context.Background(), c)
 				d.Limits.Metrics.Tool("stat").Ended(metrics.Call{Execution: took, Attempts: 1})
 			}
-			if want := runs.Often + 2; !kept && n != want || kept && n != runs.Often {
+			if want := stage.OftenCalled + 2; !kept && n != want || kept && n != stage.OftenCalled {
 				t.Errorf("calls of %s ran %d times", took, n)
 			}
 		})

@@ -26,8 +26,8 @@ import (
 // Handler runs the remaining stages of a call.
 type Handler = stage.Handler
 
-// Stage is a named step of each call. The documentation of a stage is in the file of the same name, or in a package
-// below the package stage.
+// Stage is a named step of each call. The documentation of a stage is in the file of the same name, here or in package
+// stage.
 type Stage = stage.Stage
 
 // Call is a call that runs through the stages.

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/stage/bounds"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/router"
 )
 
@@ -18,7 +18,7 @@ import (
 type Fallbacks struct {
 	Host Host
 	// Results has the files with long results. A nil Results means that results have no limits.
-	Results bounds.Stores
+	Results stage.ResultStores
 }
 
 // Stage runs the operator's fallback tool after a call that failed with Unavailable or Timeout. If the fallback tool
@@ -44,7 +44,7 @@ func (f *Fallbacks) Stage() Stage {
 			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
 			notes.Annotate(other, "fallback_because", res.Error.Message)
 			other.Run.CallID = c.Request.ID
-			return bounds.Apply(c, other, f.Results) // a child call is not shortened, but this one has the caller as its reader
+			return stage.ApplyBounds(c, other, f.Results) // a child call is not shortened, but this one has the caller as its reader
 		}
 	}}
 }

@@ -16,9 +16,7 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/stage/bounds"
-	"toolhost.dev/host/internal/stage/limits"
-	"toolhost.dev/host/internal/stage/runs"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
@@ -102,9 +100,9 @@ func (later) Preview(call.Session) (call.Preview, error) { return nil, errors.Ne
 // rig makes dispatchers from parts that a test can change. It is also the host of these dispatchers.
 type rig struct {
 	Core
-	Limits   limits.Limits
+	Limits   stage.Limits
 	Commands Commands
-	Results  bounds.Stores
+	Results  stage.ResultStores
 	Hooks    Stage
 	// More are stages of further features.
 	More []Stage
@@ -127,7 +125,7 @@ func (r *rig) dispatcher() *Dispatcher {
 	stages := []Stage{
 		(&Fallbacks{Host: core.Host, Results: r.Results}).Stage(),
 		(&Records{Registry: r.Registry, State: r.State, Metrics: r.Limits.Metrics}).Stage(),
-		bounds.Stage(r.Results),
+		stage.Bounds(r.Results),
 		r.Hooks,
 		permissions.Authorize(),
 		r.Limits.Stage(),
@@ -135,9 +133,9 @@ func (r *rig) dispatcher() *Dispatcher {
 		r.childCalls().Stage(),
 		r.Limits.Timeouts(),
 		(&Sessions{State: r.State}).Stage(),
-		runs.Measure(r.Tracer, r.Limits.Metrics),
-		runs.Cache(r.Limits.Adaptive, r.Limits.Metrics),
-		runs.Retry(),
+		stage.Measure(r.Tracer, r.Limits.Metrics),
+		stage.Cache(r.Limits.Adaptive, r.Limits.Metrics),
+		stage.Retry(),
 	}
 	return New(core, append(stages, r.More...)...)
 }
@@ -188,7 +186,7 @@ func dispatcher(t testing.TB, run plugins) *rig {
 			Registry: r, Policy: policy.New(policy.Rules{}), Plugins: run, State: db,
 			Turns: Turns{Scheduler: scheduler.New(4), Log: slog.New(slog.DiscardHandler)},
 		},
-		Limits: limits.Limits{Timeout: time.Minute},
+		Limits: stage.Limits{Timeout: time.Minute},
 	}
 }
 

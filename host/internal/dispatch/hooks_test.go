@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/hook"
-	"toolhost.dev/host/internal/stage/hooks"
 	"toolhost.dev/sdk/spill"
 	"toolhost.dev/sdk/tool"
 )
@@ -24,7 +23,7 @@ func (f hookFunc) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 
 // hookOn returns the stage of one hook. Without tools, it runs for all tools.
 func hookOn(event tool.HookEvent, f hookFunc, tools ...string) Stage {
-	return hooks.Stage(hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Tools: tools, Handler: f}}))
+	return Hooks(hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Tools: tools, Handler: f}}))
 }
 
 // TestAfterHooksOutliveTheDeadline checks that hooks receive the result of every call that ran, even after a timeout or

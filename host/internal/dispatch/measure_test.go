@@ -7,7 +7,7 @@ import (
 
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/stage/runs"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -23,7 +23,7 @@ func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
 			t.Errorf("%d calls run and the tool is %s, want %d", n, s, want)
 		}
 	}
-	res := runs.Measure(d.Tracer, d.Limits.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
+	res := stage.Measure(d.Tracer, d.Limits.Metrics).Wrap(func(context.Context, *Call) *tool.Result {
 		running(1)
 		time.Sleep(time.Millisecond)
 		return new(tool.Result)

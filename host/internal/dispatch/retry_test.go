@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/stage/runs"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -55,7 +55,7 @@ func TestNoRetry(t *testing.T) {
 		"failure":     {t.Context(), tool.Result{Error: tool.Errorf(tool.NotFound, "no file"), Run: tool.Run{Plugin: "p"}}},
 	} {
 		n := 0
-		res := runs.Retry().Wrap(func(context.Context, *Call) *tool.Result {
+		res := stage.Retry().Wrap(func(context.Context, *Call) *tool.Result {
 			n++
 			out := try.res
 			return &out

@@ -9,13 +9,13 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
-	"toolhost.dev/host/internal/stage/limits"
+	"toolhost.dev/host/internal/stage"
 )
 
 // Turns decides when a call starts in its session. Its fields must not change after the first call.
 type Turns struct {
 	Scheduler *scheduler.Scheduler
-	Limits    *limits.Limits
+	Limits    *stage.Limits
 	// Locks coordinates sessions that several processes use. A nil Locks means that no other process uses the sessions.
 	Locks *sessionlock.Locks
 	Log   *slog.Logger

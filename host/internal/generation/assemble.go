@@ -19,16 +19,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/stage/bounds"
-	"toolhost.dev/host/internal/stage/hooks"
-	"toolhost.dev/host/internal/stage/limits"
-	"toolhost.dev/host/internal/stage/programs"
-	"toolhost.dev/host/internal/stage/quotas"
-	"toolhost.dev/host/internal/stage/runs"
-	"toolhost.dev/host/internal/stage/safekeeping"
-	"toolhost.dev/host/internal/stage/space"
-	"toolhost.dev/host/internal/stage/taping"
-	"toolhost.dev/host/internal/stage/versions"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
@@ -186,9 +177,9 @@ func (b *Builder) core(g *Generation, set supervisor.Set, rules policy.Rules) di
 }
 
 // limits returns the limits of a configuration. Without adaptive mode, it also drops what the mode cached.
-func (b *Builder) limits(cfg *config.Config) *limits.Limits {
+func (b *Builder) limits(cfg *config.Config) *stage.Limits {
 	c := b.Calls
-	l := &limits.Limits{Gates: &c.Gates, MaxCalls: cfg.Host.MaxCalls, Metrics: &c.Metrics, Timeout: cfg.Host.Timeout, MaxWait: cfg.Host.MaxWait}
+	l := &stage.Limits{Gates: &c.Gates, MaxCalls: cfg.Host.MaxCalls, Metrics: &c.Metrics, Timeout: cfg.Host.Timeout, MaxWait: cfg.Host.MaxWait}
 	if cfg.Host.Adaptive {
 		l.Adaptive = &c.Adaptive
 	} else {
@@ -207,30 +198,30 @@ func (b *Builder) stages(g *Generation, core dispatch.Core) []dispatch.Stage {
 	return []dispatch.Stage{
 		(&dispatch.Fallbacks{Host: core.Host, Results: results}).Stage(),
 		(&dispatch.Records{Registry: core.Registry, State: core.State, Metrics: limits.Metrics}).Stage(),
-		bounds.Stage(results),
-		hooks.Stage(g.Hooks),
+		stage.Bounds(results),
+		dispatch.Hooks(g.Hooks),
 		permissions.Authorize(),
-		quotas.Stage(&c.Quota, g.Config.Quotas),
+		stage.Quotas(&c.Quota, g.Config.Quotas),
 		limits.Stage(),
 		permissions.Reauthorize(),
-		safekeeping.Ledger(),
-		safekeeping.Branch(core.Policy, core.State),
-		safekeeping.Checkpoint(core.State.MaskCommand),
-		space.Layer(),
-		space.Temporary(b.Log),
+		stage.Ledger(),
+		stage.Branch(core.Policy, core.State),
+		stage.Checkpoint(core.State.MaskCommand),
+		stage.Layer(),
+		stage.Temporary(b.Log),
 		(&dispatch.ChildCalls{Host: core.Host, Plugins: core.Plugins, Commands: b.Commands.Programs(commandNames(g.Registry))}).Stage(),
 		limits.Timeouts(),
 		(&dispatch.Sessions{State: core.State}).Stage(),
-		(&programs.Programs{Policy: core.Policy, State: core.State, Began: permissions}).Stage(),
-		runs.Measure(core.Tracer, limits.Metrics),
-		(&taping.Taping{Recorder: &c.Recorder, State: core.State, Plans: b.records(g.Config)}).Stage(),
-		runs.Cache(limits.Adaptive, limits.Metrics),
-		runs.Retry(),
-		(&versions.Versions{Rollouts: &c.Rollouts, State: core.State, Timeout: limits.Timeout, Plugins: &process{b}}).Stage(),
+		(&stage.Programs{Policy: core.Policy, State: core.State, Began: permissions}).Stage(),
+		stage.Measure(core.Tracer, limits.Metrics),
+		(&stage.Taping{Recorder: &c.Recorder, State: core.State, Plans: b.records(g.Config)}).Stage(),
+		stage.Cache(limits.Adaptive, limits.Metrics),
+		stage.Retry(),
+		(&stage.Versions{Rollouts: &c.Rollouts, State: core.State, Timeout: limits.Timeout, Plugins: &process{b}}).Stage(),
 	}
 }
 
-// process implements [dispatch.Host] and [versions.Plugins].
+// process implements [dispatch.Host] and [stage.Reserver].
 type process struct{ b *Builder }
 
 // Latest implements [dispatch.Host].
@@ -242,10 +233,10 @@ func (p *process) CommandsCallTools() bool { return p.b.Commands.Available() }
 // Preview implements [dispatch.Host].
 func (p *process) Preview(s call.Session) (call.Preview, error) { return p.b.Preview(s) }
 
-// Reserve implements [versions.Plugins].
+// Reserve implements [stage.Reserver].
 func (p *process) Reserve(plugin, owner string) call.Lease { return p.Latest().Reserve(plugin, owner) }
 
-// results has the stores for long results by owner. It implements [bounds.Stores].
+// results has the stores for long results by owner. It implements [stage.ResultStores].
 type results struct {
 	b   *Builder
 	cfg *config.Config
@@ -254,7 +245,7 @@ type results struct {
 	stores map[string]*spill.Store
 }
 
-// Store implements [bounds.Stores].
+// Store implements [stage.ResultStores].
 func (r *results) Store(owner string) *spill.Store {
 	r.mu.Lock()
 	defer r.mu.Unlock()

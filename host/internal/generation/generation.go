@@ -26,7 +26,7 @@ import (
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/stage/versions"
+	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state/binaries"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
@@ -264,7 +264,7 @@ func (l *plugins) Lease(c *call.Call) bool {
 	}
 	id.Lease, id.Rollout = lease, nil
 	if r := l.rollouts.Of(id.Tool.Plugin); r != nil && c.Request.Exchange == nil {
-		versions.Choose(r, c)
+		stage.ChooseVersion(r, c)
 	}
 	return true
 }

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/stage/taping"
+	"toolhost.dev/host/internal/stage"
 )
 
 // Limits for the files of a workspace on a tape.
@@ -50,7 +50,7 @@ func Tape(cfg *config.Config, workspace, path string, exclude []string, bytes in
 }
 
 // records returns the recordings that a host begins. It returns nil if the host begins no recordings.
-func (b *Builder) records(cfg *config.Config) taping.Plans {
+func (b *Builder) records(cfg *config.Config) stage.TapePlans {
 	if cfg.Record.Dir == "" || !b.Options.Records {
 		return nil
 	}
@@ -60,14 +60,14 @@ func (b *Builder) records(cfg *config.Config) taping.Plans {
 // recordings are the recordings that a configuration describes.
 type recordings struct{ cfg *config.Config }
 
-// Plan implements [taping.Plans].
-func (c recordings) Plan(s *call.Session) *taping.Plan {
+// Plan implements [stage.TapePlans].
+func (c recordings) Plan(s *call.Session) *stage.TapePlan {
 	r := c.cfg.Record
 	id := s.Principal.SessionID(s.ID, s.Workspace)
 	if len(r.Principals) > 0 && !slices.Contains(r.Principals, s.Principal.Name) || !matches(r.Sessions, id) {
 		return nil
 	}
-	return &taping.Plan{ID: id, Keep: r.Keep, Plan: func() (recorder.Settings, error) {
+	return &stage.TapePlan{ID: id, Keep: r.Keep, Plan: func() (recorder.Settings, error) {
 		return Tape(c.cfg, s.Workspace, r.Dir, r.Exclude, r.MaxBytes)
 	}}
 }

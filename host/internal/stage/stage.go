@@ -1,10 +1,11 @@
-// Package stage defines the stages of a call. A stage wraps all later stages, so it can act before and after them.
-// Package dispatch lists the stages in order. Stages that need little of package dispatch are in packages below this
-// one.
+// Package stage implements stages of a call. A [Stage] wraps all later stages, so it can act before and after them.
+// Each stage is in a file of its name. Package dispatch has the stages that need more than the call, and package
+// generation lists all stages in order.
 package stage
 
 import (
 	"context"
+	"errors"
 
 	"toolhost.dev/sdk/tool"
 
@@ -25,3 +26,35 @@ type Stage struct {
 
 // Failed reports whether a call failed. A call that its client canceled did not fail.
 func Failed(res *tool.Result) bool { return res.Error != nil && res.Error.Kind != tool.Canceled }
+
+// NotPermitted returns the result of a call that a hook or a rule denied. If the caller ended the call during the
+// decision, the result reports this instead.
+func NotPermitted(ctx context.Context, c *call.Call, err error) *tool.Result {
+	if ctx.Err() != nil {
+		err = CanceledBefore(ctx, c, "hooks or a person's answer")
+	}
+	return call.Refused(err)
+}
+
+// CanceledBefore returns the error of a call that its caller ended during a wait.
+func CanceledBefore(ctx context.Context, c *call.Call, waitedFor string) *tool.Error {
+	if errors.Is(context.Cause(ctx), ErrStopped) {
+		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", c.Name(), waitedFor)
+	}
+	kind := Canceled(ctx, c.Name()).Kind
+	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", c.Name(), waitedFor)
+}
+
+// ErrStopped is the cause of a canceled context if the host stops. It is not used if the caller cancels the call.
+var ErrStopped = errors.New("the host was stopped")
+
+// Canceled returns the error of a call whose caller ended it. The caller's own deadline counts as a timeout.
+func Canceled(ctx context.Context, name string) *tool.Error {
+	if errors.Is(context.Cause(ctx), ErrStopped) {
+		return tool.Errorf(tool.Canceled, "%s was stopped, because the host was stopped while it ran. Check what it did, and call it again when a host runs.", name).From(tool.SourceHost)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return tool.Errorf(tool.Timeout, "%s was stopped, because the caller's own deadline passed. Allow more time, or ask for less.", name).From(tool.SourceHost)
+	}
+	return tool.Errorf(tool.Canceled, "%s was canceled by its caller and stopped.", name).From(tool.SourceHost)
+}

@@ -1,4 +1,4 @@
-package safekeeping
+package stage
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
 )
 
 // Branch runs calls of the bundled tool with the role "branch". The stage must run after the policy has decided about
 // the call. For an apply, the policy p also decides about each path in the workspace that the apply changes.
-func Branch(p *policy.Policy, db *state.DB) stage.Stage {
-	return stage.Stage{Name: string(tool.RoleBranch), Wrap: func(next stage.Handler) stage.Handler {
+func Branch(p *policy.Policy, db *state.DB) Stage {
+	return Stage{Name: string(tool.RoleBranch), Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			s := &c.Request.Session
 			if e := c.Identity.Tool; s.Branches == nil || !e.Bundled || !e.Has(tool.RoleBranch) {

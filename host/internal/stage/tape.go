@@ -1,5 +1,4 @@
-// Package taping records the calls of sessions on tapes. [Taping.Stage] is a stage of each call.
-package taping
+package stage
 
 import (
 	"context"
@@ -12,15 +11,14 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/recorder"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
 )
 
-// Plans decides which recordings begin.
-type Plans interface {
-	// Plan returns the plan for the recording of a session. It returns nil if the host must not begin to record the
+// TapePlans decides which recordings begin.
+type TapePlans interface {
+	// TapePlan returns the plan for the recording of a session. It returns nil if the host must not begin to record the
 	// session.
-	Plan(s *call.Session) *Plan
+	Plan(s *call.Session) *TapePlan
 }
 
 // Taping records calls. Its fields must not change after the first call.
@@ -28,17 +26,17 @@ type Taping struct {
 	// Recorder records the calls of sessions on tapes.
 	Recorder *recorder.Recorder
 	State    *state.DB
-	// Plans is nil if the host begins no recordings.
-	Plans Plans
+	// TapePlans is nil if the host begins no recordings.
+	Plans TapePlans
 }
 
 // Stage records the call if its session is recorded. The tape contains what the plugin got and returned, or what the
 // cache returned in place of the plugin.
-func (t *Taping) Stage() stage.Stage {
+func (t *Taping) Stage() Stage {
 	if t.Recorder == nil {
-		return stage.Stage{}
+		return Stage{}
 	}
-	return stage.Stage{Name: "tape", Wrap: func(next stage.Handler) stage.Handler {
+	return Stage{Name: "tape", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			if c.Request.Exchange != nil {
 				return next(ctx, c)
@@ -53,7 +51,7 @@ func (t *Taping) Stage() stage.Stage {
 			e := c.Identity.Tool
 			definition := tape.Hash(&e.Definition)
 			rec.Tool(definition, tape.Tool{Plugin: e.Plugin, Namespace: e.Namespace, Definition: e.Definition})
-			events := &events{Client: c.Shown, began: time.Now()}
+			events := &tapeEvents{Client: c.Shown, began: time.Now()}
 			shown := c.Shown
 			c.Shown = events
 			res := next(ctx, c)
@@ -73,8 +71,8 @@ func (t *Taping) Stage() stage.Stage {
 	}}
 }
 
-// Plan describes a recording that the host begins. See [recorder.Recorder.Begin].
-type Plan struct {
+// TapePlan describes a recording that the host begins. See [recorder.Recorder.Begin].
+type TapePlan struct {
 	ID   string // ID of the session that its client chose
 	Keep int
 	Plan func() (recorder.Settings, error)
@@ -112,7 +110,7 @@ func (t *Taping) snapshot(c *call.Call) (tape.Session, error) {
 }
 
 // recorded returns a call for the tape, with secrets masked.
-func (t *Taping) recorded(c *call.Call, res *tool.Result, events *events) tape.Call {
+func (t *Taping) recorded(c *call.Call, res *tool.Result, events *tapeEvents) tape.Call {
 	sent := c.Decision.Sent
 	out := tape.Call{
 		ID: c.Request.ID, Parent: c.Identity.Parent, Session: c.Request.Session.ID, Tool: c.Identity.Tool.FullName(),
@@ -151,8 +149,8 @@ const (
 	maxEventText = 64 << 10
 )
 
-// events is a client that records the events of a call.
-type events struct {
+// tapeEvents is a client that records the events of a call.
+type tapeEvents struct {
 	call.Client
 	began time.Time
 
@@ -161,7 +159,7 @@ type events struct {
 	bytes int
 }
 
-func (e *events) add(v tape.Event) {
+func (e *tapeEvents) add(v tape.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.bytes += len(v.Text); len(e.all) < maxEvents && e.bytes <= maxEventText {
@@ -170,26 +168,26 @@ func (e *events) add(v tape.Event) {
 	}
 }
 
-func (e *events) take() []tape.Event {
+func (e *tapeEvents) take() []tape.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.all
 }
 
 // Output implements [call.Client].
-func (e *events) Output(stream tool.Stream, chunk []byte) {
+func (e *tapeEvents) Output(stream tool.Stream, chunk []byte) {
 	e.add(tape.Event{Kind: "output", Stream: fmt.Sprint(stream), Text: string(chunk)})
 	e.Client.Output(stream, chunk)
 }
 
 // Progress implements [call.Client].
-func (e *events) Progress(title string, metadata map[string]any) {
+func (e *tapeEvents) Progress(title string, metadata map[string]any) {
 	e.add(tape.Event{Kind: "progress", Text: title})
 	e.Client.Progress(title, metadata)
 }
 
 // Ask implements [call.Client].
-func (e *events) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+func (e *tapeEvents) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	a, err := e.Client.Ask(ctx, ask)
 	title := ""
 	if ask.Permission != nil {

@@ -1,9 +1,8 @@
-// Package versions divides the calls of a plugin between its old and its new version during the rollout of the new
-// version. [Versions.Stage] is a stage of each call.
-package versions
+package stage
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/tape"
@@ -12,7 +11,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/rollout"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -23,11 +21,11 @@ type Versions struct {
 	State    *state.DB
 	// Timeout is the timeout for calls of tools without a configured timeout.
 	Timeout time.Duration
-	Plugins Plugins
+	Plugins Reserver
 }
 
-// Plugins are the plugins of the current generation.
-type Plugins interface {
+// Reserver are the plugins of the current generation.
+type Reserver interface {
 	// Reserve leases the current instance of a plugin to a call of an owner. It returns nil if a reload replaced the
 	// plugin.
 	Reserve(plugin, owner string) call.Lease
@@ -38,11 +36,11 @@ type Plugins interface {
 // A read-only call runs once more on the old version if the new version crashes, fails, sends too much or does not
 // answer in time. Stage also repeats a share of the read-only calls of the old version on the new version. The effects
 // of a repeated call are dropped.
-func (v *Versions) Stage() stage.Stage {
+func (v *Versions) Stage() Stage {
 	if v.Rollouts == nil {
-		return stage.Stage{}
+		return Stage{}
 	}
-	return stage.Stage{Name: "rollout", Wrap: func(next stage.Handler) stage.Handler {
+	return Stage{Name: "rollout", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			r := c.Identity.Rollout
 			switch {
@@ -60,9 +58,9 @@ func (v *Versions) Stage() stage.Stage {
 	}}
 }
 
-// Choose adds a call to the running rollout of its plugin. It leases the new version if the new version serves the
+// ChooseVersion adds a call to the running rollout of its plugin. It leases the new version if the new version serves the
 // session of the call. The call also keeps its lease of the old version.
-func Choose(r *rollout.Rollout, c *call.Call) {
+func ChooseVersion(r *rollout.Rollout, c *call.Call) {
 	id := &c.Identity
 	if id.Rollout = r; !r.Serves(c.Request.Session.ID) {
 		return
@@ -73,20 +71,20 @@ func Choose(r *rollout.Rollout, c *call.Call) {
 }
 
 // onOld runs a call on the old version.
-func onOld(ctx context.Context, c *call.Call, r *rollout.Rollout, next stage.Handler) (*tool.Result, rollout.Outcome) {
+func onOld(ctx context.Context, c *call.Call, r *rollout.Rollout, next Handler) (*tool.Result, rollout.Outcome) {
 	m := measured(c, nil, 0)
 	defer m.end(c)
 	r.Serve()
 	began := time.Now()
 	res := next(ctx, c)
-	o := outcome(res, began)
+	o := outcomeOf(res, began)
 	o.Sent = m.total()
 	r.Served(0, o)
 	return res, o
 }
 
 // tryNew runs a call on the new version.
-func (v *Versions) tryNew(ctx context.Context, c *call.Call, r *rollout.Rollout, next stage.Handler) *tool.Result {
+func (v *Versions) tryNew(ctx context.Context, c *call.Call, r *rollout.Rollout, next Handler) *tool.Result {
 	traits := c.Identity.Tool.Definition.Traits
 	repeatable := traits.ReadOnly || traits.Idempotent
 	tried, cancel := context.WithCancel(ctx)
@@ -104,7 +102,7 @@ func (v *Versions) tryNew(ctx context.Context, c *call.Call, r *rollout.Rollout,
 	number, began := r.Begin(), time.Now()
 	res := next(tried, c)
 	m.end(c)
-	o := outcome(res, began)
+	o := outcomeOf(res, began)
 	o.Sent = m.total()
 	gone := tried.Err() != nil || lost(res)
 	failedRead := traits.ReadOnly && res.Error != nil && res.Error.Kind != tool.PermissionDenied && !m.asked.Load()
@@ -146,9 +144,9 @@ func lost(res *tool.Result) bool {
 	return res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Internal) && res.Error.Source == tool.SourcePlugin
 }
 
-// outcome returns the outcome of a call for a rollout.
-func outcome(res *tool.Result, began time.Time) rollout.Outcome {
-	return rollout.Outcome{Failed: stage.Failed(res), Duration: time.Since(began)}
+// outcomeOf returns the outcome of a call for a rollout.
+func outcomeOf(res *tool.Result, began time.Time) rollout.Outcome {
+	return rollout.Outcome{Failed: Failed(res), Duration: time.Since(began)}
 }
 
 // shadow repeats a call of the old version on the new version, in the background. It compares the two results and drops
@@ -204,7 +202,7 @@ func (s *shadowCall) start(ctx context.Context, limit time.Duration, oldSent int
 func (s *shadowCall) compare(ctx context.Context, candidate call.Lease) {
 	began := time.Now()
 	got := s.run(ctx, candidate, s.meter, "-shadow")
-	shadow := rollout.Outcome{Failed: stage.Failed(got), Duration: time.Since(began), Sent: s.meter.total(), Flooded: s.meter.flooded.Load()}
+	shadow := rollout.Outcome{Failed: Failed(got), Duration: time.Since(began), Sent: s.meter.total(), Flooded: s.meter.flooded.Load()}
 	switch {
 	case shadow.Flooded:
 		shadow.Failed = true
@@ -288,4 +286,101 @@ func (p shadowPeer) FileStates(_ context.Context, paths ...string) (map[string]t
 		}
 	}
 	return out, nil
+}
+
+// meter counts the bytes that a running call sends to its client during a rollout. It stops a call that exceeds its
+// limit.
+type meter struct {
+	limit   int64
+	stop    context.CancelFunc // a nil stop means no limit
+	sent    atomic.Int64
+	flooded atomic.Bool
+	asked   atomic.Bool // whether the call asked a person
+}
+
+// add counts a message. It reports whether the client gets the message.
+func (m *meter) add(size int) bool {
+	sent := m.sent.Add(int64(max(size, rollout.MessageSize)))
+	if m.stop == nil || sent <= m.limit {
+		return true
+	}
+	if m.flooded.CompareAndSwap(false, true) {
+		m.stop()
+	}
+	return false
+}
+
+func (m *meter) progress(title string, metadata map[string]any) bool {
+	return m.add(len(title) + jsonSize(metadata))
+}
+
+// jsonSize returns the approximate number of bytes that a decoded JSON value needs as text.
+func jsonSize(v any) int {
+	const other = 8 // numbers, booleans and null
+	size := 2
+	switch v := v.(type) {
+	case string:
+		return size + len(v)
+	case map[string]any:
+		for key, value := range v {
+			size += len(key) + 4 + jsonSize(value)
+		}
+		return size
+	case []any:
+		for _, value := range v {
+			size += 1 + jsonSize(value)
+		}
+		return size
+	}
+	return other
+}
+
+func (m *meter) total() int64 { return m.sent.Load() }
+
+// meteredClient is the client of a call with a meter.
+type meteredClient struct {
+	call.Client
+	*meter
+}
+
+// measured replaces the client of a call by a client that counts messages with a meter. The caller must call end after
+// the call.
+func measured(c *call.Call, stop context.CancelFunc, limit int64) *meter {
+	m := &meter{limit: limit, stop: stop}
+	c.Shown = meteredClient{c.Shown, m}
+	return m
+}
+
+// end restores the original client of the call.
+func (m *meter) end(c *call.Call) {
+	if client, ok := c.Shown.(meteredClient); ok {
+		c.Shown = client.Client
+	}
+}
+
+// Progress implements [call.Client].
+func (c meteredClient) Progress(title string, metadata map[string]any) {
+	if c.progress(title, metadata) {
+		c.Client.Progress(title, metadata)
+	}
+}
+
+// Output implements [call.Client].
+func (c meteredClient) Output(stream tool.Stream, chunk []byte) {
+	if c.add(len(chunk)) {
+		c.Client.Output(stream, chunk)
+	}
+}
+
+// Ask implements [call.Client].
+func (c meteredClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	c.asked.Store(true)
+	return c.Client.Ask(ctx, ask)
+}
+
+// Log implements [call.Client].
+func (c meteredClient) Log(m tool.LogMessage) {
+	if c.add(len(m.Data)) {
+		c.Client.Log(m)
+	}
 }

@@ -1,4 +1,4 @@
-package runs
+package stage
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/trace"
 )
 
 // Measure counts the running calls and records a span for each call. It also records the waiting time and the running
 // time of the call.
-func Measure(tracer *trace.Tracer, m *metrics.Metrics) stage.Stage {
-	return stage.Stage{Name: "measure", Wrap: func(next stage.Handler) stage.Handler {
+func Measure(tracer *trace.Tracer, m *metrics.Metrics) Stage {
+	return Stage{Name: "measure", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			e := c.Identity.Tool
 			queued := time.Since(c.Identity.Started)

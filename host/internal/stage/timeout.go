@@ -1,4 +1,4 @@
-package limits
+package stage
 
 import (
 	"context"
@@ -11,15 +11,14 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/stage"
 )
 
 // Timeouts applies the timeout of the tool. The timeout starts here, so it does not include the time in queues or the
 // wait for a person's answer. In adaptive mode the timeout can be shorter. If the timeout or the caller ends the call,
 // the host explains the end in the result. The stage "timeout" runs inside "hooks", because hooks must receive the
 // final message. It surrounds the stage "session", which needs the original message of the tool.
-func (l *Limits) Timeouts() stage.Stage {
-	return stage.Stage{Name: "timeout", Wrap: func(next stage.Handler) stage.Handler {
+func (l *Limits) Timeouts() Stage {
+	return Stage{Name: "timeout", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			c.Outcome.Limit = l.limitOf(c.Identity.Tool)
 			limited, cancel := context.WithTimeout(ctx, c.Outcome.Limit)
@@ -62,7 +61,7 @@ func (l *Limits) describeEnd(ctx, limited context.Context, c *call.Call, res *to
 	name, limit := c.Identity.Tool.FullName(), c.Outcome.Limit
 	switch {
 	case ctx.Err() != nil:
-		res.Error = stage.Canceled(ctx, name)
+		res.Error = Canceled(ctx, name)
 	case !expired(limited):
 	case limit < l.configured(c.Identity.Tool):
 		res.Error = tool.Errorf(tool.Timeout, "%s was stopped after %s, a limit that adaptive mode derived from earlier calls. Ask for less, or set adaptive = false in the host block of the configuration.",

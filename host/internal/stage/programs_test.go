@@ -1,4 +1,4 @@
-package programs
+package stage
 
 import (
 	"context"

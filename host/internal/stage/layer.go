@@ -1,6 +1,4 @@
-// Package space limits the disk space that calls use. [Layer] limits the changes of a branch, and [Temporary] limits
-// the temporary files of a session.
-package space
+package stage
 
 import (
 	"context"
@@ -15,15 +13,14 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/notes"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/shellscript"
 )
 
 // Layer enforces the limits of the session's branch. It measures the layer after each call that can change files, and
 // once a second while such a call runs. A call that makes the layer too large is stopped. While the layer is too large,
 // only an undo and calls that remove files can run.
-func Layer() stage.Stage {
-	return stage.Stage{Name: "layer", Wrap: func(next stage.Handler) stage.Handler {
+func Layer() Stage {
+	return Stage{Name: "layer", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			l := c.Request.Session.Layer
 			if l == nil || c.Identity.Depth > 0 || claim.ChangesNothing(c) {

@@ -1,6 +1,4 @@
-// Package safekeeping prepares for failures and mistakes before a call runs. [Ledger] records the call for other hosts,
-// and [Checkpoint] makes it possible to undo the call.
-package safekeeping
+package stage
 
 import (
 	"context"
@@ -9,13 +7,12 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
-	"toolhost.dev/host/internal/stage"
 )
 
 // Ledger records a call before the call runs. It does so only if another host can continue the session and the call can
 // change something. A child call needs no record of its own, because the record of its parent covers it.
-func Ledger() stage.Stage {
-	return stage.Stage{Name: "ledger", Wrap: func(next stage.Handler) stage.Handler {
+func Ledger() Stage {
+	return Stage{Name: "ledger", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			l := c.Request.Session.Ledger
 			if l == nil || c.Identity.Depth > 0 {

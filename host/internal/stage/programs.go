@@ -1,6 +1,4 @@
-// Package programs records the programs that calls execute. It applies the policy to each program before the kernel
-// executes the program. [Programs.Stage] is a stage of each call.
-package programs
+package stage
 
 import (
 	"context"
@@ -16,7 +14,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sandbox/execgate"
 	"toolhost.dev/shellscript"
@@ -36,8 +33,8 @@ type Began interface {
 }
 
 // Stage records the programs that a call executes, and judges each program before the kernel executes it.
-func (p *Programs) Stage() stage.Stage {
-	return stage.Stage{Name: "programs", Wrap: func(next stage.Handler) stage.Handler {
+func (p *Programs) Stage() Stage {
+	return Stage{Name: "programs", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			p.record(c)
 			sent, token := c.Decision.Sent, ""

@@ -1,6 +1,4 @@
-// Package bounds limits the size of results. What is too long for a result is kept in a file that the tools of the
-// session can read, like long output of a command. [Stage] is a stage of each call.
-package bounds
+package stage
 
 import (
 	"bytes"
@@ -19,7 +17,6 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
-	"toolhost.dev/host/internal/stage"
 )
 
 // Limits of a result, in bytes.
@@ -41,30 +38,30 @@ const (
 	maxPath  = 4 << 10
 	// maxExchange limits the answer to a request of an MCP client that is not a call, such as a resource.
 	maxExchange = 16 << 20
-	// large is the size of a result after which unused memory is returned to the system.
-	large = 8 << 20
+	// largeResult is the size of a result after which unused memory is returned to the system.
+	largeResult = 8 << 20
 )
 
-// Stores returns the store for the files with the long results of an owner.
-type Stores interface {
+// ResultStores returns the store for the files with the long results of an owner.
+type ResultStores interface {
 	Store(owner string) *spill.Store
 }
 
-// Stage shortens the results of calls; see [Apply]. It is outside of the stages that can still replace or withhold a
+// Bounds shortens the results of calls; see [ApplyBounds]. It is outside of the stages that can still replace or withhold a
 // result, so that no file has what the caller does not get. Without stores, it shortens nothing.
-func Stage(stores Stores) stage.Stage {
+func Bounds(stores ResultStores) Stage {
 	if stores == nil {
-		return stage.Stage{}
+		return Stage{}
 	}
-	return stage.Stage{Name: "bounds", Wrap: func(next stage.Handler) stage.Handler {
-		return func(ctx context.Context, c *call.Call) *tool.Result { return Apply(c, next(ctx, c), stores) }
+	return Stage{Name: "bounds", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *call.Call) *tool.Result { return ApplyBounds(c, next(ctx, c), stores) }
 	}}
 }
 
-// Apply shortens the result of a call and returns it. Without stores, it shortens nothing. The result of a child call
+// ApplyBounds shortens the result of a call and returns it. Without stores, it shortens nothing. The result of a child call
 // stays complete, because its reader is a program.
-func Apply(c *call.Call, res *tool.Result, stores Stores) *tool.Result {
-	if size(res) > large {
+func ApplyBounds(c *call.Call, res *tool.Result, stores ResultStores) *tool.Result {
+	if resultSize(res) > largeResult {
 		releaseMemory()
 	}
 	switch {
@@ -78,8 +75,8 @@ func Apply(c *call.Call, res *tool.Result, stores Stores) *tool.Result {
 	return res
 }
 
-// size returns about how much memory a result uses.
-func size(res *tool.Result) int {
+// resultSize returns about how much memory a result uses.
+func resultSize(res *tool.Result) int {
 	n := len(res.Output) + len(res.Data) + len(res.Title)
 	if res.Error != nil {
 		n += len(res.Error.Message) + len(res.Error.Data)

@@ -1,14 +1,10 @@
-// Package runs determines how often a call reaches its plugin: [Cache] can return a result without the plugin, and
-// [Retry] can repeat the call. [Measure] counts the call and measures its duration, including the work of these two
-// stages.
-package runs
+package stage
 
 import (
 	"context"
 	"time"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -27,8 +23,8 @@ const (
 // Retry repeats an error of the tool itself only if the tool is unavailable and specifies a retry time. It never
 // repeats the call before this time. The configured delay is a minimum. It doubles with each further retry. If the
 // timeout does not allow the wait, the call is not repeated.
-func Retry() stage.Stage {
-	return stage.Stage{Name: "retry", Wrap: func(next stage.Handler) stage.Handler {
+func Retry() Stage {
+	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			limits, traits := c.Identity.Tool.Limits, c.Identity.Tool.Definition.Traits
 			attempts, delay := limits.Attempts, limits.RetryDelay

@@ -1,4 +1,4 @@
-package safekeeping
+package stage
 
 import (
 	"context"
@@ -10,15 +10,14 @@ import (
 	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/policy"
-	"toolhost.dev/host/internal/stage"
 )
 
 // Checkpoint makes a checkpoint of the session's branch before a call that can change files. In a session with
 // checkpoints, a call of the tool with the role "undo" restores a checkpoint. Therefore it also undoes the changes that
 // commands made. The plugin answers the call if the rules do not judge it as an edit, because the restored files
 // change. The argument "mask" masks secrets.
-func Checkpoint(mask func(string) string) stage.Stage {
-	return stage.Stage{Name: "checkpoint", Wrap: func(next stage.Handler) stage.Handler {
+func Checkpoint(mask func(string) string) Stage {
+	return Stage{Name: "checkpoint", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			checkpoints := c.Request.Session.Checkpoints
 			if checkpoints == nil || c.Request.Exchange != nil {

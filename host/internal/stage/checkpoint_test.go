@@ -1,4 +1,4 @@
-package safekeeping_test
+package stage_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/stage/safekeeping"
+	"toolhost.dev/host/internal/stage"
 )
 
 // checkpoints counts the checkpoints and the undos.
@@ -70,7 +70,7 @@ func TestRolesBeforeCheckpoints(t *testing.T) {
 				},
 			}
 			ran := 0
-			safekeeping.Checkpoint(func(s string) string { return s }).Wrap(func(context.Context, *call.Call) *tool.Result {
+			stage.Checkpoint(func(s string) string { return s }).Wrap(func(context.Context, *call.Call) *tool.Result {
 				ran++
 				return &tool.Result{}
 			})(t.Context(), of)

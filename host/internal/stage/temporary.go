@@ -1,4 +1,4 @@
-package space
+package stage
 
 import (
 	"context"
@@ -11,14 +11,13 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/scratch"
-	"toolhost.dev/host/internal/stage"
 )
 
 // Temporary creates the temporary directory of the session for a call that can use it. All other calls run without this
 // directory, so that one process can serve the calls of several sessions. The stage stops a call that exceeds the limit
 // of the directory.
-func Temporary(log *slog.Logger) stage.Stage {
-	return stage.Stage{Name: "temporary", Wrap: func(next stage.Handler) stage.Handler {
+func Temporary(log *slog.Logger) Stage {
+	return Stage{Name: "temporary", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			rest, tmp := scratch.Split(c.Decision.Sent.Roots)
 			if tmp.Path == "" {

@@ -1,5 +1,4 @@
-// Package hooks runs the hooks of the configuration. [Stage] is a stage of each call.
-package hooks
+package dispatch
 
 import (
 	"context"
@@ -11,9 +10,9 @@ import (
 	"toolhost.dev/host/internal/stage"
 )
 
-// Stage runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
+// Hooks runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
 // can replace or withhold the result.
-func Stage(set *hook.Set) stage.Stage {
+func Hooks(set *hook.Set) stage.Stage {
 	if set == nil {
 		return stage.Stage{}
 	}

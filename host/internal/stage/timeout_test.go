@@ -1,4 +1,4 @@
-package limits
+package stage
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/stage"
 )
 
 func must(t *testing.T, res *tool.Result, kind tool.Kind, text string) {
@@ -57,7 +56,7 @@ func TestEachEndHasOneError(t *testing.T) {
 	late, stop := context.WithTimeout(t.Context(), 0)
 	defer stop()
 	ended, end := context.WithCancelCause(t.Context())
-	end(stage.ErrStopped)
+	end(ErrStopped)
 	ended, stopEnded := context.WithTimeout(ended, time.Hour)
 	defer stopEnded()
 	for _, raw := range []*tool.Error{

@@ -1,6 +1,4 @@
-// Package limits limits how many calls run at once, and how long each runs. [Limits.Stage] and [Limits.Timeouts] are
-// stages of each call.
-package limits
+package stage
 
 import (
 	"cmp"
@@ -16,7 +14,6 @@ import (
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/stage"
 )
 
 // DefaultMaxWait limits the time that a call waits for other calls.
@@ -47,7 +44,7 @@ func (l *Limits) NotStarted(ctx context.Context, c *call.Call, err error, waited
 	waitedFor = cmp.Or(waitedFor, "its turn")
 	switch {
 	case ctx.Err() != nil:
-		err = stage.CanceledBefore(ctx, c, waitedFor)
+		err = CanceledBefore(ctx, c, waitedFor)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = tool.Errorf(tool.Timeout, "%s did not start, because it waited longer than %s for %s. Nothing was run. Try again later, or raise the limit in the configuration: host { max_wait = \"…\" }.",
 			c.Name(), l.Wait(), waitedFor)
@@ -60,11 +57,11 @@ func (l *Limits) NotStarted(ctx context.Context, c *call.Call, err error, waited
 // Stage waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not
 // wait, because it uses the slots of its parent. For the tools that [claim.Controls] names, only the limits of these
 // tools apply.
-func (l *Limits) Stage() stage.Stage {
+func (l *Limits) Stage() Stage {
 	if l.Gates == nil && l.Adaptive == nil {
-		return stage.Stage{}
+		return Stage{}
 	}
-	return stage.Stage{Name: "limit", Wrap: func(next stage.Handler) stage.Handler {
+	return Stage{Name: "limit", Wrap: func(next Handler) Handler {
 		if l.Adaptive != nil {
 			next = l.limitAdaptively(next)
 		}
@@ -99,7 +96,7 @@ func busy(e *registry.Entry, full *scheduler.FullError) error {
 }
 
 // limitConfigured enforces the limits in the configuration.
-func (l *Limits) limitConfigured(next stage.Handler) stage.Handler {
+func (l *Limits) limitConfigured(next Handler) Handler {
 	return func(ctx context.Context, c *call.Call) *tool.Result {
 		of := c.Identity.Tool.Limits
 		if c.Identity.Depth > 0 || of.MaxConcurrent == 0 && l.MaxCalls == 0 {
@@ -131,7 +128,7 @@ func (l *Limits) limitConfigured(next stage.Handler) stage.Handler {
 // limitAdaptively enforces the limit that the adaptive mode learned from earlier calls. It skips child calls and tools
 // whose calls run one at a time. It also skips tools that control their own timeout, because the durations of their
 // calls vary too much.
-func (l *Limits) limitAdaptively(next stage.Handler) stage.Handler {
+func (l *Limits) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *call.Call) *tool.Result {
 		e := c.Identity.Tool
 		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe || claim.Controls(e) {

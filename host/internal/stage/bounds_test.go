@@ -1,4 +1,4 @@
-package bounds
+package stage
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func bounded(t *testing.T, res *tool.Result, change func(*call.Call)) (*tool.Res
 		change(c)
 	}
 	next := func(context.Context, *call.Call) *tool.Result { return res }
-	out := Stage(stored{spill.NewStore(dir)}).Wrap(next)(t.Context(), c)
+	out := Bounds(stored{spill.NewStore(dir)}).Wrap(next)(t.Context(), c)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -78,14 +78,14 @@ func TestBounds(t *testing.T) {
 		"of a child call": {res: tool.Result{Output: long, Data: data}, change: func(c *call.Call) { c.Identity.Depth = 1 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, parts := c.res, size(&c.res)
+			before, parts := c.res, resultSize(&c.res)
 			res, files := bounded(t, &c.res, c.change)
 			if len(files) != c.files || (res.Error != nil) != c.failed {
 				t.Fatalf("files %q, error %v", files, res.Error)
 			}
 			if c.files == 0 {
-				if strings.HasPrefix(name, "w") && size(res) != parts {
-					t.Errorf("%d bytes of %d", size(res), parts)
+				if strings.HasPrefix(name, "w") && resultSize(res) != parts {
+					t.Errorf("%d bytes of %d", resultSize(res), parts)
 				}
 				if b, err := json.Marshal(res); !strings.HasPrefix(name, "w") && (err != nil || len(b) > 2*maxParts) && c.change == nil {
 					t.Errorf("the result has %d bytes as JSON: %v", len(b), err)
@@ -102,13 +102,13 @@ func TestBounds(t *testing.T) {
 			if got, err := os.ReadFile(files[0]); err != nil || string(got) != c.whole || !strings.Contains(text, files[0]) {
 				t.Errorf("%s has %d bytes, %v; the text is %.300q", files[0], len(got), err, text)
 			}
-			if n := size(res); n > maxParts+2*shortText || len(res.Attachments) > maxCount || len(res.Contents) > 0 {
+			if n := resultSize(res); n > maxParts+2*shortText || len(res.Attachments) > maxCount || len(res.Contents) > 0 {
 				t.Errorf("the result has %d bytes: %+v", n, res.Contents)
 			}
 			if noted, _ := res.Metadata["files"].([]string); len(noted) != c.files {
 				t.Errorf("the metadata names %q", noted)
 			}
-			if before.Error != nil && size(&before) != parts {
+			if before.Error != nil && resultSize(&before) != parts {
 				t.Error("the error of the plugin was changed")
 			}
 		})
@@ -124,8 +124,8 @@ func TestBoundsWithoutRoom(t *testing.T) {
 	res := &tool.Result{Output: strings.Repeat("x", 1<<20), Data: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`), Attachments: []tool.Attachment{{Content: make([]byte, 6<<20)}}}
 	b := bounds{res: res, name: "big", store: func() *spill.Store { return spill.NewStore(file) }}
 	b.apply()
-	if size(res) > 2*shortText || strings.Count(res.Output, "could not be kept in a file: ") != 3 || b.files != nil {
-		t.Errorf("%d bytes: %.300q", size(res), res.Output)
+	if resultSize(res) > 2*shortText || strings.Count(res.Output, "could not be kept in a file: ") != 3 || b.files != nil {
+		t.Errorf("%d bytes: %.300q", resultSize(res), res.Output)
 	}
 }
 

@@ -1,5 +1,4 @@
-// Package quotas refuses calls that are over a quota. [Stage] is a stage of each call.
-package quotas
+package stage
 
 import (
 	"context"
@@ -10,17 +9,16 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/quota"
-	"toolhost.dev/host/internal/stage"
 )
 
-// Stage refuses calls that are over a limit of their field or of their principal. A call of a field counts at every
+// Quotas refuses calls that are over a limit of their field or of their principal. A call of a field counts at every
 // depth, because commands can call fields. For a principal, only the calls that the principal itself makes are counted.
 // The child calls of these calls are not counted.
-func Stage(set *quota.Set, rules quota.Rules) stage.Stage {
+func Quotas(set *quota.Set, rules quota.Rules) Stage {
 	if len(rules) == 0 || set == nil {
-		return stage.Stage{}
+		return Stage{}
 	}
-	return stage.Stage{Name: "quota", Wrap: func(next stage.Handler) stage.Handler {
+	return Stage{Name: "quota", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			pass, err := set.Enter(rules, subjects(c)...)
 			if over := (*quota.OverError)(nil); errors.As(err, &over) {
@@ -28,7 +26,7 @@ func Stage(set *quota.Set, rules quota.Rules) stage.Stage {
 				return call.Refused(overQuota(rules, c, over))
 			}
 			res := next(ctx, c)
-			pass.Leave(quota.Outcome{Bytes: sizeOf(c, res), Ran: c.Outcome.Ran, Failed: stage.Failed(res), Down: down(res)})
+			pass.Leave(quota.Outcome{Bytes: callSize(c, res), Ran: c.Outcome.Ran, Failed: Failed(res), Down: down(res)})
 			return res
 		}
 	}}
@@ -58,8 +56,8 @@ func overQuota(rules quota.Rules, c *call.Call, over *quota.OverError) error {
 	return err
 }
 
-// sizeOf returns the number of bytes of the arguments and the result of a call.
-func sizeOf(c *call.Call, res *tool.Result) int {
+// callSize returns the number of bytes of the arguments and the result of a call.
+func callSize(c *call.Call, res *tool.Result) int {
 	n := len(c.Decision.Sent.Arguments) + len(res.Output) + len(res.Data)
 	for _, a := range res.Attachments {
 		n += len(a.Content)
