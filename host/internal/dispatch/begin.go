@@ -15,7 +15,6 @@ import (
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/principal"
-	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/router"
@@ -93,7 +92,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
 	if c.Identity.Depth == 0 { // a child call is visible only through its parent
-		alive := pulse.Start(c, c.Name(), client, p.d.pulse)
+		alive := startPulse(c, c.Name(), client, p.d.pulse)
 		defer alive.Stop()
 		client = alive
 	}

@@ -7,7 +7,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/childcall"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/router"
@@ -34,7 +33,7 @@ type ChildCalls struct {
 func (s *ChildCalls) Stage() Stage {
 	return Stage{Name: "commands", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			var children *childcall.Calls // made by the first child call, because few calls have children
+			var children *childCalls // made by the first child call, because few calls have children
 			made := sync.OnceFunc(func() { children = s.callsOf(c) })
 			c.CallTool = func(ctx context.Context, t *tool.ToolCall) *tool.Result {
 				made()
@@ -54,8 +53,8 @@ func (s *ChildCalls) Stage() Stage {
 
 // callsOf returns the handler for child calls from the commands of a call. Child calls belong to the latest
 // generation.
-func (s *ChildCalls) callsOf(parent *Call) *childcall.Calls {
-	return childcall.New(parent, func(req call.Request, parse func(*registry.Registry) *router.Command) childcall.Pending {
+func (s *ChildCalls) callsOf(parent *Call) *childCalls {
+	return newChildCalls(parent, func(req call.Request, parse func(*registry.Registry) *router.Command) pendingChild {
 		return s.Host.Latest().beginInside(parent, req, parse)
 	})
 }

@@ -76,7 +76,7 @@ type Core struct {
 	// Finder is the index for searches of tools. A nil Finder permits no search.
 	Finder *find.Index
 	// Pulse is the time without events after which a client receives a progress notification. Zero means
-	// [pulse.Default].
+	// [DefaultPulse].
 	Pulse time.Duration
 }
 

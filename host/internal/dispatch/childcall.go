@@ -1,9 +1,4 @@
-// Package childcall runs child calls. A child call is made by a command of another call, or by the code of that call's
-// tool.
-//
-// [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim, and [Calls.Call] one for the
-// code of a plugin.
-package childcall
+package dispatch
 
 import (
 	"context"
@@ -24,14 +19,14 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// maxCalls limits the number of concurrent child calls of one call.
-const maxCalls = 32
+// maxChildCalls limits the number of concurrent child calls of one call.
+const maxChildCalls = 32
 
-// Begin resolves a child call. The function parse returns the command of the child call.
-type Begin func(req call.Request, parse func(*registry.Registry) *router.Command) Pending
+// childBegin resolves a child call. The function parse returns the command of the child call.
+type childBegin func(req call.Request, parse func(*registry.Registry) *router.Command) pendingChild
 
-// Pending is a resolved child call. The call starts when Run is called.
-type Pending interface {
+// pendingChild is a resolved child call. The call starts when Run is called.
+type pendingChild interface {
 	Identity() *call.Identity
 	// Run runs the call. The caller must call either Run or Abandon.
 	Run(ctx context.Context, client call.Client) *tool.Result
@@ -39,22 +34,22 @@ type Pending interface {
 	Abandon()
 }
 
-// Calls manages the child calls of one call. Child calls can run concurrently.
-type Calls struct {
+// childCalls manages the child calls of one call. Child calls can run concurrently.
+type childCalls struct {
 	parent *call.Call
-	begin  Begin
+	begin  childBegin
 	slots  chan struct{}
 	made   atomic.Int64
 }
 
-// New returns the child calls of the call parent.
-func New(parent *call.Call, begin Begin) *Calls {
-	return &Calls{parent: parent, begin: begin, slots: make(chan struct{}, maxCalls)}
+// newChildCalls returns the child calls of the call parent.
+func newChildCalls(parent *call.Call, begin childBegin) *childCalls {
+	return &childCalls{parent: parent, begin: begin, slots: make(chan struct{}, maxChildCalls)}
 }
 
 // Handle implements [shim.Handler]. A child call runs through all stages. It uses the queue position and the
 // concurrency slots of its parent. Like a subshell, it does not change the session's directory and state.
-func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
+func (c *childCalls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
 	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command { return c.parse(req, streams.Stdin, r) })
 	select {
 	case c.slots <- struct{}{}:
@@ -69,7 +64,7 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 
 // Call runs a child call that the code of the parent's tool makes. The function "permitted" reports whether the plugin
 // is allowed to call the tool with the given full name. The child call shares the directory of its parent.
-func (c *Calls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name string) bool) *tool.Result {
+func (c *childCalls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name string) bool) *tool.Result {
 	req := c.request(c.parent.Request.Session.Cwd)
 	req.Name, req.Arguments = t.Tool, t.Arguments
 	p := c.begin(req, func(r *registry.Registry) *router.Command { return c.limited(router.Function(t.Tool, t.Arguments, r)) })
@@ -87,7 +82,7 @@ func (c *Calls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name 
 }
 
 // refuse returns an error if the tool of the parent is not allowed to call the tool of a child call.
-func (c *Calls) refuse(child *call.Identity, permitted func(name string) bool) error {
+func (c *childCalls) refuse(child *call.Identity, permitted func(name string) bool) error {
 	if child.Tool == nil {
 		return nil // the call fails anyway
 	}
@@ -102,7 +97,7 @@ func (c *Calls) refuse(child *call.Identity, permitted func(name string) bool) e
 }
 
 // request returns the request for the next child call, which runs in the directory cwd.
-func (c *Calls) request(cwd string) call.Request {
+func (c *childCalls) request(cwd string) call.Request {
 	parent := &c.parent.Request
 	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID, Session: parent.Session, Trace: c.parent.RunContext()}
 	out.Session.Cwd = filepath.Clean(cwd)
@@ -111,7 +106,7 @@ func (c *Calls) request(cwd string) call.Request {
 
 // parse returns the command of a child call. If the nesting of calls is too deep, the command contains an
 // error.
-func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
+func (c *childCalls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
 	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
 		// Read a file only if the tool cannot run without its text. In a "while read" loop, standard input is a file
 		// that the tool must not read.
@@ -125,7 +120,7 @@ func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *
 }
 
 // limited adds an error to the command of a child call if the nesting of calls is too deep.
-func (c *Calls) limited(cmd *router.Command) *router.Command {
+func (c *childCalls) limited(cmd *router.Command) *router.Command {
 	if depth := c.parent.Identity.Depth + 1; depth > call.MaxDepth {
 		cmd.Error = tool.Errorf(tool.InvalidArguments, "Tool calls are nested %d deep, and the limit is %d. Call the tool directly, not from another tool's command.", depth, call.MaxDepth).From(tool.SourceHost)
 	}

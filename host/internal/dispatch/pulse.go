@@ -1,5 +1,4 @@
-// Package pulse sends heartbeats to the clients of silent calls. Most callers want [Start].
-package pulse
+package dispatch
 
 import (
 	"bytes"
@@ -14,12 +13,12 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// Default is the time without events after which a client gets a heartbeat. The heartbeats keep clients from giving up,
+// DefaultPulse is the time without events after which a client gets a heartbeat. The heartbeats keep clients from giving up,
 // even if they accept only one minute of silence.
-const Default = 10 * time.Second
+const DefaultPulse = 10 * time.Second
 
-// Client is a client that also gets a heartbeat whenever its call was silent for some time.
-type Client struct {
+// pulseClient is a client that also gets a heartbeat whenever its call was silent for some time.
+type pulseClient struct {
 	call.Client
 	every time.Duration
 
@@ -37,13 +36,13 @@ type Client struct {
 	ended bool
 }
 
-// Start wraps the client of a call. The call must already have its ticket. The argument "name" is the name of the
+// startPulse wraps the client of a call. The call must already have its ticket. The argument "name" is the name of the
 // call's tool. If every is 0, the default applies. The caller must call Stop at the end of the call.
-func Start(c *call.Call, name string, client call.Client, every time.Duration) *Client {
+func startPulse(c *call.Call, name string, client call.Client, every time.Duration) *pulseClient {
 	if every <= 0 {
-		every = Default
+		every = DefaultPulse
 	}
-	p := &Client{Client: client, every: every, call: c, name: name, ticket: c.Ticket, began: c.Identity.Started, last: time.Now()}
+	p := &pulseClient{Client: client, every: every, call: c, name: name, ticket: c.Ticket, began: c.Identity.Started, last: time.Now()}
 	p.mu.Lock() // the timer must be set before it fires
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(every, p.beat)
@@ -51,7 +50,7 @@ func Start(c *call.Call, name string, client call.Client, every time.Duration) *
 }
 
 // Stop ends the heartbeats. After Stop returns, the client gets no more heartbeats.
-func (p *Client) Stop() {
+func (p *pulseClient) Stop() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	p.mu.Lock()
@@ -61,22 +60,22 @@ func (p *Client) Stop() {
 }
 
 // Progress implements [call.Client].
-func (p *Client) Progress(title string, metadata map[string]any) {
+func (p *pulseClient) Progress(title string, metadata map[string]any) {
 	p.event(nil)
 	p.Client.Progress(title, metadata)
 }
 
 // Output implements [call.Client].
-func (p *Client) Output(s tool.Stream, chunk []byte) {
+func (p *pulseClient) Output(s tool.Stream, chunk []byte) {
 	p.event(chunk)
 	p.Client.Output(s, chunk)
 }
 
-// maxLine limits the length in bytes of the output line in a heartbeat.
-const maxLine = 200
+// maxPulseLine limits the length in bytes of the output line in a heartbeat.
+const maxPulseLine = 200
 
-func (p *Client) event(chunk []byte) {
-	chunk = bytes.TrimRight(chunk[max(0, len(chunk)-maxLine):], " \t\r\n")
+func (p *pulseClient) event(chunk []byte) {
+	chunk = bytes.TrimRight(chunk[max(0, len(chunk)-maxPulseLine):], " \t\r\n")
 	line := strings.ToValidUTF8(string(chunk[bytes.LastIndexAny(chunk, "\r\n")+1:]), "")
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +86,7 @@ func (p *Client) event(chunk []byte) {
 }
 
 // beat sends a heartbeat if the call was silent, and sets the timer again.
-func (p *Client) beat() {
+func (p *pulseClient) beat() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	p.mu.Lock()
@@ -117,7 +116,7 @@ func (p *Client) beat() {
 }
 
 // activity describes the current activity of the call and its start time.
-func (p *Client) activity() (doing string, since time.Time) {
+func (p *pulseClient) activity() (doing string, since time.Time) {
 	if began := p.call.RunsSince(); !began.IsZero() {
 		return p.name + " runs", began
 	}

@@ -1,4 +1,4 @@
-package childcall
+package dispatch
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func parent() *call.Call {
 func TestRequestsOfChildCalls(t *testing.T) {
 	var got []call.Request
 	r := registry.New()
-	calls := New(parent(), func(req call.Request, parse func(*registry.Registry) *router.Command) Pending {
+	calls := newChildCalls(parent(), func(req call.Request, parse func(*registry.Registry) *router.Command) pendingChild {
 		got = append(got, req)
 		return &pending{id: call.Identity{Command: parse(r)}, res: new(tool.Result)}
 	})
@@ -61,8 +61,8 @@ func TestRequestsOfChildCalls(t *testing.T) {
 // TestAChildCallWithoutASlot checks that a child call is abandoned if its command ends while the call waits for a slot.
 func TestAChildCallWithoutASlot(t *testing.T) {
 	p := new(pending)
-	calls := New(parent(), func(call.Request, func(*registry.Registry) *router.Command) Pending { return p })
-	for range maxCalls {
+	calls := newChildCalls(parent(), func(call.Request, func(*registry.Registry) *router.Command) pendingChild { return p })
+	for range maxChildCalls {
 		calls.slots <- struct{}{}
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestTheNestingLimit(t *testing.T) {
 	for depth, refused := range map[int]bool{call.MaxDepth - 1: false, call.MaxDepth: true} {
 		c := parent()
 		c.Identity.Depth = depth
-		cmd := New(c, nil).parse(wire.Request{Name: "tool:look"}, nil, registry.New())
+		cmd := newChildCalls(c, nil).parse(wire.Request{Name: "tool:look"}, nil, registry.New())
 		if limited := cmd.Error != nil && cmd.Error.Kind == tool.InvalidArguments && cmd.Error.Source == tool.SourceHost; limited != refused {
 			t.Errorf("depth %d: %v", depth, cmd.Error)
 		}
