@@ -1,6 +1,8 @@
-// Package adaptive learns the limits of tools from their calls.
+// Package adaptive learns the limits of tools from their calls, and keeps results of calls until their input files
+// change.
 //
-// [Timeout] computes a timeout, and [Limits.Enter] limits the number of concurrent calls of a tool.
+// [Timeout] computes a timeout, and [Limits.Enter] limits the number of concurrent calls of a tool. [Results.Get]
+// returns an earlier result.
 package adaptive
 
 import (
@@ -12,7 +14,6 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 
 	"toolhost.dev/host/internal/metrics"
-	"toolhost.dev/host/internal/resultcache"
 )
 
 const (
@@ -44,7 +45,7 @@ func ToolTimeout(t *metrics.Tool, given time.Duration) time.Duration {
 // Learned holds the limits and results that the host learned from earlier calls. The zero value is ready to use.
 type Learned struct {
 	Limits  Limits
-	Results resultcache.Cache
+	Results Results
 }
 
 // Report returns the current limits of a tool with the given timeout.

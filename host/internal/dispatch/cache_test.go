@@ -12,7 +12,6 @@ import (
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
-	"toolhost.dev/host/internal/resultcache"
 	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/sdk/tool"
 )
@@ -81,7 +80,7 @@ func TestWhatAResultDependsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dispatcher(t, ok)
-	of := func(change func(c *Call)) (resultcache.Key, bool) {
+	of := func(change func(c *Call)) (adaptive.ResultKey, bool) {
 		c := prepared(t, d, "stat --path "+link)
 		change(c)
 		return c.CacheKey()

@@ -1,4 +1,4 @@
-package resultcache
+package adaptive
 
 import (
 	"crypto/sha256"
@@ -38,24 +38,24 @@ func TestAResultIsGoodForAsLongAsItsFilesAre(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_ = os.RemoveAll(path)
-			var c Cache
+			var c Results
 			f := state(t, path, "text")
 			_ = os.Chtimes(path, old, old)
-			c.Put(Key{1, "k"}, &tool.Result{Output: "o", Metadata: map[string]any{"a": 1}, Effects: []tool.Effect{{Operation: tool.OpRead, File: f}}})
-			got := c.Get(Key{1, "k"}, anywhere)
+			c.Put(ResultKey{1, "k"}, &tool.Result{Output: "o", Metadata: map[string]any{"a": 1}, Effects: []tool.Effect{{Operation: tool.OpRead, File: f}}})
+			got := c.Get(ResultKey{1, "k"}, anywhere)
 			if got == nil || got.Output != "o" {
 				t.Fatal("it is not there")
 			}
 			got.Metadata["b"] = 2
 			state(t, path, "text") // writes the same content with a new modification time
-			if got = c.Get(Key{1, "k"}, anywhere); got == nil || len(got.Metadata) != 1 {
+			if got = c.Get(ResultKey{1, "k"}, anywhere); got == nil || len(got.Metadata) != 1 {
 				t.Fatalf("%+v", got)
 			}
-			if c.Get(Key{2, "k"}, anywhere) != nil || c.Get(Key{1, "l"}, anywhere) != nil {
+			if c.Get(ResultKey{2, "k"}, anywhere) != nil || c.Get(ResultKey{1, "l"}, anywhere) != nil {
 				t.Error("it is given for another call")
 			}
 			change(t)
-			if c.Get(Key{1, "k"}, anywhere) != nil {
+			if c.Get(ResultKey{1, "k"}, anywhere) != nil {
 				t.Error("a stale result is given")
 			}
 			if n, bytes := c.Size(); n != 0 || bytes != 0 {
@@ -65,9 +65,9 @@ func TestAResultIsGoodForAsLongAsItsFilesAre(t *testing.T) {
 	}
 	t.Run("out of reach", func(t *testing.T) {
 		_ = os.RemoveAll(path)
-		var c Cache
-		c.Put(Key{1, "k"}, &tool.Result{Effects: []tool.Effect{{Operation: tool.OpRead, File: state(t, path, "text")}}})
-		if c.Get(Key{1, "k"}, func(string) bool { return false }) != nil {
+		var c Results
+		c.Put(ResultKey{1, "k"}, &tool.Result{Effects: []tool.Effect{{Operation: tool.OpRead, File: state(t, path, "text")}}})
+		if c.Get(ResultKey{1, "k"}, func(string) bool { return false }) != nil {
 			t.Error("it is given")
 		}
 	})
@@ -83,8 +83,8 @@ func TestWhatCannotBeKeptIsNot(t *testing.T) {
 		"session state":  {SessionState: []byte{}},
 		"a working dir.": {Cwd: "/"},
 	} {
-		var c Cache
-		c.Put(Key{1, "k"}, r)
+		var c Results
+		c.Put(ResultKey{1, "k"}, r)
 		if n, _ := c.Size(); n != 0 {
 			t.Errorf("%s is kept", name)
 		}
@@ -92,20 +92,20 @@ func TestWhatCannotBeKeptIsNot(t *testing.T) {
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
-	var c Cache
+	var c Results
 	always := func(string) bool { return true }
 	for i := range 2 * maxKept {
-		c.Put(Key{1, strconv.Itoa(i)}, &tool.Result{Output: "o"})
-		c.Get(Key{1, "0"}, always) // makes this result the most recently used one
+		c.Put(ResultKey{1, strconv.Itoa(i)}, &tool.Result{Output: "o"})
+		c.Get(ResultKey{1, "0"}, always) // makes this result the most recently used one
 	}
 	for i := range 100 {
-		c.Put(Key{2, strconv.Itoa(i)}, &tool.Result{Output: strings.Repeat("x", 1<<20)})
-		c.Get(Key{1, "0"}, always)
+		c.Put(ResultKey{2, strconv.Itoa(i)}, &tool.Result{Output: strings.Repeat("x", 1<<20)})
+		c.Get(ResultKey{1, "0"}, always)
 	}
 	if n, bytes := c.Size(); n > maxKept || bytes > maxBytes || n == 0 {
 		t.Errorf("%d results of %d bytes", n, bytes)
 	}
-	if c.Get(Key{1, "0"}, always) == nil {
+	if c.Get(ResultKey{1, "0"}, always) == nil {
 		t.Error("what is in use was forgotten")
 	}
 	c.Clear()

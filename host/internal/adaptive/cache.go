@@ -1,7 +1,4 @@
-// Package resultcache caches results of calls until their input files change.
-//
-// [Cache.Get] returns a cached result. [Cache.Put] adds a result.
-package resultcache
+package adaptive
 
 import (
 	"container/list"
@@ -25,24 +22,24 @@ const (
 	maxRead   = 16 << 20 // total size of the input files of one result; Get reads all of them
 )
 
-// Key identifies calls with the same result.
-type Key struct {
+// ResultKey identifies calls with the same result.
+type ResultKey struct {
 	// Plugin identifies the instance of the plugin.
 	Plugin any
 	// Call contains the tool, its arguments, the working directory and the roots.
 	Call string
 }
 
-// Cache stores results. The zero value is ready to use. It is safe for concurrent use.
-type Cache struct {
+// Results stores results. The zero value is ready to use. It is safe for concurrent use.
+type Results struct {
 	mu    sync.Mutex
-	by    map[Key]*list.Element
+	by    map[ResultKey]*list.Element
 	order list.List // results in the order of their last use, newest first
 	bytes int
 }
 
-type entry struct {
-	key    Key
+type cachedResult struct {
+	key    ResultKey
 	result *tool.Result
 	bytes  int
 }
@@ -50,7 +47,7 @@ type entry struct {
 // Get returns a cached result if the contents of its input files did not change. Otherwise it returns nil. It compares
 // contents and not modification times. The function "within" reports whether a file can be read. The caller is allowed
 // to modify the returned result.
-func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
+func (c *Results) Get(key ResultKey, within func(path string) bool) *tool.Result {
 	c.mu.Lock()
 	at := c.by[key]
 	if at == nil {
@@ -58,20 +55,20 @@ func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 		return nil
 	}
 	c.order.MoveToFront(at)
-	e := at.Value.(*entry) //nolint:forcetypeassert // nothing else is in it
+	e := at.Value.(*cachedResult) //nolint:forcetypeassert // nothing else is in it
 	c.mu.Unlock()
 	for _, f := range e.result.Effects {
-		if !within(f.File.Path) || !same(f.File) {
+		if !within(f.File.Path) || !sameContent(f.File) {
 			c.drop(e)
 			return nil
 		}
 	}
-	return clone(e.result)
+	return cloneResult(e.result)
 }
 
 // Put adds a result to the cache. It ignores results with an error, results of calls that changed files, and results
 // that are too large.
-func (c *Cache) Put(key Key, r *tool.Result) {
+func (c *Results) Put(key ResultKey, r *tool.Result) {
 	size := len(r.Output) + len(r.Data) + len(key.Call) + 1024
 	for _, a := range r.Attachments {
 		size += len(a.Content)
@@ -88,12 +85,12 @@ func (c *Cache) Put(key Key, r *tool.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
-		c.by = make(map[Key]*list.Element)
+		c.by = make(map[ResultKey]*list.Element)
 	}
 	if at := c.by[key]; at != nil {
 		c.remove(at)
 	}
-	c.by[key] = c.order.PushFront(&entry{key, clone(r), size})
+	c.by[key] = c.order.PushFront(&cachedResult{key, cloneResult(r), size})
 	c.bytes += size
 	for c.bytes > maxBytes || c.order.Len() > maxKept {
 		c.remove(c.order.Back())
@@ -101,14 +98,14 @@ func (c *Cache) Put(key Key, r *tool.Result) {
 }
 
 // Size returns the number of results and their total size in bytes.
-func (c *Cache) Size() (results, bytes int) {
+func (c *Results) Size() (results, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.order.Len(), c.bytes
 }
 
 // Clear removes all results.
-func (c *Cache) Clear() {
+func (c *Results) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.order.Init()
@@ -116,7 +113,7 @@ func (c *Cache) Clear() {
 	c.bytes = 0
 }
 
-func (c *Cache) drop(e *entry) {
+func (c *Results) drop(e *cachedResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := c.by[e.key]; at != nil && at.Value == e {
@@ -124,22 +121,22 @@ func (c *Cache) drop(e *entry) {
 	}
 }
 
-func (c *Cache) remove(at *list.Element) {
-	e := c.order.Remove(at).(*entry) //nolint:forcetypeassert // nothing else is in it
+func (c *Results) remove(at *list.Element) {
+	e := c.order.Remove(at).(*cachedResult) //nolint:forcetypeassert // nothing else is in it
 	delete(c.by, e.key)
 	c.bytes -= e.bytes
 }
 
-// clone returns a copy of a result. The caller is allowed to modify the metadata of the copy.
-func clone(r *tool.Result) *tool.Result {
+// cloneResult returns a copy of a result. The caller is allowed to modify the metadata of the copy.
+func cloneResult(r *tool.Result) *tool.Result {
 	out := *r
 	out.Metadata = maps.Clone(r.Metadata)
 	return &out
 }
 
-// same reports whether the content of a file is unchanged. It does not compare modification times,
+// sameContent reports whether the content of a file is unchanged. It does not compare modification times,
 // because clocks are coarse and a write to a mapped file does not always change the time.
-func same(f tool.FileState) bool {
+func sameContent(f tool.FileState) bool {
 	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {
 		return false
 	}
