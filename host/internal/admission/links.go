@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/state/records"
 )
 
 // writable reports whether tools with write access to the directories can change a file. They can if the
@@ -36,7 +36,7 @@ func linked(dirs []string, path string) bool {
 	if !ok || sys.Nlink < 2 || int(sys.Uid) != os.Geteuid() && unix.Access(path, unix.W_OK) != nil {
 		return false
 	}
-	key := binaries.Identity(path) + "\x00" + strings.Join(dirs, "\x00")
+	key := records.Identity(path) + "\x00" + strings.Join(dirs, "\x00")
 	if found, ok := visited.Load(key); ok {
 		return found.(bool) //nolint:forcetypeassert // only this function stores values
 	}

@@ -7,7 +7,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/state/records"
 )
 
 // Binary identifies a plugin's binary at the time of the last check.
@@ -37,7 +37,7 @@ func (b *Binary) sum() string { return hex.EncodeToString(b.Sum[:]) }
 
 // BinaryOf identifies the binary of a plugin at a path. For an unchanged file, it uses the hash in the database.
 func BinaryOf(db *state.DB, p *config.Plugin, path string) Binary {
-	b := Binary{File: binaries.Identity(path)}
+	b := Binary{File: records.Identity(path)}
 	hash, err := db.BinaryHash(path)
 	if err != nil {
 		return b

@@ -27,7 +27,7 @@ import (
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/stage"
-	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trace"
@@ -92,7 +92,7 @@ type Plugin struct {
 	cfg    *config.Config // with which its process was made
 	held   atomic.Pointer[Held]
 	desc   atomic.Pointer[tool.Description]
-	kept   atomic.Pointer[binaries.Kept]
+	kept   atomic.Pointer[records.Kept]
 	denied atomic.Bool // whether a required permission is missing
 	peers  atomic.Pointer[Peers]
 }
@@ -122,7 +122,7 @@ func (p *Plugin) Held() *Held { return p.held.Load() }
 func (p *Plugin) SetDescription(d *tool.Description) { p.desc.Store(d) }
 
 // remember sets the description to a description from the database.
-func (p *Plugin) remember(k *binaries.Kept) {
+func (p *Plugin) remember(k *records.Kept) {
 	p.Checked = k.CheckedBy == build.Version
 	p.kept.Store(k)
 	p.SetDescription(k.Description)

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 )
@@ -156,7 +156,7 @@ func (b *Builder) KeepVersions(cfg *config.Config, plugins []*Plugin) {
 		}
 		r, err := b.State.Rollout(cfg.Path, p.Name)
 		if err == nil && (r == nil || r.Serving != p.Binary.sum() || r.Path != p.Path) {
-			err = b.State.SaveRollout(&configurations.Rollout{Config: cfg.Path, Plugin: p.Name, Path: p.Path, Serving: p.Binary.sum()})
+			err = b.State.SaveRollout(&records.Rollout{Config: cfg.Path, Plugin: p.Name, Path: p.Path, Serving: p.Binary.sum()})
 		}
 		b.unrecorded(p, err)
 	}
@@ -173,7 +173,7 @@ func (b *Builder) TryVersion(cfg *config.Config, serving, tried *Plugin) {
 	if !b.Keep(tried) {
 		return
 	}
-	b.unrecorded(tried, b.State.SaveRollout(&configurations.Rollout{Config: cfg.Path, Plugin: tried.Name, Path: tried.Path, Serving: serving.Binary.sum(), Tried: tried.Binary.sum()}))
+	b.unrecorded(tried, b.State.SaveRollout(&records.Rollout{Config: cfg.Path, Plugin: tried.Name, Path: tried.Path, Serving: serving.Binary.sum(), Tried: tried.Binary.sum()}))
 }
 
 // RefuseVersion records that the rollout of a version was aborted. It reports whether hosts that start later will run

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/settings"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -65,7 +65,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 		return
 	}
 	a := applied{Tree: settings.Show(g.Config, true), Plugins: []appliedPlugin{}}
-	var known []configurations.Sum // sums of the definitions of the first plugins
+	var known []records.Sum // sums of the definitions of the first plugins
 	for _, p := range g.Plugins {
 		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // a plugin without a position was registered at run time
 			continue
@@ -86,7 +86,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 
 // digest returns a hash that identifies the saved data. It does not encode the definitions of the plugins, but uses
 // their known hashes. The result is nil if the hash of a plugin's definitions is unknown.
-func (a *applied) digest(known []configurations.Sum) ([]byte, error) {
+func (a *applied) digest(known []records.Sum) ([]byte, error) {
 	if len(known) < len(a.Plugins) {
 		return nil, nil
 	}

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/state/records"
 )
 
 // healthTimeout is the time within which a new version must report its health.
@@ -232,7 +232,7 @@ func (a *attempt) version(path string, cfg *config.Config) string {
 }
 
 func (r *Reloader) version(path string, cfg *config.Config) string {
-	return binaries.Identity(path) + " " + r.Builder.Pins(cfg).Trusted(path)
+	return records.Identity(path) + " " + r.Builder.Pins(cfg).Trusted(path)
 }
 
 // wanted reports whether the attempt must check the binary of a plugin.
@@ -240,7 +240,7 @@ func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
 	}
-	file, version := binaries.Identity(s.old.Path), a.version(s.old.Path, a.old.Config)
+	file, version := records.Identity(s.old.Path), a.version(s.old.Path, a.old.Config)
 	if c := a.reloader.candidates[s.name]; c != nil && !a.opts.dry && c.plugin.Path == s.old.Path && c.file == version {
 		return false // its rollout runs
 	}
@@ -363,7 +363,7 @@ func (a *attempt) checkSuperseded(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for _, s := range a.steps {
-		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || s.next.Held() == nil && binaries.Identity(s.next.Path) != s.next.Binary.File) {
+		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || s.next.Held() == nil && records.Identity(s.next.Path) != s.next.Binary.File) {
 			return errSuperseded
 		}
 	}

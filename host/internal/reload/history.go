@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/sdk/durable"
 )
 
@@ -26,7 +26,7 @@ import (
 const maxKept = 4 << 20
 
 // Served is a configuration that a host used.
-type Served = configurations.Served
+type Served = records.Served
 
 // Digest returns the SHA-256 of the files of a configuration, in the form "sha256:…".
 func Digest(files map[string][]byte) string {

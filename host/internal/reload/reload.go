@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/state/binaries"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -293,7 +293,7 @@ func (r *Reloader) Files(cfg *config.Config) []string {
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
 	for _, path := range r.Files(cfg) {
-		fmt.Fprintf(&b, "%q %s\n", path, binaries.Identity(path))
+		fmt.Fprintf(&b, "%q %s\n", path, records.Identity(path))
 	}
 	return b.String()
 }

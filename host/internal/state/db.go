@@ -17,8 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/state/binaries"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/sdk/statedb"
 )
 
@@ -152,8 +151,8 @@ DROP TABLE searches;
 // Changes of sessions before a [DB.Commit] survive a kill of the host, because the next host reads them from the
 // journal.
 type DB struct {
-	*binaries.Catalog
-	*configurations.Log
+	*records.Catalog
+	*records.Log
 	sql  *sql.DB
 	path string
 	log  *slog.Logger
@@ -247,7 +246,7 @@ func open(path string, log *slog.Logger) (*DB, error) {
 		db.SetMaxOpenConns(4)
 		db.SetMaxIdleConns(4)
 	}
-	d := &DB{Catalog: binaries.NewCatalog(db), Log: configurations.NewLog(db), sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	d := &DB{Catalog: records.NewCatalog(db), Log: records.NewLog(db), sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
 	d.cond = sync.NewCond(&d.mu)
 	d.journal.dir = filepath.Join(filepath.Dir(path), journalDir)
 	err = d.prepare()

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -457,7 +457,7 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	if err := db.SaveDescription(first, want, "1"); err != nil {
 		t.Fatal(err)
 	}
-	sum, _, err := configurations.SumOf(want.Defined())
+	sum, _, err := records.SumOf(want.Defined())
 	if err != nil {
 		t.Fatal(err)
 	}

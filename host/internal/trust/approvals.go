@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 )
 
 // Approvals compares the definitions of tools with the approved definitions. The first definitions of a plugin are
@@ -44,7 +44,7 @@ type Subject struct {
 	Mounted bool
 	// Definitions is the hash of the plugin's definitions if this version of the host computed it earlier. Nil means
 	// that the hash is unknown.
-	Definitions *configurations.Sum
+	Definitions *records.Sum
 }
 
 // Review is the result of comparing one plugin's definitions with the approved definitions.
@@ -57,7 +57,7 @@ type Review struct {
 	Pending []string
 
 	tools    []tool.Definition
-	sum      configurations.Sum
+	sum      records.Sum
 	first    bool // whether the plugin has no earlier definitions
 	reported bool // whether the operator was notified of Changes
 }
@@ -81,7 +81,7 @@ func (a *Approvals) monitored(s Subject, pins *Pins) bool {
 
 // Known contains the approved and reported definitions of plugins. The zero value disables the comparison.
 type Known struct {
-	definitions map[string]configurations.Definitions
+	definitions map[string]records.Definitions
 	monitored   map[string]bool // names of the plugins whose definitions are compared
 }
 
@@ -115,7 +115,7 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	r := &Review{Plugin: s.Name, tools: desc.Defined()}
 	if s.Definitions != nil { // computing the hash takes a tenth of the start time of a host with many mounted servers
 		r.sum = *s.Definitions
-	} else if r.sum, _, err = configurations.SumOf(desc.Defined()); err != nil {
+	} else if r.sum, _, err = records.SumOf(desc.Defined()); err != nil {
 		return desc, nil, nil, err
 	}
 	before, ok := known.definitions[s.Name]
@@ -230,11 +230,11 @@ func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error 
 	if a.pins.Off() || !a.monitored(s, a.pins) {
 		return nil
 	}
-	now, _, err := configurations.SumOf(next.Defined())
+	now, _, err := records.SumOf(next.Defined())
 	if err != nil {
 		return err
 	}
-	serves, _, err := configurations.SumOf(serving.Defined())
+	serves, _, err := records.SumOf(serving.Defined())
 	if err != nil || serves == now {
 		return err
 	}

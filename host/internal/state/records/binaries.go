@@ -1,8 +1,10 @@
-// Package binaries records the data that hosts have about programs: hashes of files, and descriptions of plugins. With
-// this data, a host can list tools without reading or starting a program.
+// Package records stores what hosts know independently of sessions. Package state embeds both parts of it, so callers
+// reach them through an open database.
 //
-// Package state embeds the [Catalog] of its database, so callers reach it through an open database.
-package binaries
+// [Catalog] has the data about programs: hashes of files, and descriptions of plugins. With this data, a host can list
+// tools without reading or starting a program. [Log] has the data about configurations: the applied settings, the
+// history of files, approved tool definitions, and the version of each plugin that serves calls.
+package records
 
 import (
 	"crypto/sha256"
@@ -17,7 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	"toolhost.dev/host/internal/state/configurations"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/toolrpc"
 )
@@ -114,8 +115,8 @@ type Kept struct {
 	// CheckedBy is the version of the host that validated the description. It is empty if the description has a
 	// problem.
 	CheckedBy string
-	// Definitions is the hash of the definitions in the description; see [configurations.SumOf].
-	Definitions configurations.Sum
+	// Definitions is the hash of the definitions in the description; see [SumOf].
+	Definitions Sum
 }
 
 // Description returns the description that was saved under a key, or nil. The key depends on the binary and its
@@ -172,7 +173,7 @@ func (c *Catalog) SaveDescription(key [32]byte, desc *tool.Description, checkedB
 	if err != nil {
 		return err
 	}
-	sum, _, err := configurations.SumOf(desc.Defined())
+	sum, _, err := SumOf(desc.Defined())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package configurations_test
+package records_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/state/configurations"
+	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -16,8 +16,8 @@ func TestDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	sum := func(tools ...tool.Definition) configurations.Sum {
-		s, _, err := configurations.SumOf(tools)
+	sum := func(tools ...tool.Definition) records.Sum {
+		s, _, err := records.SumOf(tools)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package binaries
+package records
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package configurations_test
+package records_test
 
 import (
 	"errors"

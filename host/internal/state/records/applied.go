@@ -1,4 +1,4 @@
-package configurations
+package records
 
 import (
 	"database/sql"
