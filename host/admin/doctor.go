@@ -18,11 +18,10 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/sandbox"
@@ -84,7 +83,7 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 		if gated {
 			out.Programs = policy.AtExecution
 		}
-		for _, multi := range sandbox.MultiCall(settings.Listed(cfg), os.Getenv("PATH")) {
+		for _, multi := range sandbox.MultiCall(privilege.ListedPrograms(cfg), os.Getenv("PATH")) {
 			gap(true, "a program with several threads can race for it: "+multi, "list programs that have files of their own")
 		}
 		gap(!gated, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
@@ -120,7 +119,7 @@ type PluginDiagnosis struct {
 }
 
 // Grants lists the needs of a plugin and its permissions.
-type Grants = grants.Grants
+type Grants = privilege.Grants
 
 // Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugins. It also works
 // for a configuration that [host.New] rejects.
@@ -136,7 +135,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	bundled := source.BundledDir
 	all := roots.Configured(cfg, source.Workspace)
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled, Gate: new(execgate.Gate)})
-	launcher.List(settings.Listed(cfg))
+	launcher.List(privilege.ListedPrograms(cfg))
 	branches, noBranches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
 	problems, unloaded := problemsOf(cfg, opts)
@@ -218,15 +217,15 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	d := PluginDiagnosis{
 		Name: p.Name, Relation: cfg.Relation(p.Name), Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
 		Enforced: append([]string{}, confinement.Enforced(&prof, kernel, backend)...), Missing: append([]confinement.Gap{}, confinement.Gaps(&prof, kernel, backend, weaker)...),
-		Grants: grants.Of(p, nil),
+		Grants: privilege.GrantsOf(p, nil),
 	}
 	if !p.Added {
 		d.From = cfg.PluginPosition(p.Name)
 	}
 	if desc != nil {
-		d.Heard, d.Grants = true, grants.Of(p, desc.Needs)
+		d.Heard, d.Grants = true, privilege.GrantsOf(p, desc.Needs)
 		if err == nil {
-			err = grants.Missing(p, desc.Needs)
+			err = privilege.MissingGrants(p, desc.Needs)
 		}
 	}
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/engine"
-	"toolhost.dev/host/internal/settings"
+	"toolhost.dev/host/internal/privilege"
 )
 
 // Tree is an evaluated configuration with the origin of each value. Its HCL form has the same meaning as the
 // configuration, but sensitive values are masked.
-type Tree = settings.Tree
+type Tree = privilege.SettingTree
 
 // Show evaluates the configuration in the options. It starts no plugin. If defaults is true, the tree also contains
 // settings with default values.
@@ -21,11 +21,11 @@ func Show(opts Options, defaults bool) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree := settings.Show(cfg, defaults)
+	tree := privilege.Settings(cfg, defaults)
 	if !defaults {
 		return tree, nil
 	}
-	return tree, settings.AddProfiles(tree, cfg)
+	return tree, privilege.AddProfiles(tree, cfg)
 }
 
 // PluginNames returns the sorted names of the configured plugins, for command-line completion.

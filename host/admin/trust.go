@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -104,7 +104,7 @@ func (i *inspection) description(plugin string) *tool.Description {
 
 func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	g := i.engine.Current()
-	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: grants.Of(&p, needs(g, p.Name)), Error: g.Unloaded[p.Name], Tools: []host.Tool{}}
+	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: privilege.GrantsOf(&p, needs(g, p.Name)), Error: g.Unloaded[p.Name], Tools: []host.Tool{}}
 	if sum, err := i.engine.State().BinaryHash(p.Path); err == nil {
 		t.SHA256 = hex.EncodeToString(sum[:])
 	} else if t.Error == "" {

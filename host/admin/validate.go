@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/statedir"
 )
 
@@ -53,7 +53,7 @@ func Validate(opts Options) (Summary, error) {
 	} else {
 		sum.Untrusted = used.Untrusted
 	}
-	_, err = settings.Rules(cfg)
+	_, err = privilege.Rules(cfg)
 	errs := []error{err, cfg.Unavailable(), checkPlaces(opts, source.Workspace, cfg)}
 	for _, p := range cfg.Plugins {
 		if p.Missing != "" {

@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/rollout"
@@ -153,7 +153,7 @@ type PluginStatus struct {
 	// Health is the health that a running plugin reports.
 	Health *tool.Health `json:"health,omitempty"`
 	// Unneeded lists permissions that the operator granted but the plugin does not need.
-	Unneeded []grants.Extra `json:"unneeded,omitempty"`
+	Unneeded []privilege.UnneededGrant `json:"unneeded,omitempty"`
 	// Unapproved lists differences between the plugin's tool definitions and the approved definitions. UnapprovedSince
 	// is the time when the operator was first notified of them.
 	Unapproved      []registry.Change `json:"unapproved,omitempty"`
@@ -225,7 +225,7 @@ func (e *Engine) pluginStatus(g *generation.Generation, p *generation.Plugin) Pl
 		ps.Error = why
 	}
 	if d := p.Description(); d != nil {
-		ps.Unneeded = grants.Unneeded(&p.Plugin, d.Needs)
+		ps.Unneeded = privilege.UnneededGrants(&p.Plugin, d.Needs)
 	}
 	if r := g.Review(p.Name); r != nil {
 		ps.Unapproved, ps.UnapprovedSince = r.Changes, r.Since

@@ -18,6 +18,7 @@ import (
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/pluginlog"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
@@ -25,7 +26,6 @@ import (
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
-	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
@@ -170,7 +170,7 @@ func (b *Builder) Roots(cfg *config.Config) *roots.Sets {
 // confined. Load does not load these plugins, so a caller of Load can ignore the error if the launcher is not nil.
 func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 	l := confinement.New(cfg, b.Confine)
-	l.List(settings.Listed(cfg))
+	l.List(privilege.ListedPrograms(cfg))
 	if err := roots.Check(cfg); err != nil {
 		return nil, err
 	}

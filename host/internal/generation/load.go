@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/supervisor"
@@ -51,7 +51,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 		}
 		err := pins.CheckTools(p.Name, p.Path, p.Description())
 		if err == nil {
-			err = grants.Missing(&p.Plugin, p.Description().Needs)
+			err = privilege.MissingGrants(&p.Plugin, p.Description().Needs)
 		}
 		if err != nil {
 			p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)

@@ -11,9 +11,9 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
@@ -74,7 +74,7 @@ func (h *pluginHost) Granted(d *tool.Description) error {
 		p.desc.CompareAndSwap(nil, d)
 		return errDescribed
 	}
-	err := grants.Missing(&p.Plugin, d.Needs)
+	err := privilege.MissingGrants(&p.Plugin, d.Needs)
 	p.denied.Store(err != nil)
 	if err == nil {
 		return nil

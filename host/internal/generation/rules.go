@@ -15,14 +15,14 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/settings"
 )
 
 // boundRules returns the operator's rules after checking them against the registered tools. It also binds the hooks.
 func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
-	out, err := settings.Rules(g.Config)
+	out, err := privilege.Rules(g.Config)
 	if err != nil {
 		return out, err
 	}

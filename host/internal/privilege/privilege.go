@@ -1,5 +1,9 @@
-// Package privilege determines whether a new configuration increases the privileges of tools. Most callers want
-// [Increases].
+// Package privilege determines what a configuration permits, and whether a new one increases the privileges of tools.
+// Most callers want [Increases].
+//
+// [Settings] returns the effective configuration with the origins of its values, and [DiffSettings] compares two of
+// them. [Rules] returns the permission rules. [MissingGrants] returns the reason why a plugin cannot run, and
+// [GrantsOf] compares the permissions that it needs with those that the configuration grants.
 package privilege
 
 import (

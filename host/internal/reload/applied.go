@@ -17,7 +17,6 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/host/internal/trust"
 )
@@ -25,9 +24,9 @@ import (
 // applied is the configuration that a host used last, with sensitive values masked. If no host is running, a
 // plan compares a new configuration with the saved configuration.
 type applied struct {
-	Tree    *settings.Tree  `json:"tree"` // nil if the settings are unknown
-	Plugins []appliedPlugin `json:"plugins"`
-	origin  string          // description of this configuration in the plan
+	Tree    *privilege.SettingTree `json:"tree"` // nil if the settings are unknown
+	Plugins []appliedPlugin        `json:"plugins"`
+	origin  string                 // description of this configuration in the plan
 }
 
 type appliedPlugin struct {
@@ -64,7 +63,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 	if !r.Live || key == "" {
 		return
 	}
-	a := applied{Tree: settings.Show(g.Config, true), Plugins: []appliedPlugin{}}
+	a := applied{Tree: privilege.Settings(g.Config, true), Plugins: []appliedPlugin{}}
 	var known []records.Sum // sums of the definitions of the first plugins
 	for _, p := range g.Plugins {
 		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // a plugin without a position was registered at run time
@@ -138,11 +137,11 @@ func (p *Plan) compareWith(last *applied, a *attempt) error {
 		return nil
 	}
 	if last.Tree != nil {
-		now, err := masked(settings.Show(a.cfg, true))
+		now, err := masked(privilege.Settings(a.cfg, true))
 		if err != nil {
 			return err
 		}
-		p.Settings = settings.Diff(last.Tree, now)
+		p.Settings = privilege.DiffSettings(last.Tree, now)
 		p.Increases = append([]string{}, increases(last.Tree, now, a.builder.Options.Bundled)...)
 	}
 	out := []PluginPlan{}
@@ -169,7 +168,7 @@ func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a
 		return true
 	}
 	plan.Action = "change"
-	plan.Configured = last.Tree != nil && slices.ContainsFunc(p.Settings, func(s settings.Change) bool {
+	plan.Configured = last.Tree != nil && slices.ContainsFunc(p.Settings, func(s privilege.SettingChange) bool {
 		return strings.HasPrefix(s.Path, "plugin "+strconv.Quote(plan.Name)) || strings.HasPrefix(s.Path, "field "+strconv.Quote(plan.Name))
 	})
 	plan.Changes = []registry.Change{}
@@ -180,19 +179,19 @@ func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a
 }
 
 // masked returns a copy of a settings tree in the form for the database. Sensitive values are masked.
-func masked(t *settings.Tree) (*settings.Tree, error) {
+func masked(t *privilege.SettingTree) (*privilege.SettingTree, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	out := new(settings.Tree)
+	out := new(privilege.SettingTree)
 	return out, json.Unmarshal(b, out)
 }
 
 // increases returns the privileges that the tree "now" grants in addition to those of the tree "old".
-func increases(old, now *settings.Tree, bundled string) []string {
+func increases(old, now *privilege.SettingTree, bundled string) []string {
 	var cfgs [2]*config.Config
-	for i, t := range []*settings.Tree{old, now} {
+	for i, t := range []*privilege.SettingTree{old, now} {
 		cfg, err := config.Parse([]byte(t.HCL()), t.Source, config.Environment{BundledDir: bundled})
 		if err != nil {
 			first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state/records"
@@ -338,7 +337,7 @@ func (a *attempt) checkRecalled(s *step) error {
 	if err := a.builder.Pins(a.cfg).CheckTools(p.Name, p.Path, desc); err != nil {
 		return err
 	}
-	if err := grants.Missing(&p.Plugin, desc.Needs); err != nil {
+	if err := privilege.MissingGrants(&p.Plugin, desc.Needs); err != nil {
 		return err
 	}
 	var err error

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/settings"
 )
 
 // Plan describes the changes that a reload would make.
@@ -26,7 +26,7 @@ type Plan struct {
 	// Plugins lists the plugins that a reload would add, change, remove or reject.
 	Plugins []PluginPlan `json:"plugins"`
 	// Settings lists the changed settings, with secrets masked.
-	Settings []settings.Change `json:"settings"`
+	Settings []privilege.SettingChange `json:"settings"`
 	// Increases lists the additional privileges in the new configuration.
 	Increases []string `json:"privilege_increases"`
 	// Widening equals Increases.
@@ -136,7 +136,7 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 		a.discard()
 		return nil, nil, context.Cause(ctx)
 	}
-	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{}, Settings: []settings.Change{}, Increases: []string{}}
+	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{}, Settings: []privilege.SettingChange{}, Increases: []string{}}
 	if out.Config == "" {
 		out.Config = a.cfg.Source
 	}
@@ -148,10 +148,10 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 	if a.cfg == a.old.Config {
 		return out, a, nil
 	}
-	if _, err := settings.Rules(a.cfg); err != nil {
+	if _, err := privilege.Rules(a.cfg); err != nil {
 		out.Refused = err.Error()
 	}
-	out.Settings = settings.Diff(settings.Show(a.old.Config, true), settings.Show(a.cfg, true))
+	out.Settings = privilege.DiffSettings(privilege.Settings(a.old.Config, true), privilege.Settings(a.cfg, true))
 	out.Increases = append(out.Increases, a.increases...)
 	out.NeedsApproval = len(a.increases) > 0 && a.old.Config.Reload.PrivilegeIncreases == "approve"
 	if err := a.tryConfig(ctx); err != nil {

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )
@@ -291,7 +291,7 @@ func needed(d *tool.Description) []string {
 	if d == nil || d.Needs == nil {
 		return nil
 	}
-	return grants.Of(&config.Plugin{}, d.Needs).Needed
+	return privilege.GrantsOf(&config.Plugin{}, d.Needs).Needed
 }
 
 // checkResembling returns an error if a new source differs from a known source in one or two characters.

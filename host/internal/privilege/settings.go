@@ -1,6 +1,4 @@
-// Package settings provides views of the effective configuration. [Show] returns a tree of values with their origins.
-// [Diff] compares two trees. [Rules] returns the permission rules.
-package settings
+package privilege
 
 import (
 	"errors"
@@ -11,12 +9,12 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// Tree is an evaluated configuration with the origin of each value. Written as HCL, the tree has the same meaning as
+// SettingTree is an evaluated configuration with the origin of each value. Written as HCL, the tree has the same meaning as
 // the configuration, but sensitive values are masked.
-type Tree = config.Tree
+type SettingTree = config.Tree
 
-// Show returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.
-func Show(cfg *config.Config, defaults bool) *Tree {
+// Settings returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.
+func Settings(cfg *config.Config, defaults bool) *SettingTree {
 	masker := audit.New(slices.Concat(cfg.Audit.Secrets, cfg.Hidden()))
 	return cfg.Tree(config.TreeOptions{Defaults: defaults, Mask: func(name, text string) string {
 		if text != "" && audit.SecretName(name) {
@@ -27,7 +25,7 @@ func Show(cfg *config.Config, defaults bool) *Tree {
 }
 
 // AddProfiles adds the default sandbox permissions of each plugin in cfg to the tree of cfg.
-func AddProfiles(t *Tree, cfg *config.Config) error {
+func AddProfiles(t *SettingTree, cfg *config.Config) error {
 	var errs []error
 	for _, n := range t.Blocks {
 		if n.Type != "plugin" || len(n.Labels) == 0 {

@@ -1,4 +1,4 @@
-package settings
+package privilege
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// Change describes a setting that differs between two configurations.
-type Change struct {
+// SettingChange describes a setting that differs between two configurations.
+type SettingChange struct {
 	// Path identifies the setting, such as host.timeout or plugin "read".env.
 	Path string `json:"path"`
 	// From and To are the old and the new value as HCL. An empty value means that the setting does not exist.
@@ -19,10 +19,10 @@ type Change struct {
 	At string `json:"at,omitempty"`
 }
 
-// Diff returns the differences between an old and a new tree, in the order of the new tree. Removed settings come last.
-func Diff(old, now *Tree) []Change {
+// DiffSettings returns the differences between an old and a new tree, in the order of the new tree. Removed settings come last.
+func DiffSettings(old, now *SettingTree) []SettingChange {
 	a, b := flatten(old), flatten(now)
-	out := []Change{}
+	out := []SettingChange{}
 	find := func(in []setting, path string) *config.TreeValue {
 		i := slices.IndexFunc(in, func(s setting) bool { return s.path == path })
 		if i < 0 {
@@ -33,9 +33,9 @@ func Diff(old, now *Tree) []Change {
 	for _, s := range b {
 		switch was := find(a, s.path); {
 		case was == nil && s.value != nil && s.value.From != config.Default:
-			out = append(out, Change{Path: s.path, To: s.value.HCL(), At: s.value.From})
+			out = append(out, SettingChange{Path: s.path, To: s.value.HCL(), At: s.value.From})
 		case was != nil && s.value != nil && !was.Same(s.value):
-			c := Change{Path: s.path, From: was.HCL(), To: s.value.HCL(), At: s.value.From}
+			c := SettingChange{Path: s.path, From: was.HCL(), To: s.value.HCL(), At: s.value.From}
 			if bytes.Equal(was.Value, s.value.Value) {
 				c.From, c.To = "(sensitive)", "(sensitive, another)"
 			}
@@ -44,7 +44,7 @@ func Diff(old, now *Tree) []Change {
 	}
 	for _, s := range a {
 		if find(b, s.path) == nil && s.value.From != config.Default {
-			out = append(out, Change{Path: s.path, From: s.value.HCL()})
+			out = append(out, SettingChange{Path: s.path, From: s.value.HCL()})
 		}
 	}
 	return out
@@ -56,7 +56,7 @@ type setting struct {
 	value *config.TreeValue
 }
 
-func flatten(t *Tree) (out []setting) {
+func flatten(t *SettingTree) (out []setting) {
 	var walk func(prefix string, blocks []*config.TreeNode)
 	walk = func(prefix string, blocks []*config.TreeNode) {
 		seen := make(map[string]int)

@@ -1,4 +1,4 @@
-package settings
+package privilege
 
 import (
 	"fmt"
@@ -55,8 +55,8 @@ func searched() []string {
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) || dir != filepath.Clean(dir) })
 }
 
-// Works reports whether a rule is valid. It does not check whether the tools of the rule exist.
-func Works(r *config.PermissionRule) bool {
+// RuleWorks reports whether a rule is valid. It does not check whether the tools of the rule exist.
+func RuleWorks(r *config.PermissionRule) bool {
 	_, problems := prepare(r)
 	return len(problems) == 0
 }
@@ -70,9 +70,9 @@ func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	return rule, rule.Prepare()
 }
 
-// Listed returns patterns for the names of the only programs that commands can execute under a configuration. It
+// ListedPrograms returns patterns for the names of the only programs that commands can execute under a configuration. It
 // returns nil if they can execute all programs.
-func Listed(cfg *config.Config) []string {
+func ListedPrograms(cfg *config.Config) []string {
 	rules, _ := Rules(cfg) // error ignored: other code reports invalid rules, and they list no programs
 	if p := policy.New(rules); p.Lists() {
 		return append([]string{}, p.Listed()...)

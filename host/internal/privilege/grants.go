@@ -1,6 +1,4 @@
-// Package grants compares the permissions that plugins need with the permissions that the configuration grants.
-// [Missing] returns the reason why a plugin cannot run. [Of] returns the full comparison.
-package grants
+package privilege
 
 import (
 	"fmt"
@@ -24,12 +22,12 @@ type Grants struct {
 	// Needed and Granted contain the needed and the granted permissions as text.
 	Needed  []string `json:"needed,omitempty"`
 	Granted []string `json:"granted"`
-	// Unneeded lists the granted permissions that the plugin does not need.
-	Unneeded []Extra `json:"unneeded,omitempty"`
+	// UnneededGrants lists the granted permissions that the plugin does not need.
+	Unneeded []UnneededGrant `json:"unneeded,omitempty"`
 }
 
-// Extra is a granted permission that a plugin does not need.
-type Extra struct {
+// UnneededGrant is a granted permission that a plugin does not need.
+type UnneededGrant struct {
 	What string `json:"what"`
 	// How explains how to revoke the permission.
 	How string `json:"how"`
@@ -67,9 +65,9 @@ var permits = []permit{
 
 var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// Missing returns an error that lists the required permissions that are not granted, with the lines that grant them. It
+// MissingGrants returns an error that lists the required permissions that are not granted, with the lines that grant them. It
 // returns nil if all are granted or if the plugin declares no needs.
-func Missing(p *config.Plugin, n *tool.Needs) error {
+func MissingGrants(p *config.Plugin, n *tool.Needs) error {
 	if n == nil {
 		return nil
 	}
@@ -106,13 +104,13 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 	return fmt.Errorf("the plugin needs to %s, but this is not granted. Add to its block:\n%s", strings.Join(what, " and to "), strings.Join(how, "\n"))
 }
 
-// Unneeded returns the granted permissions that the plugin does not need. It returns nil if the plugin declares no
+// UnneededGrants returns the granted permissions that the plugin does not need. It returns nil if the plugin declares no
 // needs.
-func Unneeded(p *config.Plugin, n *tool.Needs) []Extra {
+func UnneededGrants(p *config.Plugin, n *tool.Needs) []UnneededGrant {
 	if n == nil {
 		return nil
 	}
-	var out []Extra
+	var out []UnneededGrant
 	for _, g := range permits {
 		if g.need(n) != tool.NotNeeded || !g.granted(p) {
 			continue
@@ -120,19 +118,19 @@ func Unneeded(p *config.Plugin, n *tool.Needs) []Extra {
 		if n.Read == tool.NotNeeded && g.revoke == `roots = "read-only"` {
 			continue // the line that revokes reading also revokes writing
 		}
-		out = append(out, Extra{"to " + g.what, "set " + g.revoke + " in its sandbox block"})
+		out = append(out, UnneededGrant{"to " + g.what, "set " + g.revoke + " in its sandbox block"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if audit.SecretName(name) && !slices.ContainsFunc(n.Secrets, func(s tool.Secret) bool { return s.Name == name }) {
-			out = append(out, Extra{"to have the secret " + name, "remove it from env in its block"})
+			out = append(out, UnneededGrant{"to have the secret " + name, "remove it from env in its block"})
 		}
 	}
 	return out
 }
 
-// Of returns a plugin's permissions and needs. A nil n means that the needs are unknown.
-func Of(p *config.Plugin, n *tool.Needs) Grants {
-	out := Grants{Needs: n, Unneeded: Unneeded(p, n), Granted: []string{}}
+// GrantsOf returns a plugin's permissions and needs. A nil n means that the needs are unknown.
+func GrantsOf(p *config.Plugin, n *tool.Needs) Grants {
+	out := Grants{Needs: n, Unneeded: UnneededGrants(p, n), Granted: []string{}}
 	for _, g := range permits {
 		if n != nil && g.need(n) != tool.NotNeeded {
 			out.Needed = append(out.Needed, needText("to "+g.what, g.need(n)))
