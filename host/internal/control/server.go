@@ -1,5 +1,8 @@
 // Package control permits other processes of the same user to send requests to a running host. Each request and each
 // answer is one line of JSON. The socket is in a directory that only the user can open.
+//
+// [Hosts] connects the hosts of a user that use the same state directory. People answer the asks of one host through
+// another, a new host takes the socket of an old one, and commands find the web console.
 package control
 
 import (

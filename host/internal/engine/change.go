@@ -5,12 +5,12 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/reload"
-	"toolhost.dev/host/internal/sibling"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sdk/tool"
 )
@@ -26,16 +26,16 @@ type Client = call.Caller
 type Ledger = call.Ledger
 
 // AskQueue contains unanswered permission requests and questions. People can answer them through another host.
-type AskQueue = sibling.AskQueue
+type AskQueue = control.AskQueue
 
 // Listening describes the listening socket of a server. Another process can acquire the socket.
-type Listening = sibling.Listening
+type Listening = control.Listening
 
 // Taken is a socket that this process acquired from another host.
-type Taken = sibling.Taken
+type Taken = control.Taken
 
 // Console is the answer to a request for a link to the web console.
-type Console = sibling.Console
+type Console = control.Console
 
 // Hook is a hook of the embedding program.
 type Hook = hook.Hook

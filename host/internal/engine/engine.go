@@ -24,6 +24,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/inflight"
@@ -37,7 +38,6 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/shim"
-	"toolhost.dev/host/internal/sibling"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
@@ -146,7 +146,7 @@ type Engine struct {
 	running  running
 	signals  signals
 	flights  inflight.Calls
-	siblings sibling.Hosts
+	siblings control.Hosts
 	opening  sync.Mutex // locked by the method "open"
 	cleaning sync.Once  // removes unused temporary directories of sessions
 	closing  closing
@@ -389,7 +389,7 @@ func (e *Engine) Current() *generation.Generation { return e.reloader.Current() 
 func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
 
 // Siblings returns the other hosts with the same state directory.
-func (e *Engine) Siblings() *sibling.Hosts { return &e.siblings }
+func (e *Engine) Siblings() *control.Hosts { return &e.siblings }
 
 // State returns the state database.
 func (e *Engine) State() *state.DB { return e.state }

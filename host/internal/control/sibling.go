@@ -1,7 +1,4 @@
-// Package sibling connects the hosts of a user that use the same state directory. People answer the asks of one host
-// through another, a new host takes the socket of an old one, and commands find the web console. All of it uses the
-// control sockets of package control.
-package sibling
+package control
 
 import (
 	"context"
@@ -11,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"toolhost.dev/host/internal/control"
 )
 
 // Hosts provides access to the other hosts, and holds the features that this host offers to them. The fields must not
@@ -43,11 +38,11 @@ func (h *Hosts) OfferAsks(q AskQueue) { h.asks.Store(&q) }
 func (h *Hosts) AnswerAsks(op string, args json.RawMessage) (any, error) {
 	q := h.asks.Load()
 	switch {
-	case q != nil && op == control.OpAsks:
+	case q != nil && op == OpAsks:
 		return (*q).Open()
 	case q != nil:
 		return struct{}{}, (*q).Answer(args)
-	case op == control.OpAsks:
+	case op == OpAsks:
 		return []any{}, nil
 	}
 	return nil, errors.New("this host has no open ask")
@@ -57,13 +52,13 @@ func (h *Hosts) AnswerAsks(op string, args json.RawMessage) (any, error) {
 const askOthers = 2 * time.Second
 
 // others returns the control sockets of the hosts that use the same state directory, without the socket of this host.
-func (h *Hosts) others() []control.Socket {
+func (h *Hosts) others() []Socket {
 	dir := h.Dir()
 	if dir == "" {
 		return nil
 	}
-	var out []control.Socket
-	for _, s := range control.Sockets(dir) {
+	var out []Socket
+	for _, s := range Sockets(dir) {
 		if s.PID != os.Getpid() {
 			out = append(out, s)
 		}
@@ -93,14 +88,14 @@ func each[T any](ctx context.Context, h *Hosts, op string, done func(pid int, re
 
 // Supervised reports whether people can answer asks of this host through another host.
 func (h *Hosts) Supervised(ctx context.Context) (supervised bool) {
-	each(ctx, h, control.OpSupervises, func(_ int, yes bool) { supervised = supervised || yes })
+	each(ctx, h, OpSupervises, func(_ int, yes bool) { supervised = supervised || yes })
 	return supervised
 }
 
 // AsksOfOthers returns the open asks of the other hosts by their process ids. It skips hosts that do not answer.
 func (h *Hosts) AsksOfOthers(ctx context.Context) map[int]json.RawMessage {
 	out := make(map[int]json.RawMessage)
-	each(ctx, h, control.OpAsks, func(pid int, list json.RawMessage) { out[pid] = list })
+	each(ctx, h, OpAsks, func(pid int, list json.RawMessage) { out[pid] = list })
 	return out
 }
 
@@ -113,7 +108,7 @@ func (h *Hosts) AnswerOther(ctx context.Context, pid int, body json.RawMessage) 
 	for _, s := range h.others() {
 		if s.PID == pid {
 			var none struct{}
-			return s.Ask(ctx, control.OpAnswer, body, &none)
+			return s.Ask(ctx, OpAnswer, body, &none)
 		}
 	}
 	return errGone

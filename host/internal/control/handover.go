@@ -1,4 +1,4 @@
-package sibling
+package control
 
 import (
 	"bytes"
@@ -11,8 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"toolhost.dev/host/internal/control"
 )
 
 // Listening describes the socket of a server for [Hosts.OfferListener].
@@ -46,7 +44,7 @@ func (h *Hosts) OfferListener(l Listening) {
 }
 
 // HandOver sends the server's socket to another process. When the other process serves, HandOver calls Replaced.
-func (h *Hosts) HandOver(ctx context.Context, args control.TakeOverArgs) error {
+func (h *Hosts) HandOver(ctx context.Context, args TakeOverArgs) error {
 	h.handover.mu.Lock()
 	l := h.handover.offer
 	if l == nil || !l.Serves(args.Address) || h.handover.busy {
@@ -158,7 +156,7 @@ func (h *Hosts) TakeListener(ctx context.Context, address string) (*Taken, error
 func (h *Hosts) askForListener(ctx context.Context, address, path string, in *net.UnixListener) error {
 	err := errors.New("no running host that uses this state directory listens there")
 	for _, s := range h.others() {
-		if asked := s.Ask(ctx, control.OpTakeOver, control.TakeOverArgs{Address: address, Socket: path}, &struct{}{}); asked == nil {
+		if asked := s.Ask(ctx, OpTakeOver, TakeOverArgs{Address: address, Socket: path}, &struct{}{}); asked == nil {
 			return nil
 		}
 	}
