@@ -33,7 +33,6 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/reload"
-	"toolhost.dev/host/internal/reported"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
@@ -379,7 +378,7 @@ func (e *Engine) NewProblems() []string {
 	if e.home.Root == "" {
 		return e.Problems()
 	}
-	return reported.New(e.Problems(), g.Broken, filepath.Join(e.home.Root, "reported"), g.Config.Path)
+	return generation.NewProblems(e.Problems(), g.Broken, filepath.Join(e.home.Root, "reported"), g.Config.Path)
 }
 
 // Current returns the generation for new calls.

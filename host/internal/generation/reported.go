@@ -1,6 +1,4 @@
-// Package reported remembers the failures that an earlier run of a command reported. A broken plugin is therefore
-// reported only once, and again if its failure changes.
-package reported
+package generation
 
 import (
 	"crypto/sha256"
@@ -13,10 +11,10 @@ import (
 	"toolhost.dev/sdk/durable"
 )
 
-// New returns the problems that must be reported. It omits a problem that is in the list "broken" and was also in this
+// NewProblems returns the problems that must be reported. It omits a problem that is in the list "broken" and was also in this
 // list at the last call for the same configuration. All other problems are returned. The directory "dir" stores the
 // list between calls.
-func New(problems, broken []string, dir, config string) []string {
+func NewProblems(problems, broken []string, dir, config string) []string {
 	path := filepath.Join(dir, configurationID(config))
 	before, _ := os.ReadFile(path) // error ignored: a missing file means that no failure was reported
 	var now []string
