@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/ownfile"
 	"toolhost.dev/host/internal/policy"
-	"toolhost.dev/host/internal/seal"
 )
 
 // Judge returns the policy's decision about a request, with the answers that people gave earlier. It does not ask the
@@ -55,11 +55,11 @@ func past(effect string) string {
 }
 
 // ErrSealed is the error for a sealed text that is not valid.
-var ErrSealed = seal.ErrInvalid
+var ErrSealed = ownfile.ErrInvalid
 
 var errUnsealable = errors.New("the host has no state directory for a key")
 
-// Seal seals a value with the key in the state directory; see package seal.
+// Seal seals a value with the key in the state directory; see [ownfile.Key].
 func (e *Engine) Seal(value, purpose []byte) (string, error) {
 	if e.home.Root == "" {
 		return "", errUnsealable
@@ -75,6 +75,6 @@ func (e *Engine) Unseal(text string, purpose []byte) ([]byte, error) {
 	return e.sealKey().Open(text, purpose)
 }
 
-func (e *Engine) sealKey() seal.File {
-	return seal.File{Path: filepath.Join(e.home.Root, "seal.key")}
+func (e *Engine) sealKey() ownfile.Key {
+	return ownfile.Key{Path: filepath.Join(e.home.Root, "seal.key")}
 }

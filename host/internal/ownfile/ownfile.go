@@ -1,7 +1,9 @@
-// Package ownfile stores state of the user in JSON files. Most callers use [File].
+// Package ownfile stores state of the user in files. Most callers use [File], which has a value in JSON.
 //
 // A file that another user could have written is rejected. Each change replaces the whole file, so that no reader sees
 // an incomplete file, even after a crash.
+//
+// [Key] encrypts and authenticates values that leave the host and come back later, possibly to another process.
 package ownfile
 
 import (

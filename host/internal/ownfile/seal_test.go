@@ -1,4 +1,4 @@
-package seal
+package ownfile
 
 import (
 	"encoding/base64"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestSeal(t *testing.T) {
-	f := File{Path: filepath.Join(t.TempDir(), "state", "key")}
+	f := Key{Path: filepath.Join(t.TempDir(), "state", "key")}
 	if _, err := f.Open("AAAA", nil); !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a key: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestSeal(t *testing.T) {
 // TestConcurrentKeys checks that users who create a key file at the same time all get the same key.
 func TestConcurrentKeys(t *testing.T) {
 	for range 20 {
-		f := File{Path: filepath.Join(t.TempDir(), "key")}
+		f := Key{Path: filepath.Join(t.TempDir(), "key")}
 		texts := make([]string, 16)
 		var all sync.WaitGroup
 		for i := range texts {
@@ -93,7 +93,7 @@ func TestForeignKeys(t *testing.T) {
 		"symbolic link": func(p string) error { return os.Symlink("/dev/zero", p) },
 		"regular file":  func(p string) error { return os.Mkdir(p, 0o700) },
 	} {
-		f := File{Path: filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))}
+		f := Key{Path: filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))}
 		if err := create(f.Path); err != nil {
 			t.Fatal(err)
 		}

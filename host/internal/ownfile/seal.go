@@ -1,6 +1,4 @@
-// Package seal encrypts and authenticates values that leave the host and come back later, possibly to another process.
-// [File.Seal] and [File.Open] use a key in a file, which all processes of a state directory share.
-package seal
+package ownfile
 
 import (
 	"crypto/aes"
@@ -16,9 +14,9 @@ import (
 	"syscall"
 )
 
-// File is a file with a key. The file is read for each use, so a deleted or replaced key is invalid at once in all
+// Key is a file with a key. The file is read for each use, so a deleted or replaced key is invalid at once in all
 // processes.
-type File struct{ Path string }
+type Key struct{ Path string }
 
 const keySize = 32 // AES-256
 
@@ -26,8 +24,8 @@ const keySize = 32 // AES-256
 // because they would help to forge a text.
 var ErrInvalid = errors.New("the sealed value is not valid")
 
-// Seal encrypts a value. Only [File.Open] with the same purpose returns it. Seal creates a missing key.
-func (f File) Seal(value, purpose []byte) (string, error) {
+// Seal encrypts a value. Only [Key.Open] with the same purpose returns it. Seal creates a missing key.
+func (f Key) Seal(value, purpose []byte) (string, error) {
 	key, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = f.create(); err == nil {
@@ -44,9 +42,9 @@ func (f File) Seal(value, purpose []byte) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, value, purpose)), nil //nolint:gosec // the AEAD adds a random nonce
 }
 
-// Open decrypts a text of [File.Seal]. It returns [ErrInvalid] if the text was changed, or sealed with another key or
+// Open decrypts a text of [Key.Seal]. It returns [ErrInvalid] if the text was changed, or sealed with another key or
 // for another purpose.
-func (f File) Open(text string, purpose []byte) ([]byte, error) {
+func (f Key) Open(text string, purpose []byte) ([]byte, error) {
 	key, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrInvalid
@@ -79,7 +77,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 }
 
 // read reads the key. It refuses a file that another user could have read or written.
-func (f File) read() ([]byte, error) {
+func (f Key) read() ([]byte, error) {
 	in, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -106,7 +104,7 @@ func (f File) read() ([]byte, error) {
 }
 
 // create creates the key. If another process creates it at the same time, one of the two keys remains.
-func (f File) create() error {
+func (f Key) create() error {
 	dir := filepath.Dir(f.Path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
