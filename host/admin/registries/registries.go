@@ -18,11 +18,9 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/admin/registries/internal/distribution"
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/manifest"
-	"toolhost.dev/host/internal/signature"
-	"toolhost.dev/host/internal/source"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -63,13 +61,13 @@ type Listed = distribution.Listed
 type Collected = distribution.Collected
 
 // Name is the name of a plugin in a registry.
-type Name = source.Name
+type Name = artifact.Name
 
 // Version is the name of a plugin in a registry with a version.
-type Version = source.Reference
+type Version = artifact.Reference
 
 // Place is the location of the versions of a plugin.
-type Place = source.Place
+type Place = artifact.Place
 
 // Manage returns the manager of the plugins that come from registries. The manager applies its changes to running
 // hosts.
@@ -109,7 +107,7 @@ func Manage(opts admin.Options) (*Manager, error) {
 
 // Publisher returns a manager for publishing, which needs no configuration.
 func Publisher(opts admin.Options) (*Manager, error) {
-	s, err := store.Open()
+	s, err := artifact.OpenStore()
 	if err != nil {
 		return nil, err
 	}
@@ -197,18 +195,18 @@ func candidateConfig(program string) string {
 func escape(path string) string { return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(path) }
 
 // ParseName reads the name of a plugin in a registry.
-func ParseName(text string) (Name, error) { return source.Parse(text) }
+func ParseName(text string) (Name, error) { return artifact.ParseName(text) }
 
 // ParseVersion reads the name of a plugin in a registry, with a version. Without a version, the version is empty.
-func ParseVersion(text string) (Version, error) { return source.ParseReference(text) }
+func ParseVersion(text string) (Version, error) { return artifact.ParseReference(text) }
 
 // PlaceFor returns the place where a version is published. If the argument "to" is empty, it is the registry in the
 // name of the version.
 func PlaceFor(ref Version, to string) (Place, error) {
 	if to == "" {
-		return source.Locate(ref.Name, nil), nil
+		return artifact.Locate(ref.Name, nil), nil
 	}
-	return source.Below(to, ref.Name, ref.Path)
+	return artifact.NameBelow(to, ref.Name, ref.Path)
 }
 
 // CheckRuntime returns an error if text names no known runtime of plugins.
@@ -216,7 +214,7 @@ func CheckRuntime(text string) error { return distribution.CheckRuntime(text) }
 
 // Collect removes the installed plugins that no lock file needs.
 func Collect() (*Collected, error) {
-	s, err := store.Open()
+	s, err := artifact.OpenStore()
 	if err != nil {
 		return nil, err
 	}
@@ -225,10 +223,10 @@ func Collect() (*Collected, error) {
 
 // NewSigningKey returns a new key pair in PEM, and the fingerprint of the public key.
 func NewSigningKey() (private, public []byte, fingerprint string, err error) {
-	if private, public, err = signature.NewKey(); err != nil {
+	if private, public, err = artifact.NewKey(); err != nil {
 		return nil, nil, "", err
 	}
-	key, err := signature.ParseKey(public)
+	key, err := artifact.ParseKey(public)
 	return private, public, key.Fingerprint, err
 }
 
@@ -248,7 +246,7 @@ func ReadSigningKey(name string) (crypto.Signer, error) {
 		}
 		text = b
 	}
-	key, err := signature.ParseSigner(text)
+	key, err := artifact.ParseSigner(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

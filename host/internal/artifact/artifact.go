@@ -4,6 +4,17 @@
 //
 // The index carries the hash of each platform's files. One signature of the index therefore covers all platforms, and
 // one small request is enough to lock them.
+//
+// A [Name] is the whole name of a plugin such as "registry.example.org/acme/weather": there is no default registry and
+// no search order. [ParseName] and [ParseConstraint] read what people write, and [SelectVersion] selects a version.
+//
+// [Sign] signs the digest of an artifact, and [Verify] checks a signature. A signature is a sigstore bundle v0.3, as
+// "cosign sign --key" writes it: one DSSE envelope around an in-toto statement about the digest. Keys are ECDSA P-256
+// or Ed25519.
+//
+// A [Store] holds the files of installed plugins under the hash of their content. The directory of a plugin appears by
+// one rename and never changes afterwards. Below the root are the directories "content" (installed plugins), "partial"
+// (downloads and files that are being unpacked) and "records" (which lock files use the store).
 package artifact
 
 import (

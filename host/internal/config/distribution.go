@@ -8,23 +8,22 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config/internal/diagnose"
-	"toolhost.dev/host/internal/signature"
-	"toolhost.dev/host/internal/source"
 )
 
 // Distribution contains the settings for plugins from registries. Only the commands that install plugins use them.
 type Distribution struct {
 	Publishers []Publisher
-	Mirrors    []source.Mirror
+	Mirrors    []artifact.Mirror
 	Catalogs   []Catalog
 }
 
 // Publisher contains the keys of a publisher, and patterns for the sources that the keys can sign.
 type Publisher struct {
 	Name    string
-	Sources []source.Pattern
-	Keys    []signature.Key
+	Sources []artifact.Pattern
+	Keys    []artifact.Key
 	// Expires is the time after which the host no longer accepts new versions that these keys signed. Zero means never.
 	Expires time.Time
 }
@@ -32,7 +31,7 @@ type Publisher struct {
 // Catalog is a signed list of plugins for searches.
 type Catalog struct {
 	Name   string
-	Source source.Name
+	Source artifact.Name
 }
 
 // Installation describes a program on this machine that was installed from a registry and is a plugin. See
@@ -94,7 +93,7 @@ func (d *decoder) distribution(f *fileHCL) {
 	for _, m := range f.Mirrors {
 		once("mirror", m.Of, m.At)
 		to := d.optionalText(m.To)
-		mirror, err := source.ParseMirror(m.Of, to)
+		mirror, err := artifact.ParseMirror(m.Of, to)
 		switch {
 		case to == "" && !d.diags.HasErrors():
 			d.fail(m.At, fmt.Sprintf("The mirror of %q has no place", m.Of), "Say where it is: to = \"harbor.corp/hub\", or to = \"file:///srv/mirror\".")
@@ -105,7 +104,7 @@ func (d *decoder) distribution(f *fileHCL) {
 	}
 	for _, c := range f.Catalogs {
 		once("catalog", c.Name, c.At)
-		name, err := source.Parse(d.optionalText(c.Source))
+		name, err := artifact.ParseName(d.optionalText(c.Source))
 		if err != nil {
 			d.fail(c.At, fmt.Sprintf("Catalog %q has no source", c.Name), "%s.", diagnose.Capital(err.Error()))
 		}
@@ -116,14 +115,14 @@ func (d *decoder) distribution(f *fileHCL) {
 func (d *decoder) publisher(p *publisherHCL) Publisher {
 	out := Publisher{Name: p.Name}
 	for _, text := range d.optionalTexts(p.Sources) {
-		pattern, err := source.ParsePattern(text)
+		pattern, err := artifact.ParsePattern(text)
 		if err != nil {
 			d.fail(p.Sources.Range(), "The sources of a publisher cannot be read", "%s.", diagnose.Capital(err.Error()))
 		}
 		out.Sources = append(out.Sources, pattern)
 	}
 	for _, text := range d.optionalTexts(p.Keys) {
-		key, err := signature.ParseKey([]byte(text))
+		key, err := artifact.ParseKey([]byte(text))
 		if err != nil {
 			d.fail(p.Keys.Range(), fmt.Sprintf("A key of publisher %q cannot be used", p.Name), "%s. Write keys = [file(\"%s.pub\")].", diagnose.Capital(err.Error()), p.Name)
 		}
@@ -164,11 +163,11 @@ func (d *decoder) install(p *pluginHCL, out *Plugin) {
 	if p.Path != nil {
 		d.fail(p.At, fmt.Sprintf("Plugin %q has both a path and a source", p.Name), "Remove path to run the version from the registry, or remove source and version to run the file.")
 	}
-	if _, err := source.Parse(out.Source); err != nil {
+	if _, err := artifact.ParseName(out.Source); err != nil {
 		d.fail(p.Source.Range(), fmt.Sprintf("The source of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
 		return
 	}
-	if _, err := source.ParseConstraint(out.Version); err != nil {
+	if _, err := artifact.ParseConstraint(out.Version); err != nil {
 		d.fail(p.Version.Range(), fmt.Sprintf("The version of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
 		return
 	}
@@ -205,7 +204,7 @@ func (d *decoder) installedPackage(values map[string]any, ranges bodyRanges, out
 	delete(values, "package")
 	delete(values, "args")
 	_ = json.Unmarshal(raw, &out.Package) // ignore the error: an empty text is no package
-	if _, err := source.ParsePackage(out.Package); err != nil {
+	if _, err := artifact.ParsePackage(out.Package); err != nil {
 		d.fail(at, "The package cannot be used", "%s.", diagnose.Capital(err.Error()))
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/store"
 )
 
 // ThisPlatform returns the platform of this program, such as "linux/amd64".
@@ -30,7 +30,7 @@ func Installed(configPath, plugin, src string) config.Installation {
 	if err != nil {
 		return config.Installation{Missing: err.Error()}
 	}
-	s, err := store.User()
+	s, err := artifact.UserStore()
 	if err != nil {
 		return config.Installation{Missing: err.Error()}
 	}
@@ -74,7 +74,7 @@ func InstalledPackage(configPath, field, spec string) config.PackageInstallation
 	if !ok || pin.Package != spec {
 		return missing("%s is not in the lock file %s yet; run toolhost plugin install", spec, path)
 	}
-	s, err := store.User()
+	s, err := artifact.UserStore()
 	if err != nil {
 		return missing("%v", err)
 	}
@@ -98,7 +98,7 @@ func InstalledPackage(configPath, field, spec string) config.PackageInstallation
 // previous entry of the plugin in the lock file. A host needs the previous entry while an upgrade is being applied,
 // because it can still start the old version.
 func (p *Pins) installedPin(plugin, path string, locked Pin) (Pin, error) {
-	s, err := store.User()
+	s, err := artifact.UserStore()
 	if err != nil {
 		return Pin{}, err
 	}
@@ -135,7 +135,7 @@ func (p *Pin) Sum() string { return p.sum() }
 // Binary returns the absolute path of the pinned program. lock is the path of the lock file.
 func (p *Pin) Binary(lock string) string {
 	if p.Source != "" {
-		if s, err := store.User(); err == nil {
+		if s, err := artifact.UserStore(); err == nil {
 			return filepath.Join(s.Dir(p.Platforms[ThisPlatform()].Content), p.Base())
 		}
 	}
@@ -155,7 +155,7 @@ func (p *Pins) checkInstalled(path, sum string) error {
 	if is := hex.EncodeToString(now[:]); is != sum {
 		return fmt.Errorf("its files in the store differ from %s: %s has the SHA-256 %s, but %s is locked. Install them again: toolhost plugin install --reinstall", p.path, path, is, sum)
 	}
-	s, err := store.User()
+	s, err := artifact.UserStore()
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/source"
 	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/tool"
 )
@@ -184,10 +183,10 @@ func (p *Pin) check() error {
 		}
 		return nil
 	}
-	if _, err := source.Parse(p.Source); err != nil {
+	if _, err := artifact.ParseName(p.Source); err != nil {
 		return err
 	}
-	if _, err := source.ParseVersion(p.Version); err != nil {
+	if _, err := artifact.ParseVersion(p.Version); err != nil {
 		return err
 	}
 	if !artifact.ValidDigest(p.Index) || len(p.Platforms) == 0 {

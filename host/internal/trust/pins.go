@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"toolhost.dev/host/internal/store"
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -136,7 +136,7 @@ func (p *Pins) pinOf(plugin, path string) (Pin, bool, error) {
 
 // InStore reports whether the path is in the store of installed plugins.
 func InStore(path string) bool {
-	s, err := store.User()
+	s, err := artifact.UserStore()
 	return err == nil && s.ContentOf(path) != ""
 }
 

@@ -20,7 +20,6 @@ import (
 
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/reload"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -58,7 +57,7 @@ func (d *Depot) Store(ctx context.Context, files *reload.SharedFiles) (string, e
 	if err != nil {
 		return "", err
 	}
-	installed, err := store.User()
+	installed, err := artifact.UserStore()
 	if err != nil {
 		return "", err
 	}
@@ -162,7 +161,7 @@ func (d *Depot) Fetch(ctx context.Context, name string) (*reload.SharedFiles, er
 // install adds a build to the store of this machine. It need not trust the object, because it compares the hash of the
 // files with the hash in the lock file.
 func (d *Depot) install(ctx context.Context, b build) error {
-	to, err := store.Open()
+	to, err := artifact.OpenStore()
 	if err != nil || to.Has(b.content) {
 		return err
 	}

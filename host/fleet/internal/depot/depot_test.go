@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/fleet/internal/testnats"
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/reload"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -41,10 +40,10 @@ func newDepot(t *testing.T) *Depot {
 }
 
 // machine makes the test use the plugin store of another machine.
-func machine(t *testing.T) *store.Store {
+func machine(t *testing.T) *artifact.Store {
 	t.Helper()
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	s, err := store.Open()
+	s, err := artifact.OpenStore()
 	must(t, err)
 	return s
 }
@@ -61,7 +60,7 @@ func layer(t *testing.T, text string) (packed []byte, is *artifact.Packed) {
 }
 
 // add installs a packed plugin.
-func add(t *testing.T, to *store.Store, packed []byte, content string) {
+func add(t *testing.T, to *artifact.Store, packed []byte, content string) {
 	t.Helper()
 	dir, release, err := to.Temporary()
 	must(t, err)

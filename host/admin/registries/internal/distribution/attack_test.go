@@ -14,8 +14,6 @@ import (
 
 	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/signature"
-	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -176,17 +174,17 @@ func TestHostileMirror(t *testing.T) {
 		}
 	}
 	mirror() // this second copy repairs the blobs
-	to, err := source.ParseMirror(s.host+"/*", "file://"+dir)
+	to, err := artifact.ParseMirror(s.host+"/*", "file://"+dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fresh := newMachine(t).want("weather", src, "")
-	fresh.Settings.Mirrors = []source.Mirror{to}
+	fresh.Settings.Mirrors = []artifact.Mirror{to}
 	if _, err := fresh.install(InstallOptions{}); err != nil {
 		t.Error(err)
 	}
 	hostile := newMachine(t).want("weather", src, "")
-	hostile.Settings.Mirrors = []source.Mirror{to}
+	hostile.Settings.Mirrors = []artifact.Mirror{to}
 	for _, b := range blobs {
 		text, err := os.ReadFile(b)
 		if err != nil {
@@ -224,7 +222,7 @@ func TestLargeDocuments(t *testing.T) {
 			if _, err := m.install(InstallOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			n, err := source.Parse(src)
+			n, err := artifact.ParseName(src)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,7 +269,7 @@ func TestMovedSignature(t *testing.T) {
 	src := s.host + "/acme/weather"
 	m.publish(key, src+":1.0.0", program("weather", "1.0.0", "now"))
 	m.publish(nil, src+":1.1.0", program("weather", "1.1.0", "now"))
-	n, err := source.Parse(src)
+	n, err := artifact.ParseName(src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,16 +285,16 @@ func TestMovedSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := signature.Sign(key, strings.TrimPrefix(signed.Digest, "sha256:"), signature.Signed, []byte("{}"))
+	raw, err := artifact.Sign(key, strings.TrimPrefix(signed.Digest, "sha256:"), artifact.Signed, []byte("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	yank, err := signature.Sign(key, strings.TrimPrefix(at.Digest, "sha256:"), signature.Yanked, []byte(`{"reason":"x"}`))
+	yank, err := artifact.Sign(key, strings.TrimPrefix(at.Digest, "sha256:"), artifact.Yanked, []byte(`{"reason":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range [][]byte{raw, yank} {
-		if err := (subject{repo, n, "1.1.0", at}).attach(t.Context(), signature.MediaType, b, nil); err != nil {
+		if err := (subject{repo, n, "1.1.0", at}).attach(t.Context(), artifact.TypeSignature, b, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/ownfile"
-	"toolhost.dev/host/internal/source"
 )
 
 // typeCatalog is the artifact type of a catalog.
@@ -51,7 +50,7 @@ func readCatalog(text []byte) ([]Listed, error) {
 		d.DisallowUnknownFields()
 		err := d.Decode(&l)
 		if err == nil {
-			_, err = source.Parse(l.Source)
+			_, err = artifact.ParseName(l.Source)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the catalog cannot be read: %w. Each line is one object, such as {\"source\": \"registry.example.org/acme/weather\", \"summary\": \"…\"}", len(out)+1, err)
@@ -62,7 +61,7 @@ func readCatalog(text []byte) ([]Listed, error) {
 }
 
 // PublishCatalog publishes a list of plugins. The key must not be nil, because a catalog must be signed.
-func (m *Manager) PublishCatalog(ctx context.Context, ref source.Reference, place source.Place, file string, key crypto.Signer) error {
+func (m *Manager) PublishCatalog(ctx context.Context, ref artifact.Reference, place artifact.Place, file string, key crypto.Signer) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -117,7 +116,7 @@ func (m *Manager) updateCatalog(ctx context.Context, c config.Catalog) error {
 	if err != nil {
 		return err
 	}
-	v, ok := source.Select(source.Versions(tags), source.Constraint{}, nil)
+	v, ok := artifact.SelectVersion(artifact.VersionsOf(tags), artifact.Constraint{}, nil)
 	if !ok {
 		return fmt.Errorf("%s has no version", c.Source)
 	}
@@ -126,7 +125,7 @@ func (m *Manager) updateCatalog(ctx context.Context, c config.Catalog) error {
 		if err := m.cache(c).Read(&was); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if before, err := source.ParseVersion(was.Version); err == nil && v.Compare(before) < 0 {
+		if before, err := artifact.ParseVersion(was.Version); err == nil && v.Compare(before) < 0 {
 			return nil, fmt.Errorf("the registry serves version %s, which is older than version %s of the copy here", v, was.Version)
 		}
 		at, raw, err := repo.Manifest(ctx, v.String())

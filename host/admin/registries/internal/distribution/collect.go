@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"toolhost.dev/host/internal/store"
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -27,7 +27,7 @@ type Collected struct {
 const forgotten = 30 * 24 * time.Hour
 
 // see records the versions that a lock file names.
-func see(r *store.Record, lock *trust.Lock) {
+func see(r *artifact.StoreRecord, lock *trust.Lock) {
 	names := make(map[string]bool)
 	for _, pin := range lock.Plugins {
 		names[pin.Platforms[trust.ThisPlatform()].Content] = true
@@ -42,7 +42,7 @@ func see(r *store.Record, lock *trust.Lock) {
 // Collect removes the versions that nobody needs. It keeps the versions in each lock file. It keeps the versions of a
 // deleted lock file for 30 days after a command last read that file. For rollbacks, it also keeps the version of each
 // plugin before its last upgrade. It also keeps the versions that running hosts use.
-func Collect(s *store.Store) (*Collected, error) {
+func Collect(s *artifact.Store) (*Collected, error) {
 	unlock, err := s.LockAll()
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Collect(s *store.Store) (*Collected, error) {
 		case err != nil: // the versions in the lock file are unknown
 			return nil, err
 		default:
-			if err := s.Change(r.Lock, func(now *store.Record) { see(now, lock); r = now }); err != nil {
+			if err := s.Change(r.Lock, func(now *artifact.StoreRecord) { see(now, lock); r = now }); err != nil {
 				return nil, err
 			}
 		}

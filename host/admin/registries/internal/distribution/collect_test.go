@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/store"
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -38,7 +38,7 @@ func TestCollect(t *testing.T) {
 	}
 	age := func(days int) {
 		t.Helper()
-		if err := m.Store.Change(m.Lock, func(r *store.Record) { r.Seen = time.Now().AddDate(0, 0, -days) }); err != nil {
+		if err := m.Store.Change(m.Lock, func(r *artifact.StoreRecord) { r.Seen = time.Now().AddDate(0, 0, -days) }); err != nil {
 			t.Fatal(err)
 		}
 	}

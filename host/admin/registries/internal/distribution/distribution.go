@@ -16,9 +16,8 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/admin/registries/internal/fetch"
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/source"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -32,7 +31,7 @@ type Manager struct {
 	Packages []WantedPackage
 	Kept     []string
 	Settings config.Distribution
-	Store    *store.Store
+	Store    *artifact.Store
 	// Describe starts a program in a sandbox without roots and network, and returns its description.
 	Describe func(ctx context.Context, program string) (*tool.Description, error)
 	// Apply makes running hosts use the changed lock file. It returns an error if a host refuses a plugin. A nil
@@ -47,8 +46,8 @@ type Manager struct {
 // Wanted is a plugin of the configuration.
 type Wanted struct {
 	Name       string
-	Source     source.Name
-	Constraint source.Constraint
+	Source     artifact.Name
+	Constraint artifact.Constraint
 }
 
 // WantedOf returns the plugins of a configuration that have a source.
@@ -56,9 +55,9 @@ func WantedOf(cfg *config.Config) ([]Wanted, error) {
 	var out []Wanted
 	var errs []error
 	for _, p := range cfg.Sourced() {
-		name, err := source.Parse(p.Source)
+		name, err := artifact.ParseName(p.Source)
 		errs = append(errs, err)
-		c, err := source.ParseConstraint(p.Version)
+		c, err := artifact.ParseConstraint(p.Version)
 		errs = append(errs, err)
 		out = append(out, Wanted{p.Name, name, c})
 	}
@@ -71,7 +70,7 @@ func PackagesOf(cfg *config.Config) ([]WantedPackage, error) {
 	var errs []error
 	for _, p := range cfg.Plugins {
 		if p.Package != "" {
-			is, err := source.ParsePackage(p.Package)
+			is, err := artifact.ParsePackage(p.Package)
 			errs = append(errs, err)
 			out = append(out, WantedPackage{p.Name, p.Package, is})
 		}
@@ -144,8 +143,8 @@ func (r *Result) fail(err error) {
 }
 
 // open returns the repository of a source. The mirrors in the configuration determine the location of the repository.
-func (m *Manager) open(n source.Name) (fetch.Repository, error) {
-	return fetch.Open(source.Locate(n, m.Settings.Mirrors), fetch.Options{Warn: m.Warn})
+func (m *Manager) open(n artifact.Name) (fetch.Repository, error) {
+	return fetch.Open(artifact.Locate(n, m.Settings.Mirrors), fetch.Options{Warn: m.Warn})
 }
 
 // find returns the wanted plugins and packages with the given names. Without names, it returns all.

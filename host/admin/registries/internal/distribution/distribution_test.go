@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -117,15 +117,15 @@ func upgradeAndRollBack(t *testing.T, s *server, m *machine, key keyPair, src st
 	}
 	s.lies(nil)
 	// A withdrawn version must not be selected. Only the key that signed a version can withdraw it.
-	ref, err := source.ParseReference(src + ":1.4.0")
+	ref, err := artifact.ParseReference(src + ":1.4.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stranger, _ := newKey(t)
-	if err := m.Yank(t.Context(), ref, source.Locate(ref.Name, nil), stranger, "mine"); err == nil || !strings.Contains(err.Error(), "with the key that signed it") {
+	if err := m.Yank(t.Context(), ref, artifact.Locate(ref.Name, nil), stranger, "mine"); err == nil || !strings.Contains(err.Error(), "with the key that signed it") {
 		t.Error(err)
 	}
-	if err := m.Yank(t.Context(), ref, source.Locate(ref.Name, nil), key, "leaks tokens, use 1.3.0"); err != nil {
+	if err := m.Yank(t.Context(), ref, artifact.Locate(ref.Name, nil), key, "leaks tokens, use 1.3.0"); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := m.Upgrade(t.Context(), nil, Consent{}); err != nil || r[0].Version != "1.3.0" {
@@ -266,12 +266,12 @@ func TestMirrors(t *testing.T) {
 	defer files.Close()
 	s.requests()
 	for _, to := range []string{"file://" + dir, files.URL, other.host + "/hub"} {
-		mirror, err := source.ParseMirror(s.host+"/*", to)
+		mirror, err := artifact.ParseMirror(s.host+"/*", to)
 		if err != nil {
 			t.Fatal(err)
 		}
 		settings := publisher(public, s.host+"/acme/*")
-		settings.Mirrors = []source.Mirror{mirror}
+		settings.Mirrors = []artifact.Mirror{mirror}
 		locked := newMachine(t).want("weather", src, "")
 		if err := os.WriteFile(locked.Lock, lock, 0o600); err != nil {
 			t.Fatal(err)
@@ -289,7 +289,7 @@ func TestMirrors(t *testing.T) {
 		if err != nil || r[0].Publisher != "acme" || !reflect.DeepEqual(fresh.lock().Plugins, trustLock(t, lock)) {
 			t.Errorf("%s: %v %v", to, r, err)
 		}
-		name, err := source.Parse(src)
+		name, err := artifact.ParseName(src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +324,7 @@ func trustLock(t *testing.T, text []byte) map[string]trust.Pin {
 func TestCatalog(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, public := newKey(t)
-	name, err := source.Parse(s.host + "/acme/catalog")
+	name, err := artifact.ParseName(s.host + "/acme/catalog")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,11 +333,11 @@ func TestCatalog(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ref, err := source.ParseReference(name.String() + ":" + version)
+		ref, err := artifact.ParseReference(name.String() + ":" + version)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.PublishCatalog(t.Context(), ref, source.Locate(name, nil), file, key)
+		return m.PublishCatalog(t.Context(), ref, artifact.Locate(name, nil), file, key)
 	}
 	if err := publish("1.0.0", `{"sauce":1}`); err == nil || !strings.Contains(err.Error(), "line 1") {
 		t.Error(err)

@@ -16,8 +16,6 @@ import (
 	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/signature"
-	"toolhost.dev/host/internal/source"
 )
 
 const (
@@ -31,14 +29,14 @@ const (
 // subject is the version or the catalog that a publisher signed.
 type subject struct {
 	repo    fetch.Repository
-	name    source.Name
+	name    artifact.Name
 	version string
 	at      artifact.Descriptor
 }
 
 // verdict is the result of the gate.
 type verdict struct {
-	key       signature.Key
+	key       artifact.Key
 	publisher string
 	unsigned  bool
 	isNew     bool // whether the key was not known before
@@ -52,7 +50,7 @@ var errUnsigned = errors.New("it is not signed. Ask its publisher, or accept it 
 
 // publisherOf returns the publisher block for a source. If several blocks match, publisherOf returns the block with the
 // longest matching pattern.
-func (m *Manager) publisherOf(n source.Name) *config.Publisher {
+func (m *Manager) publisherOf(n artifact.Name) *config.Publisher {
 	var best *config.Publisher
 	length := -1
 	for i := range m.Settings.Publishers {
@@ -88,7 +86,7 @@ func (m *Manager) judge(ctx context.Context, s subject, was known, consent Conse
 	}
 	var signers []string
 	for _, r := range referrers {
-		if r.ArtifactType != signature.MediaType {
+		if r.ArtifactType != artifact.TypeSignature {
 			if r.ArtifactType != typeYank {
 				out.others = append(out.others, r)
 			}
@@ -98,9 +96,9 @@ func (m *Manager) judge(ctx context.Context, s subject, was known, consent Conse
 		if err != nil {
 			return nil, fmt.Errorf("a signature cannot be read: %w", err)
 		}
-		key, _, err := signature.Verify(raw, keys, strings.TrimPrefix(s.at.Digest, "sha256:"), signature.Signed)
+		key, _, err := artifact.Verify(raw, keys, strings.TrimPrefix(s.at.Digest, "sha256:"), artifact.Signed)
 		if err != nil {
-			signers = append(signers, signature.Hint(raw))
+			signers = append(signers, artifact.KeyHint(raw))
 			continue
 		}
 		if out.key.Fingerprint == "" || key.Fingerprint == was.key {
@@ -154,7 +152,7 @@ func by(signers []string) string {
 
 // signatureAt reads one signature. It also returns the keys that can have made the signature: the keys of the
 // publisher, or the attached key.
-func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor, publisher *config.Publisher) ([]byte, []signature.Key, error) {
+func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor, publisher *config.Publisher) ([]byte, []artifact.Key, error) {
 	_, b, err := s.repo.Manifest(ctx, d.Digest)
 	if err != nil {
 		return nil, nil, err
@@ -174,11 +172,11 @@ func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor, publish
 	if err != nil || len(der) == 0 {
 		return raw, nil, nil //nolint:nilerr // a signature without a readable key counts for no key
 	}
-	key, err := signature.ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	key, err := artifact.ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	if err != nil {
 		return raw, nil, nil //nolint:nilerr // a key of another kind is not a key that is known
 	}
-	return raw, []signature.Key{key}, nil
+	return raw, []artifact.Key{key}, nil
 }
 
 // withdrawal is the predicate of a yank.
@@ -191,8 +189,8 @@ const maxReason = 300
 
 // yank returns the reason why the publisher withdrew the version. The withdrawal must be signed with a key of the
 // publisher. Without a publisher block, it must be signed with the key of the version.
-func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publisher *config.Publisher, signer signature.Key) (reason string, yanked bool, err error) {
-	keys := []signature.Key{signer}
+func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publisher *config.Publisher, signer artifact.Key) (reason string, yanked bool, err error) {
+	keys := []artifact.Key{signer}
 	if publisher != nil {
 		keys = publisher.Keys
 	}
@@ -207,7 +205,7 @@ func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publ
 		if err != nil {
 			return "", false, err
 		}
-		_, predicate, err := signature.Verify(raw, keys, strings.TrimPrefix(s.at.Digest, "sha256:"), signature.Yanked)
+		_, predicate, err := artifact.Verify(raw, keys, strings.TrimPrefix(s.at.Digest, "sha256:"), artifact.Yanked)
 		if err != nil {
 			continue // another person made the withdrawal
 		}
@@ -221,7 +219,7 @@ func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publ
 
 // checkNames returns an error if an index does not belong to the wanted plugin and version. The signature cannot show
 // this, because it contains only a digest.
-func checkNames(annotations map[string]string, name source.Name, version string) error {
+func checkNames(annotations map[string]string, name artifact.Name, version string) error {
 	if is := annotations[artifact.AnnotationSource]; is != name.String() {
 		return fmt.Errorf("the registry serves the plugin %.200q, but %s was asked for", is, name)
 	}
@@ -254,11 +252,11 @@ func (s subject) sign(ctx context.Context, key crypto.Signer, artifactType, pred
 	if err != nil {
 		return err
 	}
-	raw, err := signature.Sign(key, strings.TrimPrefix(s.at.Digest, "sha256:"), predicateType, p)
+	raw, err := artifact.Sign(key, strings.TrimPrefix(s.at.Digest, "sha256:"), predicateType, p)
 	if err != nil {
 		return err
 	}
-	public, err := signature.KeyOf(key)
+	public, err := artifact.KeyOf(key)
 	if err != nil {
 		return err
 	}

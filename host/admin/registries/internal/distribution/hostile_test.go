@@ -23,8 +23,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/source"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -509,10 +507,10 @@ func TestKilledInstalls(t *testing.T) {
 
 // environmentManager returns the manager that environment variables describe.
 func environmentManager() (*Manager, error) {
-	name, err := source.Parse(os.Getenv("INSTALL_SOURCE"))
+	name, err := artifact.ParseName(os.Getenv("INSTALL_SOURCE"))
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.Open()
+	s, err := artifact.OpenStore()
 	return &Manager{Lock: os.Getenv("INSTALL_LOCK"), Store: s, Describe: describeText, Wanted: []Wanted{{Name: name.Base(), Source: name}}}, err
 }

@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/source"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -68,7 +66,7 @@ func (m *Manager) Install(ctx context.Context, opts InstallOptions) ([]Result, e
 	if len(opts.Names) == 0 && !opts.Locked {
 		changed = m.dropUnused(lock) || changed
 	}
-	if err := m.Store.Change(m.Lock, func(r *store.Record) { see(r, lock) }); err != nil {
+	if err := m.Store.Change(m.Lock, func(r *artifact.StoreRecord) { see(r, lock) }); err != nil {
 		return results, err
 	}
 	if changed {
@@ -103,7 +101,7 @@ func (m *Manager) installOne(ctx context.Context, w Wanted, lock *trust.Lock, op
 	pin, known := lock.Plugins[w.Name]
 	known = known && pin.Source == w.Source.String()
 	if known {
-		if v, err := source.ParseVersion(pin.Version); err == nil && w.Constraint.Allows(v) {
+		if v, err := artifact.ParseVersion(pin.Version); err == nil && w.Constraint.Allows(v) {
 			return m.installLocked(ctx, w, pin, opts, out)
 		}
 	}
@@ -191,5 +189,5 @@ func (m *Manager) remember(name string, before trust.Pin) error {
 	if err != nil {
 		return err
 	}
-	return m.Store.Change(m.Lock, func(r *store.Record) { r.Previous = with(r.Previous, name, json.RawMessage(raw)) })
+	return m.Store.Change(m.Lock, func(r *artifact.StoreRecord) { r.Previous = with(r.Previous, name, json.RawMessage(raw)) })
 }

@@ -13,8 +13,6 @@ import (
 	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/admin/registries/internal/npm"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/source"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -24,7 +22,7 @@ type WantedPackage struct {
 	Field string
 	// Spec is the package as written in the configuration.
 	Spec string
-	source.Package
+	artifact.Package
 }
 
 // installPackages installs the MCP servers. The result "changed" reports whether the lock changed. If the argument
@@ -83,7 +81,7 @@ func (m *Manager) installPackage(ctx context.Context, p WantedPackage, lock *tru
 		return err
 	}
 	digest := fetch.Digest(done.Lock)
-	err = m.Store.Change(m.Lock, func(r *store.Record) { r.Trees = with(r.Trees, digest, tree) })
+	err = m.Store.Change(m.Lock, func(r *artifact.StoreRecord) { r.Trees = with(r.Trees, digest, tree) })
 	if err == nil && text == nil {
 		if err = os.MkdirAll(filepath.Dir(file), 0o755); err == nil { //nolint:gosec // as any directory of configuration
 			err = durable.ReplaceMode(file, done.Lock, 0o644)

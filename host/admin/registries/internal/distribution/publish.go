@@ -17,17 +17,15 @@ import (
 
 	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/signature"
-	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )
 
 // Publication is a version that an author publishes.
 type Publication struct {
-	Reference source.Reference
+	Reference artifact.Reference
 	// Place is the place where the version is published. It differs from the reference if an author publishes to a
 	// directory.
-	Place source.Place
+	Place artifact.Place
 	// Builds maps platforms to a program, or to a directory with the program and other files.
 	Builds map[string]string
 	// Key signs the version. A nil Key means that the version is not signed.
@@ -116,10 +114,10 @@ func (p *Publication) finish(ctx context.Context, s subject, raw []byte, out *Pu
 		}
 	}
 	if p.Key != nil {
-		if err := s.sign(ctx, p.Key, signature.MediaType, signature.Signed, struct{}{}); err != nil {
+		if err := s.sign(ctx, p.Key, artifact.TypeSignature, artifact.Signed, struct{}{}); err != nil {
 			return err
 		}
-		key, err := signature.KeyOf(p.Key)
+		key, err := artifact.KeyOf(p.Key)
 		if err != nil {
 			return err
 		}
@@ -197,7 +195,7 @@ func pushBuild(ctx context.Context, repo fetch.Repository, platform, from, name 
 }
 
 // Yank withdraws a version. Later upgrades skip the version, and installations that have the version show the reason.
-func (m *Manager) Yank(ctx context.Context, ref source.Reference, place source.Place, key crypto.Signer, reason string) error {
+func (m *Manager) Yank(ctx context.Context, ref artifact.Reference, place artifact.Place, key crypto.Signer, reason string) error {
 	if reason == "" || len(reason) > maxReason {
 		return fmt.Errorf("the reason has %d characters; write 1 to %d, and name the version to use instead", len(reason), maxReason)
 	}
@@ -209,14 +207,14 @@ func (m *Manager) Yank(ctx context.Context, ref source.Reference, place source.P
 	if err != nil {
 		return err
 	}
-	public, err := signature.KeyOf(key)
+	public, err := artifact.KeyOf(key)
 	if err != nil {
 		return err
 	}
 	if _, err := m.releaseAt(ctx, repo, ref.Name, ref.Version.String(), at, raw, known{key: public.Fingerprint, locked: true}, Consent{}); err != nil {
 		return fmt.Errorf("a version can only be withdrawn with the key that signed it. Name that key with --key: %w", err)
 	}
-	return subject{repo, ref.Name, ref.Version.String(), at}.sign(ctx, key, typeYank, signature.Yanked, withdrawal{reason})
+	return subject{repo, ref.Name, ref.Version.String(), at}.sign(ctx, key, typeYank, artifact.Yanked, withdrawal{reason})
 }
 
 // CheckRuntime returns an error if the text is not the name of a known runtime.

@@ -10,7 +10,6 @@ import (
 
 	"toolhost.dev/host/admin/registries/internal/fetch"
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -62,11 +61,11 @@ func (m *Manager) outdated(ctx context.Context, w Wanted, pin *trust.Pin, o *Out
 	if err != nil {
 		return err
 	}
-	versions := source.Versions(tags)
-	if v, ok := source.Select(versions, source.Constraint{}, nil); ok {
+	versions := artifact.VersionsOf(tags)
+	if v, ok := artifact.SelectVersion(versions, artifact.Constraint{}, nil); ok {
 		o.Newest = v.String()
 	}
-	if v, ok := source.Select(versions, w.Constraint, nil); ok {
+	if v, ok := artifact.SelectVersion(versions, w.Constraint, nil); ok {
 		o.Fitting = v.String()
 	}
 	alarm, note, err := m.alarm(ctx, repo, w, pin)
@@ -74,11 +73,11 @@ func (m *Manager) outdated(ctx context.Context, w Wanted, pin *trust.Pin, o *Out
 		return err
 	}
 	o.Note = note
-	is, err := source.ParseVersion(pin.Version)
+	is, err := artifact.ParseVersion(pin.Version)
 	if err != nil {
 		return err
 	}
-	fits, err := source.ParseVersion(o.Fitting)
+	fits, err := artifact.ParseVersion(o.Fitting)
 	o.Due = alarm || err == nil && fits.Compare(is) > 0
 	return nil
 }
@@ -190,15 +189,15 @@ func (m *Manager) Mirror(ctx context.Context, to string, platforms []string) ([]
 }
 
 func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, pin *trust.Pin) (*Mirrored, error) {
-	name, err := source.Parse(pin.Source)
+	name, err := artifact.ParseName(pin.Source)
 	if err != nil {
 		return nil, err
 	}
-	place, err := source.Below(to, name, name.Path)
+	place, err := artifact.NameBelow(to, name, name.Path)
 	if err != nil {
 		return nil, err
 	}
-	if place.Kind == source.Registry && len(platforms) > 0 {
+	if place.Kind == artifact.Registry && len(platforms) > 0 {
 		return nil, errors.New("a registry refuses an index that lacks a platform: copy all platforms, or use a directory (file:///…)")
 	}
 	from, err := m.open(name)
@@ -343,7 +342,7 @@ type Info struct {
 }
 
 // Info describes a version of a plugin without installing it. An empty version means the newest one.
-func (m *Manager) Info(ctx context.Context, name source.Name, version string) (*Info, error) {
+func (m *Manager) Info(ctx context.Context, name artifact.Name, version string) (*Info, error) {
 	repo, err := m.open(name)
 	if err != nil {
 		return nil, err
@@ -352,9 +351,9 @@ func (m *Manager) Info(ctx context.Context, name source.Name, version string) (*
 	if err != nil {
 		return nil, err
 	}
-	versions := source.Versions(tags)
+	versions := artifact.VersionsOf(tags)
 	if version == "" {
-		v, ok := source.Select(versions, source.Constraint{}, nil)
+		v, ok := artifact.SelectVersion(versions, artifact.Constraint{}, nil)
 		if !ok {
 			return nil, noVersion(Wanted{Source: name}, versions, nil)
 		}

@@ -19,7 +19,6 @@ import (
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
-	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -40,7 +39,7 @@ type release struct {
 }
 
 // release reads the index of a version and decides whether it is trusted.
-func (m *Manager) release(ctx context.Context, repo fetch.Repository, name source.Name, version, key string, consent Consent) (*release, error) {
+func (m *Manager) release(ctx context.Context, repo fetch.Repository, name artifact.Name, version, key string, consent Consent) (*release, error) {
 	at, raw, err := repo.Manifest(ctx, version)
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (m *Manager) release(ctx context.Context, repo fetch.Repository, name sourc
 	return out, nil
 }
 
-func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name source.Name, version string, at artifact.Descriptor, raw []byte, was known, consent Consent) (*release, error) {
+func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name artifact.Name, version string, at artifact.Descriptor, raw []byte, was known, consent Consent) (*release, error) {
 	index, err := artifact.ReadIndex(raw)
 	if err != nil {
 		return nil, err
@@ -75,14 +74,14 @@ func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, l
 	if err != nil {
 		return nil, err
 	}
-	versions := source.Versions(tags)
+	versions := artifact.VersionsOf(tags)
 	key := ""
 	if locked != nil {
 		key = locked.Key
 	}
 	yanked := make(map[string]bool)
 	for {
-		v, ok := source.Select(versions, w.Constraint, func(v source.Version) bool { return yanked[v.String()] })
+		v, ok := artifact.SelectVersion(versions, w.Constraint, func(v artifact.Version) bool { return yanked[v.String()] })
 		if !ok {
 			return nil, noVersion(w, versions, yanked)
 		}
@@ -90,7 +89,7 @@ func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, l
 			return nil, nil
 		}
 		if locked != nil && !consent.Downgrade {
-			was, err := source.ParseVersion(locked.Version)
+			was, err := artifact.ParseVersion(locked.Version)
 			if err == nil && v.Compare(was) < 0 {
 				return nil, fmt.Errorf("the newest version that fits is %s, which is older than the locked %s. If that is intended: --allow-downgrade", v, locked.Version)
 			}
@@ -106,7 +105,7 @@ func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, l
 	}
 }
 
-func noVersion(w Wanted, versions []source.Version, yanked map[string]bool) error {
+func noVersion(w Wanted, versions []artifact.Version, yanked map[string]bool) error {
 	var have []string
 	for _, v := range versions {
 		text := v.String()
@@ -310,7 +309,7 @@ func (m *Manager) checkResembling(w Wanted, lock *trust.Lock) error {
 		}
 	}
 	for _, k := range known {
-		other, err := source.Parse(k)
+		other, err := artifact.ParseName(k)
 		if err != nil || other.Host == w.Source.Host && strings.HasPrefix(w.Source.Path, strings.TrimSuffix(other.Path, other.Base())) { // the same publisher
 			continue
 		}

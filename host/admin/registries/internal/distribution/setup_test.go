@@ -23,9 +23,6 @@ import (
 
 	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/signature"
-	"toolhost.dev/host/internal/source"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -85,7 +82,7 @@ func newMachine(t *testing.T) *machine {
 	dir := t.TempDir()
 	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data"))
 	t.Setenv("DOCKER_CONFIG", dir)
-	s, err := store.Open()
+	s, err := artifact.OpenStore()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +112,11 @@ func program(name, version string, tools ...string) []byte {
 // want adds a plugin with a name, a source and a version constraint to the configuration.
 func (m *machine) want(name, src, constraint string) *machine {
 	m.t.Helper()
-	n, err := source.Parse(src)
+	n, err := artifact.ParseName(src)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	c, err := source.ParseConstraint(constraint)
+	c, err := artifact.ParseConstraint(constraint)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -157,17 +154,17 @@ func (m *machine) unchanged(contents int) {
 	}
 }
 
-func newKey(t *testing.T) (crypto.Signer, signature.Key) {
+func newKey(t *testing.T) (crypto.Signer, artifact.Key) {
 	t.Helper()
-	private, _, err := signature.NewKey()
+	private, _, err := artifact.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := signature.ParseSigner(private)
+	s, err := artifact.ParseSigner(private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := signature.KeyOf(s)
+	k, err := artifact.KeyOf(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +181,7 @@ func (m *machine) publish(key crypto.Signer, ref string, text []byte, change ...
 
 func (m *machine) tryPublish(key crypto.Signer, ref string, text []byte, change ...func(*Publication)) error {
 	m.t.Helper()
-	r, err := source.ParseReference(ref)
+	r, err := artifact.ParseReference(ref)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -192,7 +189,7 @@ func (m *machine) tryPublish(key crypto.Signer, ref string, text []byte, change 
 	if err := os.WriteFile(path, text, 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	p := Publication{Reference: r, Place: source.Locate(r.Name, nil), Key: key, Runtime: "none", Builds: map[string]string{trust.ThisPlatform(): path}}
+	p := Publication{Reference: r, Place: artifact.Locate(r.Name, nil), Key: key, Runtime: "none", Builds: map[string]string{trust.ThisPlatform(): path}}
 	for _, f := range change {
 		f(&p)
 	}
@@ -215,7 +212,7 @@ type forgery struct {
 func (m *machine) forge(key crypto.Signer, ref string, f forgery) {
 	m.t.Helper()
 	ctx := m.t.Context()
-	r, err := source.ParseReference(ref)
+	r, err := artifact.ParseReference(ref)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -261,7 +258,7 @@ func (m *machine) forge(key crypto.Signer, ref string, f forgery) {
 	d, b := manifests(artifact.TypeIndex, index)
 	s := subject{repo, r.Name, r.Version.String(), d}
 	if key != nil {
-		if err := s.sign(ctx, key, signature.MediaType, signature.Signed, struct{}{}); err != nil {
+		if err := s.sign(ctx, key, artifact.TypeSignature, artifact.Signed, struct{}{}); err != nil {
 			m.t.Fatal(err)
 		}
 	}
@@ -270,8 +267,8 @@ func (m *machine) forge(key crypto.Signer, ref string, f forgery) {
 	}
 }
 
-func publisher(key signature.Key, pattern string) config.Distribution {
-	return config.Distribution{Publishers: []config.Publisher{{Name: "acme", Sources: []source.Pattern{source.Pattern(pattern)}, Keys: []signature.Key{key}}}}
+func publisher(key artifact.Key, pattern string) config.Distribution {
+	return config.Distribution{Publishers: []config.Publisher{{Name: "acme", Sources: []artifact.Pattern{artifact.Pattern(pattern)}, Keys: []artifact.Key{key}}}}
 }
 
 func digestOf(b []byte) string {

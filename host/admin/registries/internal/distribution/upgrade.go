@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -127,7 +127,7 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 	}
 	refused := m.Apply(ctx, []string{name}, acceptChanges)
 	if refused == nil {
-		return m.Store.Change(m.Lock, func(r *store.Record) { see(r, lock) })
+		return m.Store.Change(m.Lock, func(r *artifact.StoreRecord) { see(r, lock) })
 	}
 	lock.Plugins[name] = old
 	// Until all hosts use the old version again, the record must name the new version, because a host that accepted the

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/artifact"
-	"toolhost.dev/host/internal/source"
 )
 
 // Repository holds the artifacts of one source.
@@ -47,14 +46,14 @@ type Options struct {
 }
 
 // Open returns the repository at a place.
-func Open(at source.Place, opts Options) (Repository, error) {
+func Open(at artifact.Place, opts Options) (Repository, error) {
 	if opts.Warn == nil {
 		opts.Warn = func(string) {}
 	}
 	switch at.Kind {
-	case source.Directory:
+	case artifact.Directory:
 		return &layout{files: directory(at.At), write: at.At}, nil
-	case source.Web:
+	case artifact.Web:
 		return &layout{files: web{at.At, client()}}, nil
 	}
 	return openRemote(at.At, opts)

@@ -1,4 +1,4 @@
-package store
+package artifact
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ const someContent = "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 func newStore(t *testing.T) *Store {
 	t.Helper()
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	s, err := Open()
+	s, err := OpenStore()
 	if err != nil {
 		t.Fatal(err)
 	}

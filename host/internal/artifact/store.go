@@ -1,9 +1,4 @@
-// Package store holds the files of installed plugins under the hash of their content. The directory of a plugin appears
-// by one rename and never changes afterwards. Most callers want [Open] and [Store.Dir].
-//
-// Below the root are the directories "content" (installed plugins), "partial" (downloads and files that are being
-// unpacked) and "records" (which lock files use the store).
-package store
+package artifact
 
 import (
 	"crypto/sha256"
@@ -26,8 +21,8 @@ import (
 // Store is the store of one user. It is safe for concurrent use, also by several processes.
 type Store struct{ root string }
 
-// Path returns the directory of the user's store, $XDG_DATA_HOME/toolhost/store.
-func Path() (string, error) {
+// StorePath returns the directory of the user's store, $XDG_DATA_HOME/toolhost/store.
+func StorePath() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "toolhost", "store"), nil
 	}
@@ -38,18 +33,18 @@ func Path() (string, error) {
 	return filepath.Join(home, ".local", "share", "toolhost", "store"), nil
 }
 
-// User returns the user's store without creating its directory.
-func User() (*Store, error) {
-	root, err := Path()
+// UserStore returns the user's store without creating its directory.
+func UserStore() (*Store, error) {
+	root, err := StorePath()
 	if err != nil {
 		return nil, err
 	}
 	return &Store{root}, nil
 }
 
-// Open returns the user's store and creates its directories. It returns an error if other users can write in them.
-func Open() (*Store, error) {
-	s, err := User()
+// OpenStore returns the user's store and creates its directories. It returns an error if other users can write in them.
+func OpenStore() (*Store, error) {
+	s, err := UserStore()
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,4 @@
-// Package source names plugins in registries, and selects their versions. A source is a whole name such as
-// "registry.example.org/acme/weather": there is no default registry and no search order. Most callers want [Parse] and
-// [ParseConstraint].
-package source
+package artifact
 
 import (
 	"cmp"
@@ -33,9 +30,9 @@ var (
 	pathForm = lazyregexp.New(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 )
 
-// Parse reads a source. The first element must be a host, that is, contain a dot or a port, or be localhost. Otherwise
+// ParseName reads a source. The first element must be a host, that is, contain a dot or a port, or be localhost. Otherwise
 // a name without its registry would silently select another registry.
-func Parse(text string) (Name, error) {
+func ParseName(text string) (Name, error) {
 	host, path, _ := strings.Cut(text, "/")
 	switch {
 	case len(text) > maxName:
@@ -60,7 +57,7 @@ func ParseReference(text string) (Reference, error) {
 	if at < 0 || strings.Contains(text[at:], "/") {
 		return Reference{}, fmt.Errorf("%q has no version; add it, such as %s:1.2.3", text, text)
 	}
-	name, err := Parse(text[:at])
+	name, err := ParseName(text[:at])
 	if err != nil {
 		return Reference{}, err
 	}
@@ -127,9 +124,9 @@ func (c Constraint) Allows(v Version) bool {
 	return c.c.Check(v.v)
 }
 
-// Versions returns the versions among the tags of a repository, the highest first. Other tags are ignored: registries
+// VersionsOf returns the versions among the tags of a repository, the highest first. Other tags are ignored: registries
 // keep signatures under tags such as "sha256-…", and an author can add "latest".
-func Versions(tags []string) []Version {
+func VersionsOf(tags []string) []Version {
 	var out []Version
 	for _, t := range tags {
 		if v, err := ParseVersion(t); err == nil {
@@ -140,9 +137,9 @@ func Versions(tags []string) []Version {
 	return out
 }
 
-// Select returns the highest version that satisfies the constraint and that skip does not exclude. A nil skip excludes
+// SelectVersion returns the highest version that satisfies the constraint and that skip does not exclude. A nil skip excludes
 // no version.
-func Select(versions []Version, c Constraint, skip func(Version) bool) (Version, bool) {
+func SelectVersion(versions []Version, c Constraint, skip func(Version) bool) (Version, bool) {
 	for _, v := range versions {
 		if c.Allows(v) && (skip == nil || !skip(v)) {
 			return v, true

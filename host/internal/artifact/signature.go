@@ -1,7 +1,4 @@
-// Package signature signs the digest of an artifact, and verifies such signatures. A signature is a sigstore bundle
-// v0.3, as "cosign sign --key" writes it: one DSSE envelope around an in-toto statement about the digest. Most callers
-// want [Sign] and [Verify]. Keys are ECDSA P-256 or Ed25519.
-package signature
+package artifact
 
 import (
 	"crypto"
@@ -15,8 +12,8 @@ import (
 	"fmt"
 )
 
-// MediaType is the media type of a signature.
-const MediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
+// TypeSignature is the media type of a signature.
+const TypeSignature = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 // The predicates of statements: what a signature states about a digest.
 const (
@@ -94,7 +91,7 @@ func Sign(key crypto.Signer, sum, predicateType string, predicate json.RawMessag
 		return nil, err
 	}
 	hint := sha256.Sum256(der)
-	b := bundle{MediaType: MediaType, Envelope: envelope{Payload: payload, PayloadType: payloadType, Signatures: []sig{{raw}}}}
+	b := bundle{MediaType: TypeSignature, Envelope: envelope{Payload: payload, PayloadType: payloadType, Signatures: []sig{{raw}}}}
 	b.Material.PublicKey.Hint = base64.StdEncoding.EncodeToString(hint[:])
 	return json.Marshal(b)
 }
@@ -109,7 +106,7 @@ func Verify(raw []byte, keys []Key, sum, predicateType string) (Key, json.RawMes
 	if err := json.Unmarshal(raw, &b); err != nil {
 		return Key{}, nil, ErrNotSigned
 	}
-	if b.MediaType != MediaType || b.Envelope.PayloadType != payloadType || len(b.Envelope.Signatures) != 1 {
+	if b.MediaType != TypeSignature || b.Envelope.PayloadType != payloadType || len(b.Envelope.Signatures) != 1 {
 		return Key{}, nil, ErrNotSigned
 	}
 	message := encoded(b.Envelope.Payload)
@@ -130,9 +127,9 @@ func Verify(raw []byte, keys []Key, sum, predicateType string) (Key, json.RawMes
 	return Key{}, nil, ErrNotSigned
 }
 
-// Hint returns the fingerprint of the key that a signature names. It proves nothing, but helps to explain a signature
+// KeyHint returns the fingerprint of the key that a signature names. It proves nothing, but helps to explain a signature
 // by an unknown key. It returns "" if the signature names no key.
-func Hint(raw []byte) string {
+func KeyHint(raw []byte) string {
 	var b bundle
 	if json.Unmarshal(raw, &b) != nil {
 		return ""

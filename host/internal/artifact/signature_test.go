@@ -1,4 +1,4 @@
-package signature
+package artifact
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func TestCosign(t *testing.T) {
 	if by, _, err := Verify(raw, []Key{key}, cosignSum, Signed); err != nil || by.Fingerprint != key.Fingerprint {
 		t.Error(by, err)
 	}
-	if got := Hint(raw); got != "" && got != key.Fingerprint {
+	if got := KeyHint(raw); got != "" && got != key.Fingerprint {
 		t.Error(got, key.Fingerprint)
 	}
 	if _, _, err := Verify(raw, []Key{key}, strings.Repeat("0", 64), Signed); !errors.Is(err, ErrNotSigned) {
@@ -73,7 +73,7 @@ func TestSignatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if by, _, err := Verify(raw, []Key{other, key}, sum, Signed); err != nil || by.Fingerprint != key.Fingerprint || Hint(raw) != key.Fingerprint {
+		if by, _, err := Verify(raw, []Key{other, key}, sum, Signed); err != nil || by.Fingerprint != key.Fingerprint || KeyHint(raw) != key.Fingerprint {
 			t.Error(by, err)
 		}
 		if _, _, err := Verify(raw, []Key{key}, sum, Yanked); !errors.Is(err, ErrNotSigned) {

@@ -1,4 +1,4 @@
-package source
+package artifact
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ type Pattern string
 // ParsePattern reads a pattern such as "registry.example.org/acme/*".
 func ParsePattern(text string) (Pattern, error) {
 	prefix, all := strings.CutSuffix(text, "/*")
-	_, err := Parse(prefix)
+	_, err := ParseName(prefix)
 	if all && err != nil { // a registry alone is a valid prefix
-		_, err = Parse(prefix + "/x")
+		_, err = ParseName(prefix + "/x")
 	}
 	if err != nil {
 		return "", fmt.Errorf("%q selects no sources; write a whole name, or a prefix such as registry.example.org/acme/*", text)
@@ -62,26 +62,26 @@ func checkTarget(to string) error {
 	case err == nil && u.Scheme == "file" && u.Host == "" && filepath.IsAbs(u.Path):
 	case err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "":
 	default:
-		if _, err := Parse(path.Join(to, "x")); err != nil {
+		if _, err := ParseName(path.Join(to, "x")); err != nil {
 			return fmt.Errorf("%q is neither a registry such as harbor.corp/hub nor a directory such as file:///srv/mirror or https://files.corp/mirror", to)
 		}
 	}
 	return nil
 }
 
-// Kind is the kind of a [Place].
-type Kind int
+// PlaceKind is the kind of a [Place].
+type PlaceKind int
 
 // The kinds of places.
 const (
-	Registry  Kind = iota // a repository of a registry
-	Directory             // a directory in the OCI image layout
-	Web                   // such a directory on a web server
+	Registry  PlaceKind = iota // a repository of a registry
+	Directory                  // a directory in the OCI image layout
+	Web                        // such a directory on a web server
 )
 
 // Place is where the artifacts of a source are.
 type Place struct {
-	Kind Kind
+	Kind PlaceKind
 	// At is a repository, the path of a directory, or a URL.
 	At string
 }
@@ -108,16 +108,16 @@ func Locate(n Name, mirrors []Mirror) Place {
 		return Place{Registry, n.String()}
 	}
 	rest, _ := best.Of.rest(n)
-	place, err := Below(best.To, n, rest)
+	place, err := NameBelow(best.To, n, rest)
 	if err != nil { // impossible after ParseMirror
 		return Place{Registry, n.String()}
 	}
 	return place
 }
 
-// Below returns the place of a source in a mirror. In a directory, it has the whole name of the source. In a registry,
+// NameBelow returns the place of a source in a mirror. In a directory, it has the whole name of the source. In a registry,
 // it has only the part of the name in the argument "rest".
-func Below(to string, n Name, rest string) (Place, error) {
+func NameBelow(to string, n Name, rest string) (Place, error) {
 	if err := checkTarget(to); err != nil {
 		return Place{}, err
 	}
@@ -127,7 +127,7 @@ func Below(to string, n Name, rest string) (Place, error) {
 	case err == nil && (u.Scheme == "https" || u.Scheme == "http"):
 		return Place{Web, strings.TrimRight(to, "/") + "/" + n.String()}, nil
 	}
-	at, err := Parse(path.Join(to, rest))
+	at, err := ParseName(path.Join(to, rest))
 	if err != nil {
 		return Place{}, errors.Join(fmt.Errorf("the mirror %s has no place for %s", to, n), err)
 	}

@@ -1,4 +1,4 @@
-package store
+package artifact
 
 import (
 	"crypto/sha256"
@@ -17,9 +17,9 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// Record is the information of this machine about a lock file. The lock file itself contains no earlier versions,
+// StoreRecord is the information of this machine about a lock file. The lock file itself contains no earlier versions,
 // because it is committed.
-type Record struct {
+type StoreRecord struct {
 	// Lock is the path of the lock file.
 	Lock string `json:"lock"`
 	// Previous maps plugins to the entry of the lock file before the last upgrade.
@@ -37,9 +37,9 @@ func (s *Store) record(lock string) ownfile.File {
 	return ownfile.File{Path: filepath.Join(s.records(), hex.EncodeToString(sum[:16])+".json"), Name: "the record of the lock file"}
 }
 
-// Record returns the record of a lock file. lock is an absolute path.
-func (s *Store) Record(lock string) (*Record, error) {
-	out := &Record{Lock: lock}
+// StoreRecord returns the record of a lock file. lock is an absolute path.
+func (s *Store) Record(lock string) (*StoreRecord, error) {
+	out := &StoreRecord{Lock: lock}
 	if err := s.record(lock).Read(out); err != nil {
 		return nil, fmt.Errorf("the record of %s cannot be read: %w. Remove it: rm %s", lock, err, s.record(lock).Path)
 	}
@@ -47,7 +47,7 @@ func (s *Store) Record(lock string) (*Record, error) {
 }
 
 // Change changes the record of a lock file. No other process can change it meanwhile.
-func (s *Store) Change(lock string, change func(*Record)) error {
+func (s *Store) Change(lock string, change func(*StoreRecord)) error {
 	return s.record(lock).Change(func() (any, error) {
 		r, err := s.Record(lock)
 		if err != nil {
@@ -59,11 +59,11 @@ func (s *Store) Change(lock string, change func(*Record)) error {
 }
 
 // Records returns the records of all lock files.
-func (s *Store) Records() ([]*Record, error) {
+func (s *Store) Records() ([]*StoreRecord, error) {
 	paths, err := filepath.Glob(filepath.Join(s.records(), "*.json"))
-	var out []*Record
+	var out []*StoreRecord
 	for _, path := range paths {
-		r := new(Record)
+		r := new(StoreRecord)
 		if err := (ownfile.File{Path: path, Name: "a record"}).Read(r); err != nil {
 			return nil, fmt.Errorf("the record %s cannot be read, so it is not known what is in use: %w. Remove it: rm %[1]s", path, err)
 		}
@@ -73,7 +73,7 @@ func (s *Store) Records() ([]*Record, error) {
 }
 
 // Forget removes the record of a lock file.
-func (s *Store) Forget(r *Record) error { return os.Remove(s.record(r.Lock).Path) }
+func (s *Store) Forget(r *StoreRecord) error { return os.Remove(s.record(r.Lock).Path) }
 
 // Lock waits until no other process changes the lock file. Until the returned function is called, no other process
 // changes the lock file or removes unused versions. This is necessary because a version is in the store before a lock

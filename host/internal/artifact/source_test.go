@@ -1,4 +1,4 @@
-package source
+package artifact
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ func TestNames(t *testing.T) {
 		"Registry.example.org/a": "not a registry", "registry.example.org/A": "not a repository", "registry.example.org/a:1.0.0": "not a repository", "https://r.example/a": "not a registry",
 		"registry.example.org/" + strings.Repeat("a", 300): "longer than",
 	} {
-		if _, err := Parse(text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := ParseName(text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -24,13 +24,13 @@ func TestNames(t *testing.T) {
 }
 
 func TestConstraints(t *testing.T) {
-	versions := Versions([]string{"latest", "sha256-00", "1.2.0", "1.10.0", "1.9.3", "2.0.0", "2.1.0-rc.1", "v3.0.0"})
+	versions := VersionsOf([]string{"latest", "sha256-00", "1.2.0", "1.10.0", "1.9.3", "2.0.0", "2.1.0-rc.1", "v3.0.0"})
 	for text, want := range map[string]string{"": "2.0.0", "~> 1.2": "1.10.0", "~> 1.9.0": "1.9.3", ">= 1.3, < 1.10": "1.9.3", "1.2.0": "1.2.0", "2.1.0-rc.1": "2.1.0-rc.1", "> 3": ""} {
 		c, err := ParseConstraint(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, _ := Select(versions, c, nil); v.String() != want {
+		if v, _ := SelectVersion(versions, c, nil); v.String() != want {
 			t.Errorf("%s: %s, wanted %s", text, v, want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestPlaces(t *testing.T) {
 		"r.example/solo/x": "harbor.corp/hub/solo/x", "r.example/acme/x": "file:///srv/mirror/r.example/acme/x", "r.example/acme/web": "https://files.corp/m/r.example/acme/web",
 		"other.example/x": "other.example/x", "r.example.evil/acme/x": "r.example.evil/acme/x",
 	} {
-		n, err := Parse(text)
+		n, err := ParseName(text)
 		if err != nil {
 			t.Fatal(err)
 		}
