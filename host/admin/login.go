@@ -15,11 +15,11 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/engine"
-	"toolhost.dev/host/internal/login"
+	"toolhost.dev/host/internal/principal"
 )
 
 // Login is a login at a remote MCP server.
-type Login = login.Login
+type Login = principal.Login
 
 // RemoteServer is a field that connects to a remote MCP server.
 type RemoteServer struct {
@@ -78,7 +78,7 @@ func FindRemoteServer(opts Options, field string) (*RemoteServer, error) {
 
 // LoginClient returns an HTTP client for the authorization server of a remote server. It only connects to public
 // addresses, unless the server itself is in the user's network.
-func LoginClient(server string) *http.Client { return login.Client(server) }
+func LoginClient(server string) *http.Client { return principal.LoginClient(server) }
 
 // SaveLogin replaces the login at a remote server. Hosts with the same state directory use it within seconds.
 func SaveLogin(opts Options, l *Login) error {
@@ -103,17 +103,17 @@ func RemoveLogin(ctx context.Context, opts Options, r *RemoteServer) (removed bo
 	if r.Login != nil {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
-		revoked = login.Revoke(ctx, r.Login)
+		revoked = principal.RevokeLogin(ctx, r.Login)
 	}
 	return true, revoked, nil
 }
 
-func logins(opts Options) (*config.Config, *login.Store, error) {
+func logins(opts Options) (*config.Config, *principal.Logins, error) {
 	cfg, dir, err := stateDirectory(opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	return cfg, login.Open(dir), nil
+	return cfg, principal.OpenLogins(dir), nil
 }
 
 // Pinged is the result of a ping of a mounted server.
@@ -187,7 +187,7 @@ func shownURL(server string) string {
 
 // nextStep returns the command with which a person can correct the error of a field.
 func nextStep(field, message string) string {
-	if command := login.Command(message); command != "" {
+	if command := principal.LoginCommand(message); command != "" {
 		return command
 	}
 	return "toolhost plugin logs " + field

@@ -28,7 +28,6 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/inflight"
-	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
@@ -258,7 +257,7 @@ func (e *Engine) parts(cfg *config.Config) generation.Parts {
 		Confine:   confine,
 		Preview:   e.preview,
 		Commands:  commands,
-		Logins:    login.NewKeeper(login.Open(e.home.Root), e.loadAfterLogin, e.opts.Log),
+		Logins:    principal.NewLoginKeeper(principal.OpenLogins(e.home.Root), e.loadAfterLogin, e.opts.Log),
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
 		Logs:      e.logs,

@@ -12,7 +12,7 @@ import (
 
 	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/login"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -123,7 +123,7 @@ func NeededLogin(res *tool.Result) (field string, scopes []string) {
 	if e == nil || e.Kind != tool.Unavailable || res.Run.Tool == "" && e.Source == tool.SourceTool {
 		return "", nil
 	}
-	field, scopes = login.Needed(e.Message)
+	field, scopes = principal.LoginNeeded(e.Message)
 	if res.Run.Tool != "" && !strings.HasPrefix(res.Run.Tool, field+":") {
 		return "", nil
 	}

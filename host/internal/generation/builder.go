@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/hook"
-	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/pluginlog"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/recorder"
@@ -87,7 +87,7 @@ type Parts struct {
 	Supervisor *supervisor.Supervisor
 	Confine    *confinement.Parts
 	Commands   *shim.Granter
-	Logins     *login.Keeper
+	Logins     *principal.LoginKeeper
 	Overrides  *Overrides
 	Log        *slog.Logger
 	// Logs stores the lines that plugins print. If Logs is nil, the lines are discarded.

@@ -11,8 +11,8 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/supervisor"
@@ -39,7 +39,7 @@ func (h *pluginHost) Confine(s supervisor.Start) (*supervisor.Confined, error) {
 	if server, header := h.p.Server(); server != "" && !header {
 		h.b.Logins.Deliver(context.Background(), server, s.StateDir)
 	} else if h.p.Mounted {
-		login.Clear(s.StateDir) // an earlier configuration could have mounted a remote server under this name
+		principal.ClearLogins(s.StateDir) // an earlier configuration could have mounted a remote server under this name
 	}
 	return h.launcher.Launch(&h.p.Plugin, s)
 }

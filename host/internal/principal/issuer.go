@@ -14,8 +14,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-
-	"toolhost.dev/host/internal/login"
 )
 
 // Issuer is an OpenID Connect provider whose signed tokens authenticate principals.
@@ -42,7 +40,7 @@ type Issuer struct {
 func (i *Issuer) client() *http.Client {
 	return &http.Client{
 		Timeout:   issuerTimeout,
-		Transport: &login.Secured{Plain: !strings.HasPrefix(i.URL, "https:"), Base: http.DefaultTransport},
+		Transport: &Secured{Plain: !strings.HasPrefix(i.URL, "https:"), Base: http.DefaultTransport},
 	}
 }
 

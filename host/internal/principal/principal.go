@@ -2,6 +2,9 @@
 //
 // A [Principal] is an authenticated caller with its [Grant]. [Directory] authenticates HTTP requests by tokens of the
 // store ([Tokens]), by signed tokens of an [Issuer], and by the user of a Unix socket.
+//
+// [Logins] keeps the operator's logins at remote servers (OAuth 2.1), one for each server. It renews access tokens with
+// refresh tokens. A [LoginKeeper] delivers access tokens to the plugins that connect to the servers.
 package principal
 
 import (

@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/pluginlog"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
@@ -172,7 +172,7 @@ func New(t testing.TB, d *Dir) *Host {
 	h.Builder = generation.NewBuilder(generation.Parts{
 		Options: generation.Options{Workspace: d.Workspace(), Bundled: d.Bundled()},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
-		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: login.NewKeeper(login.Open(home.Root), nil, log),
+		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: principal.NewLoginKeeper(principal.OpenLogins(home.Root), nil, log),
 		Overrides: new(generation.Overrides), Log: log, Logs: pluginlog.New(home.Logs, log),
 	}, h)
 	t.Cleanup(func() {

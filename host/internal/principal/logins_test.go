@@ -1,4 +1,4 @@
-package login
+package principal
 
 import (
 	"context"
@@ -50,9 +50,9 @@ func newIssuer(t *testing.T) *issuer {
 const resource = "http://127.0.0.1:1/mcp"
 
 // stored returns a store with a login whose access token expires after the given time.
-func stored(t *testing.T, i *issuer, left time.Duration) *Store {
+func stored(t *testing.T, i *issuer, left time.Duration) *Logins {
 	t.Helper()
-	s := Open(t.TempDir())
+	s := OpenLogins(t.TempDir())
 	l := &Login{Resource: resource, ClientID: "c", TokenURL: i.URL, Access: "access-0", Refresh: "refresh-0", Obtained: time.Now().Add(left - time.Hour), Expiry: time.Now().Add(left)}
 	if err := s.Save(l); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestFresh(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			other := &Store{dir: s.dir, now: time.Now}
+			other := &Logins{dir: s.dir, now: time.Now}
 			if l, err := other.Fresh(t.Context(), resource); err != nil || l.Access != "access-1" {
 				t.Errorf("%+v %v", l, err)
 			}
@@ -118,7 +118,7 @@ func TestClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := Client(resource).Do(req)
+		res, err := LoginClient(resource).Do(req)
 		if err == nil {
 			err = res.Body.Close()
 		}
@@ -140,7 +140,7 @@ func TestClient(t *testing.T) {
 func TestKeeper(t *testing.T) {
 	i := newIssuer(t)
 	s := stored(t, i, -time.Second)
-	k := NewKeeper(s, nil, slog.New(slog.DiscardHandler))
+	k := NewLoginKeeper(s, nil, slog.New(slog.DiscardHandler))
 	defer k.Close()
 	dir := t.TempDir()
 	token := func() string {
@@ -153,7 +153,7 @@ func TestKeeper(t *testing.T) {
 	}
 	k.Deliver(t.Context(), resource+"/other", dir) // this server has no login, and must not affect the first server
 	// Remove the tokens, as another host does; the next start must deliver the token again.
-	Clear(dir)
+	ClearLogins(dir)
 	if got := token(); got != "access-1" {
 		t.Errorf("%q", got)
 	}
@@ -183,10 +183,10 @@ func TestKeeper(t *testing.T) {
 // TestAppearedAgain checks that a token whose first use failed is used again, at growing intervals.
 func TestAppearedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Open(t.TempDir())
+		s := OpenLogins(t.TempDir())
 		began := time.Now()
 		var calls []time.Duration
-		k := NewKeeper(s, func(context.Context) bool {
+		k := NewLoginKeeper(s, func(context.Context) bool {
 			calls = append(calls, time.Since(began))
 			return len(calls) == 4
 		}, slog.New(slog.DiscardHandler))
@@ -223,7 +223,7 @@ func TestKeeperWaits(t *testing.T) {
 	if err := s.Save(l); err != nil {
 		t.Fatal(err)
 	}
-	k := NewKeeper(s, nil, slog.New(slog.DiscardHandler))
+	k := NewLoginKeeper(s, nil, slog.New(slog.DiscardHandler))
 	defer k.Close()
 	dir := t.TempDir()
 	for range 5 {

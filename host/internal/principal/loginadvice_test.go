@@ -1,4 +1,4 @@
-package login
+package principal
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ func TestNeeded(t *testing.T) {
 		"run: toolhost mcp login my-server_2. The other tools work":                                           {"my-server_2"},
 		"run: toolhost mcp status": {""},
 	} {
-		field, scopes := Needed(message)
+		field, scopes := LoginNeeded(message)
 		if got := append([]string{field}, scopes...); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", message, got)
 		}

@@ -1,4 +1,4 @@
-package login
+package principal
 
 import (
 	"strings"
@@ -10,12 +10,12 @@ import (
 // of the sentence can follow.
 var command = lazyregexp.New(`toolhost mcp login (\w[\w.-]*\b)((?: --add-scope \w[\w:./-]*\b)*)`)
 
-// Command returns the login command in the message of an error, or "".
-func Command(message string) string { return command.FindString(message) }
+// LoginCommand returns the login command in the message of an error, or "".
+func LoginCommand(message string) string { return command.FindString(message) }
 
-// Needed returns the field for which a person must log in to resolve an error, and the scopes that the current login
+// LoginNeeded returns the field for which a person must log in to resolve an error, and the scopes that the current login
 // lacks. The field is "" for other errors.
-func Needed(message string) (field string, scopes []string) {
+func LoginNeeded(message string) (field string, scopes []string) {
 	m := command.FindStringSubmatch(message)
 	if m == nil {
 		return "", nil

@@ -1,4 +1,4 @@
-package login
+package principal
 
 import (
 	"context"
@@ -14,32 +14,32 @@ import (
 	"toolhost.dev/sdk/durable"
 )
 
-// tokenPrefix begins the names of files with access tokens in the state directories of plugins.
-const tokenPrefix = "access-token-"
+// loginTokenPrefix begins the names of files with access tokens in the state directories of plugins.
+const loginTokenPrefix = "access-token-"
 
 // TokenFile returns the name of the file with the access token for a server. Fields of different configurations can
 // have the same name and so the same directory. The name of the file depends on the server, so that a plugin never
 // sends a token to another server. The plugin computes the name, too.
 func TokenFile(resource string) string {
 	sum := sha256.Sum256([]byte(resource))
-	return tokenPrefix + hex.EncodeToString(sum[:16])
+	return loginTokenPrefix + hex.EncodeToString(sum[:16])
 }
 
-// Clear removes the access tokens in the state directory of a plugin that connects to no remote server.
-func Clear(dir string) {
-	files, _ := filepath.Glob(filepath.Join(dir, tokenPrefix+"*")) // the error is ignored, because the pattern is valid
+// ClearLogins removes the access tokens in the state directory of a plugin that connects to no remote server.
+func ClearLogins(dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, loginTokenPrefix+"*")) // the error is ignored, because the pattern is valid
 	for _, f := range files {
 		_ = os.Remove(f) // ignore the error: another host can have removed the file
 	}
 }
 
-// interval is the time between two checks of the delivered tokens. A login or logout takes effect after this time.
-const interval = 5 * time.Second
+// keeperInterval is the time between two checks of the delivered tokens. A login or logout takes effect after this time.
+const keeperInterval = 5 * time.Second
 
-// Keeper delivers access tokens to plugins. A plugin never gets the refresh token. A Keeper is safe for concurrent use.
-type Keeper struct {
-	store    *Store
-	appeared func(ctx context.Context) (used bool) // see [NewKeeper]
+// LoginKeeper delivers access tokens to plugins. A plugin never gets the refresh token. It is safe for concurrent use.
+type LoginKeeper struct {
+	store    *Logins
+	appeared func(ctx context.Context) (used bool) // see [NewLoginKeeper]
 	log      *slog.Logger
 
 	mu     sync.Mutex
@@ -58,23 +58,23 @@ type failure struct {
 	at       time.Time
 }
 
-// retryAfter is the time after which a login that could not be renewed is renewed again.
-const retryAfter = time.Minute
+// retryKeeperAfter is the time after which a login that could not be renewed is renewed again.
+const retryKeeperAfter = time.Minute
 
 // longestPause is the longest time between two calls of the function "appeared" of a keeper for the same token.
 const longestPause = time.Hour
 
-// NewKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got one.
+// NewLoginKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got one.
 // It is called again, at growing intervals, until it reports that the token was used. It can be nil. The caller must
 // call Close.
-func NewKeeper(s *Store, appeared func(ctx context.Context) (used bool), log *slog.Logger) *Keeper {
-	return &Keeper{store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure)}
+func NewLoginKeeper(s *Logins, appeared func(ctx context.Context) (used bool), log *slog.Logger) *LoginKeeper {
+	return &LoginKeeper{store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure)}
 }
 
 // Deliver writes the access token for a server to the state directory of a plugin, and replaces the file when the token
 // changes. Without a login, it removes the file. It is called before each start of the plugin. The updates end when the
 // directory is removed.
-func (k *Keeper) Deliver(ctx context.Context, resource, dir string) {
+func (k *LoginKeeper) Deliver(ctx context.Context, resource, dir string) {
 	if k.store.dir == "" || dir == "" {
 		return
 	}
@@ -92,7 +92,7 @@ func (k *Keeper) Deliver(ctx context.Context, resource, dir string) {
 }
 
 // Obtained returns the time of the login at a server. It is zero if nobody logged in.
-func (k *Keeper) Obtained(resource string) time.Time {
+func (k *LoginKeeper) Obtained(resource string) time.Time {
 	if l, err := k.store.Load(resource); err == nil && l != nil && resource != "" {
 		return l.Obtained
 	}
@@ -100,9 +100,9 @@ func (k *Keeper) Obtained(resource string) time.Time {
 }
 
 // watch updates all places at intervals.
-func (k *Keeper) watch(ctx context.Context) {
+func (k *LoginKeeper) watch(ctx context.Context) {
 	defer close(k.done)
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(keeperInterval)
 	defer tick.Stop()
 	var pause time.Duration // until Appeared is called again; zero if it need not be called
 	var next time.Time
@@ -113,7 +113,7 @@ func (k *Keeper) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		if k.Update(ctx) {
-			pause, next = interval, time.Now()
+			pause, next = keeperInterval, time.Now()
 		}
 		if k.appeared == nil || pause == 0 || time.Now().Before(next) {
 			continue
@@ -129,7 +129,7 @@ func (k *Keeper) watch(ctx context.Context) {
 
 // Update makes the plugins use the current logins at once. A login or logout otherwise takes effect after some seconds.
 // It reports whether a plugin without a token has got one.
-func (k *Keeper) Update(ctx context.Context) (appeared bool) {
+func (k *LoginKeeper) Update(ctx context.Context) (appeared bool) {
 	k.mu.Lock()
 	var all []place
 	for p := range k.places {
@@ -143,7 +143,7 @@ func (k *Keeper) Update(ctx context.Context) (appeared bool) {
 }
 
 // update makes the file of a place agree with the store. It reports whether a place without a token has got one.
-func (k *Keeper) update(ctx context.Context, p place) (appeared bool) {
+func (k *LoginKeeper) update(ctx context.Context, p place) (appeared bool) {
 	token := ""
 	if k.waits(p.resource) {
 		return false
@@ -151,7 +151,7 @@ func (k *Keeper) update(ctx context.Context, p place) (appeared bool) {
 	l, err := k.store.Fresh(ctx, p.resource)
 	if err != nil && ctx.Err() == nil {
 		k.fail(p.resource)
-		k.log.Warn("a login cannot be used", "server", host(p.resource), "error", err, "remedy", "toolhost mcp login FIELD")
+		k.log.Warn("a login cannot be used", "server", loginHost(p.resource), "error", err, "remedy", "toolhost mcp login FIELD")
 	}
 	if l != nil {
 		token = l.Access
@@ -170,7 +170,7 @@ func (k *Keeper) update(ctx context.Context, p place) (appeared bool) {
 		return false
 	}
 	if err := write(filepath.Join(p.dir, TokenFile(p.resource)), token); err != nil {
-		k.log.Warn("an access token cannot be delivered", "server", host(p.resource), "error", err)
+		k.log.Warn("an access token cannot be delivered", "server", loginHost(p.resource), "error", err)
 		return false
 	}
 	k.places[p] = token
@@ -178,11 +178,11 @@ func (k *Keeper) update(ctx context.Context, p place) (appeared bool) {
 }
 
 // waits reports whether the login at a server failed a short time ago and is still the same login.
-func (k *Keeper) waits(resource string) bool {
+func (k *LoginKeeper) waits(resource string) bool {
 	k.mu.Lock()
 	f, ok := k.failed[resource]
 	k.mu.Unlock()
-	if !ok || time.Since(f.at) > retryAfter {
+	if !ok || time.Since(f.at) > retryKeeperAfter {
 		return false
 	}
 	l, err := k.store.Load(resource)
@@ -190,7 +190,7 @@ func (k *Keeper) waits(resource string) bool {
 }
 
 // fail records that the login at a server failed.
-func (k *Keeper) fail(resource string) {
+func (k *LoginKeeper) fail(resource string) {
 	f := failure{at: time.Now()}
 	if l, err := k.store.Load(resource); err == nil && l != nil {
 		f.obtained = l.Obtained
@@ -212,7 +212,7 @@ func write(file, token string) error {
 }
 
 // Close stops the updates. The delivered tokens stay, because other hosts with the same state directory use them, too.
-func (k *Keeper) Close() {
+func (k *LoginKeeper) Close() {
 	k.mu.Lock()
 	stop, done := k.stop, k.done
 	k.mu.Unlock()

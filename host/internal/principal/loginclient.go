@@ -1,4 +1,4 @@
-package login
+package principal
 
 import (
 	"fmt"
@@ -12,15 +12,15 @@ import (
 	"toolhost.dev/sandbox/hostlist"
 )
 
-// timeout limits one request to an issuer.
-const timeout = 10 * time.Second
+// loginTimeout limits one request to an issuer.
+const loginTimeout = 10 * time.Second
 
-// Client returns an HTTP client for the issuer of a server's tokens. The server names the issuer, so a hostile server
+// LoginClient returns an HTTP client for the issuer of a server's tokens. The server names the issuer, so a hostile server
 // could name an address inside of the operator's network. Therefore the client connects only to public addresses, and
 // only with TLS, unless the server itself is on this machine or in the operator's network.
-func Client(resource string) *http.Client {
-	private := inside(resource)
-	dialer := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
+func LoginClient(resource string) *http.Client {
+	private := insideLogins(resource)
+	dialer := &net.Dialer{Timeout: loginTimeout, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func Client(resource string) *http.Client {
 		return nil
 	}}
 	return &http.Client{
-		Timeout:   timeout,
+		Timeout:   loginTimeout,
 		Transport: &Secured{Plain: private, Base: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true}},
 	}
 }
@@ -51,8 +51,8 @@ func (s *Secured) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.Base.RoundTrip(r)
 }
 
-// inside reports whether a server is on this machine or in the operator's network, by its host name.
-func inside(resource string) bool {
+// insideLogins reports whether a server is on this machine or in the operator's network, by its host name.
+func insideLogins(resource string) bool {
 	u, err := url.Parse(resource)
 	if err != nil {
 		return false

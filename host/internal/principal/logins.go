@@ -1,7 +1,4 @@
-// Package login keeps the operator's logins at remote servers (OAuth 2.1). A [Store] has one login for each server. It
-// renews access tokens with refresh tokens. A [Keeper] delivers access tokens to the plugins that connect to the
-// servers.
-package login
+package principal
 
 import (
 	"context"
@@ -57,28 +54,28 @@ func (l *Login) stale(now time.Time) bool {
 	return now.Before(l.Obtained) || now.After(l.Expiry.Add(-l.Expiry.Sub(l.Obtained)/5))
 }
 
-// Store is a directory with logins. Only its owner can read it. Several processes can use it at the same time.
-type Store struct {
+// Logins is a directory with logins. Only its owner can read it. Several processes can use it at the same time.
+type Logins struct {
 	dir string
 	now func() time.Time
 }
 
-// Open returns the store in a state directory. An empty directory means that there are no logins.
-func Open(state string) *Store {
-	s := &Store{now: time.Now}
+// OpenLogins returns the store in a state directory. An empty directory means that there are no logins.
+func OpenLogins(state string) *Logins {
+	s := &Logins{now: time.Now}
 	if state != "" {
 		s.dir = filepath.Join(state, "logins")
 	}
 	return s
 }
 
-func (s *Store) file(resource string) ownfile.File {
+func (s *Logins) file(resource string) ownfile.File {
 	sum := sha256.Sum256([]byte(resource))
-	return ownfile.File{Path: filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json"), Name: "the login at " + host(resource)}
+	return ownfile.File{Path: filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json"), Name: "the login at " + loginHost(resource)}
 }
 
-// host returns the host name of a URL, for messages.
-func host(resource string) string {
+// loginHost returns the host name of a URL, for messages.
+func loginHost(resource string) string {
 	if u, err := url.Parse(resource); err == nil && u.Host != "" {
 		return u.Host
 	}
@@ -86,7 +83,7 @@ func host(resource string) string {
 }
 
 // Load returns the login at a server, or nil if nobody logged in.
-func (s *Store) Load(resource string) (*Login, error) {
+func (s *Logins) Load(resource string) (*Login, error) {
 	if s.dir == "" {
 		return nil, nil
 	}
@@ -102,7 +99,7 @@ func (s *Store) Load(resource string) (*Login, error) {
 }
 
 // Save replaces the login at a server.
-func (s *Store) Save(l *Login) error {
+func (s *Logins) Save(l *Login) error {
 	if s.dir == "" {
 		return errors.New("logins need a state directory; remove --no-state, or set state { directory }")
 	}
@@ -110,7 +107,7 @@ func (s *Store) Save(l *Login) error {
 }
 
 // Remove deletes the login at a server. It returns false if there was none.
-func (s *Store) Remove(resource string) (bool, error) {
+func (s *Logins) Remove(resource string) (bool, error) {
 	if s.dir == "" {
 		return false, nil
 	}
@@ -130,7 +127,7 @@ var errUnchanged = errors.New("unchanged")
 // Fresh returns the login at a server with an access token that is valid for some time. It renews the token if needed.
 // Only one process renews a token at a time, because many issuers accept a refresh token only once. Fresh returns nil
 // if there is no login. If the issuer cannot be reached, Fresh returns the old token while it is valid.
-func (s *Store) Fresh(ctx context.Context, resource string) (*Login, error) {
+func (s *Logins) Fresh(ctx context.Context, resource string) (*Login, error) {
 	l, err := s.Load(resource)
 	if err != nil || l == nil || !l.stale(s.now()) {
 		return l, err
@@ -158,19 +155,19 @@ func (s *Store) Fresh(ctx context.Context, resource string) (*Login, error) {
 }
 
 // renew requests a new access token.
-func (s *Store) renew(ctx context.Context, l *Login) error {
+func (s *Logins) renew(ctx context.Context, l *Login) error {
 	if l.Refresh == "" {
 		return ErrEnded
 	}
 	cfg := &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, Endpoint: oauth2.Endpoint{TokenURL: l.TokenURL, AuthStyle: l.AuthStyle}}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, Client(l.Resource))
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, LoginClient(l.Resource))
 	token, err := cfg.TokenSource(ctx, &oauth2.Token{RefreshToken: l.Refresh}).Token()
 	var answer *oauth2.RetrieveError
 	if errors.As(err, &answer) && answer.ErrorCode != "" && answer.Response.StatusCode < 500 && answer.Response.StatusCode != http.StatusTooManyRequests {
-		return fmt.Errorf("%w: %s answered %s", ErrEnded, host(l.TokenURL), clean(answer.ErrorCode))
+		return fmt.Errorf("%w: %s answered %s", ErrEnded, loginHost(l.TokenURL), clean(answer.ErrorCode))
 	}
 	if err != nil {
-		return fmt.Errorf("%s did not renew the login: %s", host(l.TokenURL), clean(err.Error()))
+		return fmt.Errorf("%s did not renew the login: %s", loginHost(l.TokenURL), clean(err.Error()))
 	}
 	l.Access, l.Obtained, l.Expiry = token.AccessToken, s.now(), token.Expiry
 	if token.RefreshToken != "" {
@@ -190,8 +187,8 @@ func clean(s string) string {
 	return s[:min(len(s), 200)]
 }
 
-// Revoke asks the issuer to revoke the tokens of a login.
-func Revoke(ctx context.Context, l *Login) error {
+// RevokeLogin asks the issuer to revoke the tokens of a login.
+func RevokeLogin(ctx context.Context, l *Login) error {
 	if l.RevokeURL == "" {
 		return errors.New("the issuer names no address for that")
 	}
@@ -205,13 +202,13 @@ func Revoke(ctx context.Context, l *Login) error {
 		if l.ClientSecret != "" {
 			req.SetBasicAuth(url.QueryEscape(l.ClientID), url.QueryEscape(l.ClientSecret))
 		}
-		res, err := Client(l.Resource).Do(req)
+		res, err := LoginClient(l.Resource).Do(req)
 		if err != nil {
 			return err
 		}
 		_ = res.Body.Close() // ignore the error, because only the status matters
 		if res.StatusCode/100 != 2 {
-			return fmt.Errorf("%s did not revoke the token: status %d", host(l.RevokeURL), res.StatusCode)
+			return fmt.Errorf("%s did not revoke the token: status %d", loginHost(l.RevokeURL), res.StatusCode)
 		}
 	}
 	return nil
