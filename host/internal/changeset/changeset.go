@@ -1,5 +1,8 @@
 // Package changeset applies, reverts and discards branches. It also runs the guards of the sandbox for new files and
 // writes to the audit log. Most callers want [Set.Apply].
+//
+// [BranchTool] runs calls of the tool "branch", with which agents inspect and apply branches. [Checkpoints] makes a
+// checkpoint before a call and carries out calls of the tool "undo" in a branch.
 package changeset
 
 import (

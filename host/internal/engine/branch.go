@@ -14,7 +14,6 @@ import (
 
 	"toolhost.dev/branch"
 	"toolhost.dev/branch/change"
-	"toolhost.dev/host/internal/branchtool"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
@@ -24,7 +23,6 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/undo"
 )
 
 // openBranches prepares the branches of the state directory. A host without a state directory supports no branches.
@@ -110,7 +108,7 @@ func (e *Engine) mount(g *generation.Generation, s call.Session, b *branch.Branc
 	s.Layer = e.layer(g, b, mount)
 	s.Checkpoints, s.Branches = nil, nil // a preview begins with the session of its branch, but has no checkpoints
 	if !b.IsPreview() {
-		back := &undo.Checkpoints{
+		back := &changeset.Checkpoints{
 			Mounts: &e.branches, Mount: mount, Session: s, Changes: e.changeset(g, s.Principal, s.Workspace),
 			Jobs:     e.jobs,
 			Settings: func() config.Checkpoints { return e.Current().Config.Workspace.Checkpoints },
@@ -314,7 +312,7 @@ func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *bra
 	if err := e.keeps(req.Principal, b); err != nil {
 		return err
 	}
-	t := &branchtool.Tool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(g.Config, workspace)}
+	t := &changeset.BranchTool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(g.Config, workspace)}
 	return t.Confirm(ctx, b, sel, e.client(g, asks, new(inflight.Call)))
 }
 
@@ -367,10 +365,10 @@ func denied(cfg *config.Config, workspace string) func(path string, write bool) 
 
 // branchTool returns the implementation of the tool "branch" for a session. The argument "back" contains the
 // checkpoints of the session's branch. It is nil for a session without a branch.
-func (e *Engine) branchTool(s call.Session, back *undo.Checkpoints) call.Branches {
+func (e *Engine) branchTool(s call.Session, back *changeset.Checkpoints) call.Branches {
 	g := e.Current()
 	set := e.changeset(g, s.Principal, s.Workspace)
-	return &branchtool.Tool{
+	return &changeset.BranchTool{
 		Mounts: &e.branches, Session: s, Undo: back, Changes: set,
 		Release: func(ctx context.Context, b *branch.Branch, own int, keepJobs bool) error {
 			if err := e.releaseBranch(ctx, b.ID(), b.Name, own, keepJobs); err != nil {

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/notes"
-	"toolhost.dev/host/internal/undo"
 )
 
 // preview is a branch for one call. It implements [call.Preview].
@@ -143,7 +142,7 @@ func (p *preview) Apply(id, command string) ([]string, error) {
 	}
 	var notes []string
 	if c := p.e.Current().Config.Workspace.Checkpoints; p.of != nil && c.Automatic {
-		if err := p.set.Store.Before(p.of, p.session.ID, id, command, undo.Rules(c)); err != nil {
+		if err := p.set.Store.Before(p.of, p.session.ID, id, command, changeset.CheckpointRules(c)); err != nil {
 			notes = append(notes, fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", err))
 		}
 	}

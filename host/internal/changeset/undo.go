@@ -1,6 +1,4 @@
-// Package undo reverts the changes that calls made in a branch. [Checkpoints] makes a checkpoint before a call and
-// carries out calls of the tool "undo".
-package undo
+package changeset
 
 import (
 	"cmp"
@@ -16,7 +14,6 @@ import (
 	"toolhost.dev/branch"
 	"toolhost.dev/branch/change"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
 )
 
@@ -30,16 +27,16 @@ type Checkpoints struct {
 	// Jobs describes the background jobs in the branch with an id.
 	Jobs func(ctx context.Context, id string) []string
 	// Changes has the operations on the branches of the session's workspace.
-	Changes *changeset.Set
+	Changes *Set
 }
 
-// Rules returns the rules for the checkpoints of a configuration.
-func Rules(c config.Checkpoints) branch.CheckpointRules {
+// CheckpointRules returns the rules for the checkpoints of a configuration.
+func CheckpointRules(c config.Checkpoints) branch.CheckpointRules {
 	return branch.CheckpointRules{Keep: c.Keep, Bytes: int64(min(c.Bytes, 1<<62)), SkipIgnored: !c.Ignored}
 }
 
 func (c *Checkpoints) rules() branch.CheckpointRules {
-	return Rules(c.Settings())
+	return CheckpointRules(c.Settings())
 }
 
 // Before implements [call.Checkpoints].
@@ -122,7 +119,7 @@ func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
 	}
 	out.Changes = append([]change.Change{}, out.Changes...)
 	if u.Action == "preview" {
-		return &tool.Result{Title: "Preview of undo", Data: data(out), Output: fmt.Sprintf("Preview of undo for %s; nothing was changed.\n%s", titles(out.Calls), out.Diff)}
+		return &tool.Result{Title: "Preview of undo", Data: undoData(out), Output: fmt.Sprintf("Preview of undo for %s; nothing was changed.\n%s", titles(out.Calls), out.Diff)}
 	}
 	return c.goBack(ctx, b, to, out, u.Name)
 }
@@ -160,7 +157,7 @@ func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.C
 		text.WriteString(note + "\n")
 	}
 	text.WriteString(out.Diff)
-	return &tool.Result{Title: "Undo " + titles(out.Calls), Data: data(out), Output: text.String()}
+	return &tool.Result{Title: "Undo " + titles(out.Calls), Data: undoData(out), Output: text.String()}
 }
 
 // Limits of the changes that are written through the mount of a branch without a job. For larger changes, exchanging
@@ -197,7 +194,7 @@ func (c *Checkpoints) list(b *branch.Branch, name string) *tool.Result {
 	} else {
 		fmt.Fprintf(&text, "%s takes back the first of these calls, and %[1]s --to CALL that call and all above it. Each one stands for all that it changed in the workspace, commands included.\n", name)
 	}
-	return &tool.Result{Title: "Calls that can be undone", Data: data(out), Output: text.String()}
+	return &tool.Result{Title: "Calls that can be undone", Data: undoData(out), Output: text.String()}
 }
 
 func (c *Checkpoints) calls(all []branch.Checkpoint) []undoneCall {
@@ -208,7 +205,7 @@ func (c *Checkpoints) calls(all []branch.Checkpoint) []undoneCall {
 	return out
 }
 
-func data(out *undone) json.RawMessage {
+func undoData(out *undone) json.RawMessage {
 	text, _ := json.Marshal(out) // the error is ignored, because these values can always be encoded
 	return text
 }

@@ -1,4 +1,4 @@
-package branchtool
+package changeset
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 
 // apply makes the changes of a branch in the workspace. The rules about edits apply to each path. In addition, a person
 // must agree to the apply, unless a rule allows the apply.
-func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.BranchArguments, r call.Review) *tool.Result {
+func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a call.BranchArguments, r call.Review) *tool.Result {
 	if err := t.Refuses(b); err != nil {
 		return call.Refused(err)
 	}
@@ -43,7 +43,7 @@ func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.Bra
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
 	if len(changes) == 0 {
-		return result("Nothing to apply", "The branch "+b.Name+" has nothing to apply.\n", &data{Action: "apply", Branch: b.Name, Changes: []change.Change{}})
+		return result("Nothing to apply", "The branch "+b.Name+" has nothing to apply.\n", &toolData{Action: "apply", Branch: b.Name, Changes: []change.Change{}})
 	}
 	if err := t.permit(ctx, b, changes, r); err != nil {
 		return call.Refused(err)
@@ -66,12 +66,12 @@ func (t *Tool) apply(ctx context.Context, b *branch.Branch, own bool, a call.Bra
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
-	return result("Apply "+b.Name, applied(b, out), &data{Action: "apply", Branch: b.Name, Changes: out.Changes, GivenUp: out.GivenUp, Left: out.Left, Notes: out.Notes})
+	return result("Apply "+b.Name, applied(b, out), &toolData{Action: "apply", Branch: b.Name, Changes: out.Changes, GivenUp: out.GivenUp, Left: out.Left, Notes: out.Notes})
 }
 
 // Confirm asks a person whether the selected changes of a branch may be made in the workspace. If the person agrees,
 // the selection allows exactly the changes that were shown.
-func (t *Tool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection, asker policy.Asker) (err error) {
+func (t *BranchTool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection, asker policy.Asker) (err error) {
 	if sel.Shown, err = b.Review(); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (t *Tool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Select
 	return t.askToApply(ctx, b, changes, diff, r)
 }
 
-func (t *Tool) askToApply(ctx context.Context, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
+func (t *BranchTool) askToApply(ctx context.Context, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
 	title := fmt.Sprintf("Make %s of the branch %s in the workspace?", count(len(changes), "change"), b.Name)
 	return t.ask(ctx, "apply", title, b, changes, diff, r)
 }
@@ -117,7 +117,7 @@ func applied(b *branch.Branch, out *branch.Outcome) string {
 }
 
 // permit applies the rules about edits to all paths that an apply changes.
-func (t *Tool) permit(ctx context.Context, b *branch.Branch, changes []change.Change, r call.Review) error {
+func (t *BranchTool) permit(ctx context.Context, b *branch.Branch, changes []change.Change, r call.Review) error {
 	var paths []string
 	for i := range changes {
 		if changes[i].Never != "" {
@@ -146,7 +146,7 @@ func reason(a tool.Answer) string {
 }
 
 // ask asks a person whether a branch may be applied or discarded, unless a rule decides this.
-func (t *Tool) ask(ctx context.Context, action, title string, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
+func (t *BranchTool) ask(ctx context.Context, action, title string, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
 	answer, err := r.Peer.Ask(ctx, tool.Ask{Permission: &tool.Permission{
 		Kind: KindBranch, Title: title, Patterns: []string{action + " " + b.Name}, Metadata: map[string]any{"diff": diff, "changes": len(changes)},
 	}})
@@ -164,7 +164,7 @@ func (t *Tool) ask(ctx context.Context, action, title string, b *branch.Branch, 
 	return nil
 }
 
-func (t *Tool) release(ctx context.Context, b *branch.Branch, own, keepJobs bool) error {
+func (t *BranchTool) release(ctx context.Context, b *branch.Branch, own, keepJobs bool) error {
 	calls := 0
 	if own {
 		calls = 1
@@ -172,7 +172,7 @@ func (t *Tool) release(ctx context.Context, b *branch.Branch, own, keepJobs bool
 	return t.Release(ctx, b, calls, keepJobs)
 }
 
-func (t *Tool) discard(ctx context.Context, b *branch.Branch, own bool, r call.Review) *tool.Result {
+func (t *BranchTool) discard(ctx context.Context, b *branch.Branch, own bool, r call.Review) *tool.Result {
 	if err := t.Refuses(b); err != nil {
 		return call.Refused(err)
 	}
@@ -193,7 +193,7 @@ func (t *Tool) discard(ctx context.Context, b *branch.Branch, own bool, r call.R
 	if own {
 		text += " The next call of this session begins a new one."
 	}
-	return result("Discard "+b.Name, text+"\n", &data{Action: "discard", Branch: b.Name, Changes: changes})
+	return result("Discard "+b.Name, text+"\n", &toolData{Action: "discard", Branch: b.Name, Changes: changes})
 }
 
 func count(n int, what string) string {

@@ -1,6 +1,4 @@
-// Package branchtool runs calls of the tool "branch". Agents use this tool to inspect and apply branches, and to
-// restore checkpoints of a branch. [Tool] implements [call.Branches].
-package branchtool
+package changeset
 
 import (
 	"context"
@@ -18,18 +16,16 @@ import (
 	"toolhost.dev/branch"
 	"toolhost.dev/branch/change"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/changeset"
-	"toolhost.dev/host/internal/undo"
 )
 
-// Tool runs calls of the tool "branch" for one session. It is safe for concurrent use.
-type Tool struct {
+// BranchTool runs calls of the tool "branch" for one session. It is safe for concurrent use.
+type BranchTool struct {
 	Mounts  *branch.Mounts
 	Session call.Session
 	// Undo restores checkpoints of the session's branch. It is nil if the session works in no branch.
-	Undo *undo.Checkpoints
+	Undo *Checkpoints
 	// Changes performs the operations on the branches of the session's workspace.
-	Changes *changeset.Set
+	Changes *Set
 	// Release unmounts a branch in all hosts. The argument "own" is the number of the caller's own calls in the branch.
 	// If keepJobs is true and jobs run in the branch, Release returns an error.
 	Release func(ctx context.Context, b *branch.Branch, own int, keepJobs bool) error
@@ -50,8 +46,8 @@ const (
 // KindBranch is the kind of permission that applying or discarding a branch needs.
 const KindBranch = string(tool.RoleBranch)
 
-// data is the structured result of the tool.
-type data struct {
+// toolData is the structured result of the tool.
+type toolData struct {
 	Action string `json:"action"`
 	Branch string `json:"branch,omitempty"`
 	// Branches is set by the action "list".
@@ -74,7 +70,7 @@ type listed struct {
 	Own bool `json:"own"`
 }
 
-func result(title, output string, d *data) *tool.Result {
+func result(title, output string, d *toolData) *tool.Result {
 	text, _ := json.Marshal(d) // the error is ignored, because these values can always be encoded
 	return &tool.Result{Title: title, Output: output, Data: text}
 }
@@ -84,7 +80,7 @@ func refused(kind tool.Kind, format string, a ...any) *tool.Result {
 }
 
 // Branch implements [call.Branches].
-func (t *Tool) Branch(ctx context.Context, a call.BranchArguments, r call.Review) *tool.Result {
+func (t *BranchTool) Branch(ctx context.Context, a call.BranchArguments, r call.Review) *tool.Result {
 	if a.Action == tool.ActionList {
 		return t.list()
 	}
@@ -124,7 +120,7 @@ func (t *Tool) Branch(ctx context.Context, a call.BranchArguments, r call.Review
 }
 
 // own returns the branch of the session, or nil.
-func (t *Tool) own() *branch.Branch {
+func (t *BranchTool) own() *branch.Branch {
 	if t.Undo == nil {
 		return nil
 	}
@@ -132,7 +128,7 @@ func (t *Tool) own() *branch.Branch {
 }
 
 // find returns a branch of the session's principal and workspace, and reports whether the session works in this branch.
-func (t *Tool) find(name string) (b *branch.Branch, own bool, err error) {
+func (t *BranchTool) find(name string) (b *branch.Branch, own bool, err error) {
 	b = t.own()
 	if b != nil && (name == "" || name == b.Name) {
 		return b, true, nil
@@ -146,12 +142,12 @@ func (t *Tool) find(name string) (b *branch.Branch, own bool, err error) {
 	return b, false, nil
 }
 
-func (t *Tool) list() *tool.Result {
+func (t *BranchTool) list() *tool.Result {
 	all, err := t.Mounts.Store.List()
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
-	out := &data{Action: tool.ActionList, Branches: []listed{}}
+	out := &toolData{Action: tool.ActionList, Branches: []listed{}}
 	var text strings.Builder
 	for _, b := range all {
 		if b.Owner != t.Session.Principal.Owner() || b.Base != t.Session.Workspace {
@@ -180,7 +176,7 @@ func (t *Tool) list() *tool.Result {
 }
 
 // visible removes the changes that the session may not read, and returns a line for each removed change.
-func (t *Tool) visible(b *branch.Branch, changes []change.Change, r call.Review) (shown []change.Change, hidden string) {
+func (t *BranchTool) visible(b *branch.Branch, changes []change.Change, r call.Review) (shown []change.Change, hidden string) {
 	var lines strings.Builder
 	for _, c := range changes {
 		below := b.Below(&c)
@@ -197,13 +193,13 @@ func (t *Tool) visible(b *branch.Branch, changes []change.Change, r call.Review)
 }
 
 // shortDiff returns changes as a diff. It omits the changes that the session may not read.
-func (t *Tool) shortDiff(b *branch.Branch, changes []change.Change, limit int, r call.Review) (string, error) {
+func (t *BranchTool) shortDiff(b *branch.Branch, changes []change.Change, limit int, r call.Review) (string, error) {
 	shown, hidden := t.visible(b, changes, r)
 	text, err := b.ShortDiff(shown, limit)
 	return hidden + text, err
 }
 
-func (t *Tool) diff(b *branch.Branch, paths []string, r call.Review) *tool.Result {
+func (t *BranchTool) diff(b *branch.Branch, paths []string, r call.Review) *tool.Result {
 	changes, text, err := t.changes(b, paths, resultDiff, r)
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
@@ -211,11 +207,11 @@ func (t *Tool) diff(b *branch.Branch, paths []string, r call.Review) *tool.Resul
 	if len(changes) == 0 {
 		text = "The branch " + b.Name + " changes nothing there.\n"
 	}
-	return result("Changes of the branch "+b.Name, text, &data{Action: "diff", Branch: b.Name, Changes: changes, Diff: text})
+	return result("Changes of the branch "+b.Name, text, &toolData{Action: "diff", Branch: b.Name, Changes: changes, Diff: text})
 }
 
 // changes returns the changes of a branch at the given paths.
-func (t *Tool) changes(b *branch.Branch, paths []string, limit int, r call.Review) ([]change.Change, string, error) {
+func (t *BranchTool) changes(b *branch.Branch, paths []string, limit int, r call.Review) ([]change.Change, string, error) {
 	changes, err := b.Changes()
 	if err != nil {
 		return nil, "", err
@@ -231,7 +227,7 @@ func (t *Tool) changes(b *branch.Branch, paths []string, limit int, r call.Revie
 
 // relative converts paths to paths relative to the workspace. It treats a path that is already relative as relative to
 // the workspace.
-func (t *Tool) relative(paths []string) ([]string, error) {
+func (t *BranchTool) relative(paths []string) ([]string, error) {
 	out := make([]string, len(paths))
 	for i, path := range paths {
 		out[i] = filepath.Clean(path)
@@ -246,8 +242,8 @@ func (t *Tool) relative(paths []string) ([]string, error) {
 	return out, nil
 }
 
-func (t *Tool) checkpoint(b *branch.Branch, message string) *tool.Result {
-	rules := undo.Rules(t.Undo.Settings())
+func (t *BranchTool) checkpoint(b *branch.Branch, message string) *tool.Result {
+	rules := CheckpointRules(t.Undo.Settings())
 	rules.Keep, rules.Bytes = 0, 0 // no limits, because a requested checkpoint is always kept
 	c, err := t.Mounts.Checkpoint(b.ID(), 1, message, rules)
 	if used := (*branch.BusyError)(nil); errors.As(err, &used) {
@@ -257,10 +253,10 @@ func (t *Tool) checkpoint(b *branch.Branch, message string) *tool.Result {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
 	text := fmt.Sprintf("Checkpoint %d of the branch %s was made. To go back to it: branch restore %[1]d\n", c.Number, b.Name)
-	return result("Checkpoint "+strconv.Itoa(c.Number), text, &data{Action: "checkpoint", Branch: b.Name, Checkpoints: []branch.Checkpoint{*c}})
+	return result("Checkpoint "+strconv.Itoa(c.Number), text, &toolData{Action: "checkpoint", Branch: b.Name, Checkpoints: []branch.Checkpoint{*c}})
 }
 
-func (t *Tool) checkpoints(b *branch.Branch) *tool.Result {
+func (t *BranchTool) checkpoints(b *branch.Branch) *tool.Result {
 	all, err := b.Checkpoints()
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
@@ -272,10 +268,10 @@ func (t *Tool) checkpoints(b *branch.Branch) *tool.Result {
 	if len(all) == 0 {
 		text.WriteString("The branch " + b.Name + " has no checkpoints.\n")
 	}
-	return result("Checkpoints of the branch "+b.Name, text.String(), &data{Action: "checkpoints", Branch: b.Name, Checkpoints: append([]branch.Checkpoint{}, all...)})
+	return result("Checkpoints of the branch "+b.Name, text.String(), &toolData{Action: "checkpoints", Branch: b.Name, Checkpoints: append([]branch.Checkpoint{}, all...)})
 }
 
-func (t *Tool) restore(ctx context.Context, b *branch.Branch, number int) *tool.Result {
+func (t *BranchTool) restore(ctx context.Context, b *branch.Branch, number int) *tool.Result {
 	if number == 0 {
 		all, err := b.Checkpoints()
 		if err != nil || len(all) == 0 {
