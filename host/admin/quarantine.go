@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/quarantine"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/state"
 )
 
 // Quarantined is an entry of the quarantine. A host moved its content out of a git repository.
-type Quarantined = quarantine.Entry
+type Quarantined = repository.QuarantineEntry
 
 // Quarantine returns all entries of the quarantine, oldest first.
 func Quarantine(opts Options) ([]Quarantined, error) {
@@ -83,7 +82,7 @@ func auditRestored(opts Options, e *Quarantined) error {
 	return db.Close()
 }
 
-func quarantineEntry(store *quarantine.Store, id string) (*Quarantined, error) {
+func quarantineEntry(store *repository.Quarantine, id string) (*Quarantined, error) {
 	e, err := store.Get(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the quarantine has no entry %q; for its entries, run: toolhost quarantine list", id)
@@ -91,10 +90,10 @@ func quarantineEntry(store *quarantine.Store, id string) (*Quarantined, error) {
 	return e, err
 }
 
-func openQuarantine(opts Options) (*quarantine.Store, error) {
+func openQuarantine(opts Options) (*repository.Quarantine, error) {
 	_, dir, err := stateDirectory(opts)
 	if err != nil {
 		return nil, err
 	}
-	return quarantine.Open(dir), nil
+	return repository.OpenQuarantine(dir), nil
 }

@@ -14,7 +14,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/lazyregexp"
-	"toolhost.dev/host/internal/quarantine"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
@@ -159,16 +158,16 @@ func NewRepositories(home statedir.Home, audit func(state.AuditEntry), log *slog
 			if err != nil {
 				return nil, err
 			}
-			return quarantine.Open(dir), nil
+			return repository.OpenQuarantine(dir), nil
 		},
-		Took: func(e *quarantine.Entry) { audit(auditEntry(e)) },
+		Took: func(e *repository.QuarantineEntry) { audit(auditEntry(e)) },
 		Log:  log,
 	})
 }
 
 // auditEntry returns the audit entry for files that were removed from a repository. The quarantine contains their
 // content, but the entry does not.
-func auditEntry(e *quarantine.Entry) state.AuditEntry {
+func auditEntry(e *repository.QuarantineEntry) state.AuditEntry {
 	args, err := json.Marshal(map[string]any{"path": e.Path, "settings": e.Names, "quarantine": e.ID})
 	if err != nil { // cannot happen for strings
 		panic(err)

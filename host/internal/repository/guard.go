@@ -1,10 +1,10 @@
 // Package repository guards git repositories that commands create or change. It moves files and settings that would
-// make git run programs outside the sandbox to the quarantine. It also moves new settings of other programs, such as
+// make git run programs outside the sandbox to the [Quarantine]. It also moves new settings of other programs, such as
 // editors. Most callers want [Guard.Watch].
 //
 // The host searches with its own rights while tools can still run. It opens each directory from the root of its tree,
 // follows no link, and replaces files only by renaming in an open directory. Therefore a tool that exchanges files
-// during a search cannot make the host write outside the tree.
+// during a search cannot make the host write outside the tree. Tools cannot write to the directory of the quarantine.
 package repository
 
 import (
@@ -21,8 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/quarantine"
 )
 
 // Options configures a guard.
@@ -31,7 +29,7 @@ type Options struct {
 	Ledgers func() string
 	Store   func() (Store, error)
 	// Took is called with each entry that the guard moves to the quarantine.
-	Took func(e *quarantine.Entry)
+	Took func(e *QuarantineEntry)
 	Log  *slog.Logger
 
 	interval time.Duration // time between two searches without a call

@@ -16,14 +16,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"toolhost.dev/host/internal/quarantine"
 )
 
 // fixture is a directory with a guard.
 type fixture struct {
 	dir, state string
-	store      *quarantine.Store
+	store      *Quarantine
 	fail       error // error of the method Keep
 	limit      int
 }
@@ -33,7 +31,7 @@ func newFixture(t *testing.T) *fixture {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	state := t.TempDir()
-	return &fixture{dir: dir, state: state, store: quarantine.Open(state)}
+	return &fixture{dir: dir, state: state, store: OpenQuarantine(state)}
 }
 
 func must(t *testing.T, err error) {
@@ -44,7 +42,7 @@ func must(t *testing.T, err error) {
 }
 
 // Keep implements Store.
-func (f *fixture) Keep(e *quarantine.Entry) error {
+func (f *fixture) Keep(e *QuarantineEntry) error {
 	if f.fail != nil {
 		return f.fail
 	}

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"toolhost.dev/host/internal/quarantine"
 	"toolhost.dev/sandbox/stamp"
 )
 
@@ -20,10 +19,10 @@ import (
 type found struct {
 	rel  string // relative path of the file
 	repo *repo  // nil if the file only points to a repository
-	kind string // one of the kinds in package quarantine
+	kind string // one of the kinds of a [QuarantineEntry]
 	why  string
 	keys []string // keys that identify the content and its path
-	// settings contains the settings that run programs. The field is empty unless kind is Settings.
+	// settings contains the settings that run programs. The field is empty unless kind is KindSettings.
 	settings []setting
 }
 
@@ -119,7 +118,7 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	}
 	at := join(rel, name)
 	whole := func(why string, identity string) []found {
-		return []found{{rel: at, kind: quarantine.File, why: why, keys: []string{i.key(at, identity)}}}
+		return []found{{rel: at, kind: KindFile, why: why, keys: []string{i.key(at, identity)}}}
 	}
 	text, _, err := d.read(name)
 	if errors.Is(err, errLarge) {
@@ -134,7 +133,7 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	if err != nil {
 		return whole("the settings cannot be checked", hash(text))
 	}
-	f := found{rel: at, kind: quarantine.Settings}
+	f := found{rel: at, kind: KindSettings}
 	var whys []string
 	for _, s := range all {
 		why := reason(&s, func(path string) bool { return !leads(i.all, filepath.Join(i.path, rel), path) })
@@ -200,7 +199,7 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 				identity = stateOf(&st)
 			}
 			r.contents[at] = identity
-			out = append(out, found{rel: at, kind: quarantine.File, why: "git runs the hook", keys: []string{i.key(at, identity)}})
+			out = append(out, found{rel: at, kind: KindFile, why: "git runs the hook", keys: []string{i.key(at, identity)}})
 		}
 	}
 	return out
@@ -217,7 +216,7 @@ func (i *inspector) common(d directory, rel string) []found {
 		return nil
 	}
 	at := join(rel, "commondir")
-	return []found{{rel: at, kind: quarantine.File, why: "git reads settings and hooks from another directory", keys: []string{i.key(at, hash(text))}}}
+	return []found{{rel: at, kind: KindFile, why: "git reads settings and hooks from another directory", keys: []string{i.key(at, hash(text))}}}
 }
 
 // alternates returns the file with the alternates of a repository if one of them is outside the trees. Git
@@ -244,7 +243,7 @@ func (i *inspector) alternates(d directory, rel string, r *repo) []found {
 		path := filepath.Clean(resolve(objects, strings.TrimRight(line, "\r\n")))
 		if err != nil || i.partial || !i.leads("/", filepath.Dir(path)) || !noLinks(path) { // the guard finds no repository among objects, so not its alternates either
 			at := join(dir, name)
-			return []found{{rel: at, kind: quarantine.File, why: "git reads the objects of another directory", keys: []string{i.key(at, hash(text))}}}
+			return []found{{rel: at, kind: KindFile, why: "git reads the objects of another directory", keys: []string{i.key(at, hash(text))}}}
 		}
 	}
 	return nil
@@ -276,7 +275,7 @@ func (i *inspector) pointer(rel string) ([]found, error) {
 	if err == nil && (!is || i.leads(filepath.Join(i.path, dir), to)) {
 		return nil, nil
 	}
-	return []found{{rel: rel, kind: quarantine.File, why: "git uses a repository in another directory", keys: []string{i.key(rel, hash(text))}}}, nil
+	return []found{{rel: rel, kind: KindFile, why: "git uses a repository in another directory", keys: []string{i.key(rel, hash(text))}}}, nil
 }
 
 // leads reports whether a path in a file of a directory leads to a searched directory. In a tree that is not
@@ -307,7 +306,7 @@ func (i *inspector) link(d directory, dir, name string) []found {
 		return nil
 	}
 	at := join(dir, name)
-	return []found{{rel: at, kind: quarantine.Link, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}}}
+	return []found{{rel: at, kind: KindLink, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}}}
 }
 
 // key returns a key that identifies a path with its content.

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host/internal/paths"
-	"toolhost.dev/host/internal/quarantine"
 )
 
 // WhyLoaded is the reason why the guard moves settings of other programs to the quarantine.
@@ -49,7 +48,7 @@ func (t *tree) loaded() (out []found) {
 	for rel, n := range t.dirs {
 		for _, name := range n.settings {
 			key := loadedPrefix + hash(fmt.Appendf(nil, "%d %d %s", n.stamp.Dev, n.stamp.Ino, name))
-			out = append(out, found{rel: join(rel, name), kind: quarantine.File, why: WhyLoaded, keys: []string{key}})
+			out = append(out, found{rel: join(rel, name), kind: KindFile, why: WhyLoaded, keys: []string{key}})
 		}
 	}
 	slices.SortFunc(out, func(a, b found) int { return strings.Compare(a.rel, b.rel) })
@@ -177,12 +176,12 @@ func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 func (g *Guard) takeSetting(w *watched, f *found, store Store, level slog.Level) (out []string) {
 	files, err := w.filesIn(f)
 	taken := 0
-	var last *quarantine.Entry
+	var last *QuarantineEntry
 	for i := range files {
 		if err != nil {
 			break
 		}
-		var e *quarantine.Entry
+		var e *QuarantineEntry
 		if e, err = w.takeOut(&files[i], nil, store); err == nil {
 			taken++
 			last = e

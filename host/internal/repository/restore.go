@@ -11,13 +11,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"toolhost.dev/host/internal/quarantine"
 )
 
 // Restore writes an entry of the quarantine back to its original path. It follows no link below the entry's root and
 // replaces no file. It appends settings to the end of their file.
-func Restore(e *quarantine.Entry) error {
+func Restore(e *QuarantineEntry) error {
 	rel, err := filepath.Rel(e.Root, e.Path)
 	if err != nil || !filepath.IsLocal(rel) {
 		return fmt.Errorf("%s is not in %s", e.Path, e.Root)
@@ -34,11 +32,11 @@ func Restore(e *quarantine.Entry) error {
 	}
 	defer d.close()
 	switch {
-	case e.Kind == quarantine.Settings:
+	case e.Kind == KindSettings:
 		err = addSettings(d, name, e)
 	case e.Left != "":
 		err = moveBack(d, filepath.Base(e.Left), name, e)
-	case e.Kind == quarantine.Link:
+	case e.Kind == KindLink:
 		err = unix.Symlinkat(string(e.Content), d.fd, name)
 	default:
 		err = d.write(name, e.Content, e.Mode)
@@ -50,7 +48,7 @@ func Restore(e *quarantine.Entry) error {
 }
 
 // moveBack renames a file that was renamed but not copied. A file of a repository must be unchanged since its removal.
-func moveBack(d directory, left, name string, e *quarantine.Entry) error {
+func moveBack(d directory, left, name string, e *QuarantineEntry) error {
 	if st, err := d.stat(left); err == nil && st.IsDir() { // a rename replaces at most an empty directory
 		return unix.Renameat(d.fd, left, d.fd, name)
 	}
@@ -99,7 +97,7 @@ func (d directory) make(rel string) (directory, error) {
 }
 
 // addSettings appends settings to a file, or creates the file.
-func addSettings(d directory, name string, e *quarantine.Entry) error {
+func addSettings(d directory, name string, e *QuarantineEntry) error {
 	if _, err := d.stat(name); errors.Is(err, fs.ErrNotExist) {
 		return d.write(name, e.Content, e.Mode)
 	}

@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"toolhost.dev/host/internal/quarantine"
 )
 
 // Store stores the content that the guard removes from repositories.
 type Store interface {
 	// Keep stores an entry and sets its ID.
-	Keep(e *quarantine.Entry) error
+	Keep(e *QuarantineEntry) error
 	// Allowed returns the keys of the content that a person restored.
 	Allowed() (map[string]bool, error)
 }
@@ -31,22 +29,22 @@ const maxCopy = 1 << 20
 // takeOut removes a file or settings from a repository and stores them. If the content cannot be stored, it stays in
 // the same directory under a name that git does not use. The function "drop" reports whether the content with the given
 // key must be removed.
-func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quarantine.Entry, error) {
+func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*QuarantineEntry, error) {
 	dir, name := filepath.Split(f.rel)
 	d, err := t.root.open(filepath.Clean(dir))
 	if err != nil {
 		return nil, err
 	}
 	defer d.close()
-	e := &quarantine.Entry{At: time.Now(), Kind: f.kind, Root: t.path, Path: filepath.Join(t.path, f.rel), Why: f.why, Keys: f.keys}
-	if f.kind == quarantine.Settings {
+	e := &QuarantineEntry{At: time.Now(), Kind: f.kind, Root: t.path, Path: filepath.Join(t.path, f.rel), Why: f.why, Keys: f.keys}
+	if f.kind == KindSettings {
 		return e, t.takeSettings(d, name, f, e, drop, store)
 	}
 	moved, err := d.moveAside(name)
 	if err != nil {
 		return nil, err
 	}
-	keep := func(err error) (*quarantine.Entry, error) {
+	keep := func(err error) (*QuarantineEntry, error) {
 		e.Left = filepath.Join(t.path, filepath.Dir(f.rel), moved)
 		return e, errors.Join(err, store.Keep(e))
 	}
@@ -65,7 +63,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		if err != nil {
 			return keep(err)
 		}
-		e.Kind, e.Content = quarantine.Link, []byte(to)
+		e.Kind, e.Content = KindLink, []byte(to)
 		identify(t.linkKey(f.rel, to))
 	case st.IsFile():
 		content, _, err := d.read(moved)
@@ -79,7 +77,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		}
 		// The current content can differ from the content that the search found. The entry must show the content that a
 		// person restores.
-		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.Mode)
+		e.Kind, e.Content, e.Mode = KindFile, content, fileMode(st.Mode)
 		identify(t.key(f.rel, hash(content)))
 	default:
 		return keep(nil)
@@ -92,7 +90,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 }
 
 // takeSettings removes settings from a file. It reads the file again, because the file can have changed.
-func (t *tree) takeSettings(d directory, name string, f *found, e *quarantine.Entry, drop func(string) bool, store Store) error {
+func (t *tree) takeSettings(d directory, name string, f *found, e *QuarantineEntry, drop func(string) bool, store Store) error {
 	return d.rewrite(name, func(text []byte, st *unix.Stat_t) ([]byte, error) {
 		all, err := parse(text)
 		if err != nil {
@@ -212,7 +210,7 @@ func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []
 }
 
 // took logs and reports an entry.
-func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
+func (g *Guard) took(e *QuarantineEntry, level slog.Level) {
 	if g.opts.Took != nil {
 		g.opts.Took(e)
 	}
@@ -220,7 +218,7 @@ func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
 }
 
 // message describes an entry to the model and the user.
-func message(e *quarantine.Entry) string {
+func message(e *QuarantineEntry) string {
 	what := e.Path
 	if len(e.Names) > 0 {
 		shown := e.Names[:min(len(e.Names), 5)]

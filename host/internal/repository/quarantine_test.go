@@ -1,4 +1,4 @@
-package quarantine
+package repository
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	s := Open(t.TempDir())
+	s := OpenQuarantine(t.TempDir())
 	s.max = 3
 	if all, err := s.List(); len(all) != 0 || err != nil { // the directory does not exist yet
 		t.Errorf("%v, %v", all, err)
 	}
 	began := time.Now()
-	var kept []Entry
+	var kept []QuarantineEntry
 	for i := range 5 {
-		e := Entry{At: began.Add(time.Duration(i) * time.Second), Kind: File, Path: "/p", Content: []byte{byte(i)}, Keys: []string{strings.Repeat("k", i+1)}}
+		e := QuarantineEntry{At: began.Add(time.Duration(i) * time.Second), Kind: KindFile, Path: "/p", Content: []byte{byte(i)}, Keys: []string{strings.Repeat("k", i+1)}}
 		if err := s.Keep(&e); err != nil {
 			t.Fatal(err)
 		}
@@ -48,18 +48,18 @@ func TestStore(t *testing.T) {
 
 // TestFlood checks that many or large new entries do not displace earlier entries or entries of other directories.
 func TestFlood(t *testing.T) {
-	s := Open(t.TempDir())
+	s := OpenQuarantine(t.TempDir())
 	s.max, s.bytes = 20, 100_000
 	now := time.Now()
-	keep := func(root string, at time.Time, size int) *Entry {
-		e := &Entry{At: at, Kind: File, Root: root, Path: root + "/p/x", Content: make([]byte, size)}
+	keep := func(root string, at time.Time, size int) *QuarantineEntry {
+		e := &QuarantineEntry{At: at, Kind: KindFile, Root: root, Path: root + "/p/x", Content: make([]byte, size)}
 		if err := s.Keep(e); err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
-	kept := []*Entry{keep("/a", now.Add(-48*time.Hour), 10), keep("/b", now, 10), keep("/a", now.Add(-48*time.Hour), 10)}
-	mine := &Entry{At: now, Kind: File, Root: "/a", Path: "/a/mine/x"} // an entry of another path in the same hour
+	kept := []*QuarantineEntry{keep("/a", now.Add(-48*time.Hour), 10), keep("/b", now, 10), keep("/a", now.Add(-48*time.Hour), 10)}
+	mine := &QuarantineEntry{At: now, Kind: KindFile, Root: "/a", Path: "/a/mine/x"} // an entry of another path in the same hour
 	if err := s.Keep(mine); err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func TestFlood(t *testing.T) {
 
 // TestRawPaths checks that the store keeps a path that JSON cannot represent.
 func TestRawPaths(t *testing.T) {
-	s := Open(t.TempDir())
-	e := &Entry{Kind: File, Root: "/\xff", Path: "/\xff/\xfe", Left: "/\xff/\xfd"}
+	s := OpenQuarantine(t.TempDir())
+	e := &QuarantineEntry{Kind: KindFile, Root: "/\xff", Path: "/\xff/\xfe", Left: "/\xff/\xfd"}
 	if err := s.Keep(e); err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,8 @@ func TestRawPaths(t *testing.T) {
 }
 
 func TestBrokenEntries(t *testing.T) {
-	s := Open(t.TempDir())
-	e := Entry{Kind: File}
+	s := OpenQuarantine(t.TempDir())
+	e := QuarantineEntry{Kind: KindFile}
 	if err := s.Keep(&e); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,4 @@
-// Package quarantine stores the files and settings that the host removed from repositories and workspaces. Tools cannot
-// write to the directory of the store. Most callers want [Open] and [Store.List].
-package quarantine
+package repository
 
 import (
 	"cmp"
@@ -27,13 +25,13 @@ import (
 
 // The kinds of entries.
 const (
-	Settings = "settings" // settings of git
-	File     = "file"     // a file, such as a hook
-	Link     = "link"     // a symbolic link
+	KindSettings = "settings" // settings of git
+	KindFile     = "file"     // a file, such as a hook
+	KindLink     = "link"     // a symbolic link
 )
 
-// Entry is a file, link or group of settings that the host removed from a repository or workspace.
-type Entry struct {
+// QuarantineEntry is a file, link or group of settings that the host removed from a repository or workspace.
+type QuarantineEntry struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"time"`
 	Kind string    `json:"kind"`
@@ -63,7 +61,7 @@ type RawPaths struct {
 }
 
 // Digest returns a hash of the data that a restoration writes.
-func (e *Entry) Digest() string {
+func (e *QuarantineEntry) Digest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %o\n", e.Kind, e.Path, e.Left, e.Mode)
 	_, _ = h.Write(e.Content) // error ignored, because a hash never fails
@@ -80,20 +78,20 @@ const (
 // maxFile limits the size of an entry's file, in bytes.
 const maxFile = 32 << 20
 
-// Store is a directory of entries. Several processes can use it at the same time.
-type Store struct {
+// Quarantine is a directory of entries. Several processes can use it at the same time.
+type Quarantine struct {
 	dir   string
 	max   int
 	bytes int64
 }
 
-// Open returns the store in a state directory. It does not create the directory.
-func Open(stateDir string) *Store {
-	return &Store{filepath.Join(stateDir, "quarantine"), maxEntries, maxBytes}
+// OpenQuarantine returns the store in a state directory. It does not create the directory.
+func OpenQuarantine(stateDir string) *Quarantine {
+	return &Quarantine{filepath.Join(stateDir, "quarantine"), maxEntries, maxBytes}
 }
 
 // Keep stores an entry and sets its ID. The content is on the disk when Keep returns.
-func (s *Store) Keep(e *Entry) error {
+func (s *Quarantine) Keep(e *QuarantineEntry) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("the quarantine cannot be written: %w", err)
 	}
@@ -109,9 +107,9 @@ func (s *Store) Keep(e *Entry) error {
 }
 
 // Update replaces an entry.
-func (s *Store) Update(e *Entry) error { return s.write(e) }
+func (s *Quarantine) Update(e *QuarantineEntry) error { return s.write(e) }
 
-func (s *Store) write(e *Entry) error {
+func (s *Quarantine) write(e *QuarantineEntry) error {
 	e.Raw = nil
 	if !utf8.ValidString(e.Root + e.Path + e.Left) {
 		e.Raw = &RawPaths{[]byte(e.Root), []byte(e.Path), []byte(e.Left)}
@@ -126,7 +124,7 @@ func (s *Store) write(e *Entry) error {
 	return nil
 }
 
-func (s *Store) path(id string) string { return filepath.Join(s.dir, id+".json") }
+func (s *Quarantine) path(id string) string { return filepath.Join(s.dir, id+".json") }
 
 // group identifies the entries of a directory in an hour.
 type group struct {
@@ -137,12 +135,12 @@ type group struct {
 
 // weight is the size of a group.
 type weight struct {
-	entries []Entry // oldest first
+	entries []QuarantineEntry // oldest first
 	bytes   int64
 }
 
 // pop removes and returns the oldest entry of the directory with the most entries.
-func (w *weight) pop() Entry {
+func (w *weight) pop() QuarantineEntry {
 	count := make(map[string]int)
 	for _, e := range w.entries {
 		count[filepath.Dir(e.Path)]++
@@ -161,7 +159,7 @@ func (w *weight) pop() Entry {
 // prune deletes entries if too many exist. It deletes from the largest group, and deletes restored entries
 // last. Therefore many new entries displace neither earlier entries nor entries of other directories. To save time,
 // prune deletes a tenth of the entries at once.
-func (s *Store) prune() error {
+func (s *Quarantine) prune() error {
 	sizes, bytes, err := s.sizes()
 	if err != nil || len(sizes) <= s.max && bytes <= s.bytes {
 		return err
@@ -220,7 +218,7 @@ func btoi(b bool) int {
 }
 
 // sizes returns the file sizes of the entries by ID, and their sum, in bytes.
-func (s *Store) sizes() (by map[string]int64, sum int64, err error) {
+func (s *Quarantine) sizes() (by map[string]int64, sum int64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	by = make(map[string]int64)
 	for _, e := range entries {
@@ -233,7 +231,7 @@ func (s *Store) sizes() (by map[string]int64, sum int64, err error) {
 	return by, sum, err
 }
 
-func (s *Store) names() (names []string, err error) {
+func (s *Quarantine) names() (names []string, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -247,12 +245,12 @@ func (s *Store) names() (names []string, err error) {
 }
 
 // List returns all entries, oldest first. It returns an error if an entry is unreadable.
-func (s *Store) List() ([]Entry, error) {
+func (s *Quarantine) List() ([]QuarantineEntry, error) {
 	names, err := s.names()
 	if err != nil {
 		return nil, fmt.Errorf("the quarantine cannot be read: %w", err)
 	}
-	var out []Entry
+	var out []QuarantineEntry
 	for _, id := range names {
 		e, err := s.Get(id)
 		if errors.Is(err, fs.ErrNotExist) { // another process deleted the entry
@@ -263,14 +261,14 @@ func (s *Store) List() ([]Entry, error) {
 		}
 		out = append(out, *e)
 	}
-	slices.SortStableFunc(out, func(a, b Entry) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(out, func(a, b QuarantineEntry) int { return a.At.Compare(b.At) })
 	return out, nil
 }
 
 var validID = lazyregexp.New(`^[0-9a-f]{12}$`)
 
 // Get returns the entry with an ID. The error is [fs.ErrNotExist] for an unknown ID.
-func (s *Store) Get(id string) (*Entry, error) {
+func (s *Quarantine) Get(id string) (*QuarantineEntry, error) {
 	if !validID.MatchString(id) {
 		return nil, fmt.Errorf("%q is not the ID of an entry: %w", id, fs.ErrNotExist)
 	}
@@ -280,7 +278,7 @@ func (s *Store) Get(id string) (*Entry, error) {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
-	e := new(Entry)
+	e := new(QuarantineEntry)
 	if err == nil {
 		err = json.Unmarshal(b, e)
 	}
@@ -297,7 +295,7 @@ func (s *Store) Get(id string) (*Entry, error) {
 }
 
 // Allowed returns the keys of all restored entries.
-func (s *Store) Allowed() (map[string]bool, error) {
+func (s *Quarantine) Allowed() (map[string]bool, error) {
 	all, err := s.List()
 	if err != nil {
 		return nil, err
