@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -74,7 +74,7 @@ type Core struct {
 	// Tracer records spans. A nil Tracer disables tracing.
 	Tracer *trace.Tracer
 	// Finder is the index for searches of tools. A nil Finder permits no search.
-	Finder *find.Index
+	Finder *help.Index
 	// Pulse is the time without events after which a client receives a progress notification. Zero means
 	// [DefaultPulse].
 	Pulse time.Duration

@@ -6,7 +6,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -17,7 +16,7 @@ import (
 var searching = new(tool.Result)
 
 // reply returns the handler of calls without a plugin. A nil finder permits no search.
-func (d *Dispatcher) reply(finder *find.Index) Handler {
+func (d *Dispatcher) reply(finder *help.Index) Handler {
 	return func(_ context.Context, c *Call) *tool.Result {
 		switch {
 		case c.Identity.Answer != searching:

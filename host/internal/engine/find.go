@@ -8,7 +8,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/policy"
@@ -80,9 +79,9 @@ func (e *Engine) restricted(g *generation.Generation, who *Principal, endpoint s
 	return who.Within("endpoint "+p.Name, p.Tools), nil
 }
 
-// SearchQuery selects tools. See [find.Query].
+// SearchQuery selects tools. See [help.Query].
 type SearchQuery struct {
-	find.Query
+	help.Query
 	// Schema adds the schemas of the arguments to the text of the answer.
 	Schema bool
 	// Principal and Endpoint restrict the search to the tools that can be called. A nil principal is the local user.
@@ -110,7 +109,7 @@ type FoundTool struct {
 	// earlier answers of a person.
 	Permission policy.Outlook `json:"permission"`
 	Score      float64        `json:"score"`
-	Matches    []find.Match   `json:"matches,omitempty"`
+	Matches    []help.Match   `json:"matches,omitempty"`
 }
 
 // FoundNamespace is the namespace of a field, with the tools in it.

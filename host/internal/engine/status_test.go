@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/control"
-	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/reload"
@@ -214,7 +214,7 @@ func TestSearch(t *testing.T) {
 	f := begin(t, "endpoint \"small\" {\n tools = [\"where\"]\n}\npermissions {\n deny \"r\" {\n tool = \"fail\"\n }\n}\n")
 	search := func(words, endpoint string) (names []string) {
 		t.Helper()
-		found, err := f.Search(SearchQuery{Query: find.Query{Words: words, Limit: 20}, Endpoint: endpoint})
+		found, err := f.Search(SearchQuery{Query: help.Query{Words: words, Limit: 20}, Endpoint: endpoint})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestSearch(t *testing.T) {
 	if got := search("fail", ""); slices.Contains(got, "fail") {
 		t.Errorf("%q", got)
 	}
-	if _, err := f.Search(SearchQuery{Query: find.Query{Namespace: "jira"}}); err == nil {
+	if _, err := f.Search(SearchQuery{Query: help.Query{Namespace: "jira"}}); err == nil {
 		t.Error("an unknown namespace was searched")
 	}
 	if _, err := f.Search(SearchQuery{Endpoint: "big"}); err == nil {

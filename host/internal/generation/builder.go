@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/pluginlog"
@@ -63,7 +63,7 @@ type Calls struct {
 	Rollouts  rollout.Set
 	Metrics   metrics.Metrics
 	Adaptive  adaptive.Learned
-	Finder    find.Index
+	Finder    help.Index
 	Roots     roots.Epoch
 }
 

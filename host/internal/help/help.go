@@ -1,6 +1,8 @@
-// Package help creates the help texts of tools from their schemas, for people and models.
+// Package help creates the help texts of tools from their schemas, for people and models, and searches the definitions
+// of tools.
 //
-// [Result] answers a command that asks for help.
+// [Result] answers a command that asks for help. [Index.Search] ranks the tools of a registry by the words of a query.
+// The index is in memory. It is built at the first search, and a later search updates it if the registry changed.
 package help
 
 import (

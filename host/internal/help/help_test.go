@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -110,8 +109,8 @@ func TestRestrictedHelp(t *testing.T) {
 		outlook := func(*registry.Entry) policy.Outlook {
 			return policy.Outlook{Effect: effect, Rule: "the rule", Reason: "why"}
 		}
-		hit := find.Hit{Tool: write, Score: 3, Matches: []find.Match{{In: "name", Words: []string{"write"}}}}
-		text := help.Found(&find.Answer{Hits: []find.Hit{hit}}, outlook, "save", true)
+		hit := help.Hit{Tool: write, Score: 3, Matches: []help.Match{{In: "name", Words: []string{"write"}}}}
+		text := help.Found(&help.Answer{Hits: []help.Hit{hit}}, outlook, "save", true)
 		if strings.Contains(text, "permission") != (want != "") || !strings.Contains(text, want) || !strings.Contains(text, "name: write") ||
 			!strings.Contains(text, "score: 3.00\n") || !strings.Contains(text, `{"type":"object"`) {
 			t.Errorf("%s: %s", effect, text)

@@ -9,18 +9,17 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
 
 // Search answers a command that searches for tools.
-func Search(index *find.Index, v View, s *router.Search) *tool.Result {
-	if s.Namespace != "" && !slices.ContainsFunc(find.Namespaces(v.Registry, v.allowed), func(n find.Namespace) bool { return n.Name == s.Namespace }) {
+func Search(index *Index, v View, s *router.Search) *tool.Result {
+	if s.Namespace != "" && !slices.ContainsFunc(Namespaces(v.Registry, v.allowed), func(n Namespace) bool { return n.Name == s.Namespace }) {
 		return tool.Failed(tool.Errorf(tool.NotFound, "There is no field namespace %q. Search without a namespace, or run help for a list.", s.Namespace).From(tool.SourceHost))
 	}
-	a := index.Search(v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit})
+	a := index.Search(v.Registry, v.allowed, Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit})
 	return &tool.Result{Output: Found(a, v.Outlook, s.Words, s.Schema)}
 }
 
@@ -30,7 +29,7 @@ const maxShown = 100
 // Found returns the text of an answer. The text contains a command for each tool, as the caller would write it. With
 // schema, it also contains the schemas of the arguments. If outlook is not nil, it returns what the policy decides
 // about calls of a tool. Only decisions that a caller must know before a call are in the text.
-func Found(a *find.Answer, outlook func(*registry.Entry) policy.Outlook, words string, schema bool) string {
+func Found(a *Answer, outlook func(*registry.Entry) policy.Outlook, words string, schema bool) string {
 	var out strings.Builder
 	switch {
 	case len(a.Hits) > 0:
@@ -86,7 +85,7 @@ func permission(o policy.Outlook) string {
 const maxNamespaceLine = 80
 
 // NamespaceLine returns one line with the name of a namespace, its number of tools and the first names.
-func NamespaceLine(n find.Namespace) string {
+func NamespaceLine(n Namespace) string {
 	return shorten(fmt.Sprintf("%s (%d): %s", n.Name, len(n.Tools), strings.Join(n.Tools, ", ")), maxNamespaceLine)
 }
 

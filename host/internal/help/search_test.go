@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
@@ -15,7 +14,7 @@ import (
 // TestSearch compares the answers to searches with a golden file.
 func TestSearch(t *testing.T) {
 	r := filled(t)
-	x := new(find.Index)
+	x := new(help.Index)
 	var got strings.Builder
 	for _, command := range []string{
 		"help --search write a file", "help --search issues --detail schema", "help --search issues --namespace jira --limit 1", "help --search xyzzy", "help --search",
@@ -51,7 +50,7 @@ func TestSearch(t *testing.T) {
 // TestView checks that no command of help mentions a tool that the caller may not call.
 func TestView(t *testing.T) {
 	r := filled(t)
-	x := new(find.Index)
+	x := new(help.Index)
 	for _, seen := range []bool{true, false} {
 		v := help.View{Registry: r, Allowed: func(e *registry.Entry) bool { return seen || e.Namespace != "jira" }}
 		for _, command := range []string{"help", "field:jira --help", "field:jira search -h", "help --search issues", "help --search"} {

@@ -1,4 +1,4 @@
-package find_test
+package help_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/sdk/tool"
 )
@@ -32,7 +32,7 @@ func TestIdentifiers(t *testing.T) {
 		if name == "words" {
 			continue
 		}
-		r, x := registry.New(), new(find.Index)
+		r, x := registry.New(), new(help.Index)
 		original := make(map[string]string)
 		for _, l := range plain {
 			origin := l.Name
@@ -44,12 +44,12 @@ func TestIdentifiers(t *testing.T) {
 		for _, l := range plain {
 			for form, write := range forms {
 				want := full(l.Namespace, l.Name)
-				if got := names(search(t, x, r, find.Query{Words: write(strings.Split(l.Name, "_")), Limit: 1})); len(got) == 0 || original[got[0]] != want {
+				if got := names(search(t, x, r, help.Query{Words: write(strings.Split(l.Name, "_")), Limit: 1})); len(got) == 0 || original[got[0]] != want {
 					t.Errorf("tools in %s, query in %s: %v, wanted %s", name, form, got, want)
 				}
 			}
 			offered := tool.NameOf(tools(strings.Split(l.Name, "_"))) // the name in the form that lists of tools contain
-			if got := names(search(t, x, r, find.Query{Words: offered, Limit: 1})); len(got) == 0 || original[got[0]] != full(l.Namespace, l.Name) {
+			if got := names(search(t, x, r, help.Query{Words: offered, Limit: 1})); len(got) == 0 || original[got[0]] != full(l.Namespace, l.Name) {
 				t.Errorf("tools in %s: the name %s finds %v", name, offered, got)
 			}
 		}
@@ -57,12 +57,12 @@ func TestIdentifiers(t *testing.T) {
 			"HTTPServer": "net:start_http_server", "startHTTPServer": "net:start_http_server", "listUserIDs": "net:list_user_ids", "userIDs": "net:list_user_ids",
 			"V2Key": "net:get_v2_key", "createGitHubIssue": "github:create_issue",
 		} {
-			if got := names(search(t, x, r, find.Query{Words: query, Limit: 1})); len(got) == 0 || original[got[0]] != want {
+			if got := names(search(t, x, r, help.Query{Words: query, Limit: 1})); len(got) == 0 || original[got[0]] != want {
 				t.Errorf("tools in %s, query %s: %v, wanted %s", name, query, got, want)
 			}
 		}
 		for _, query := range []string{"GitHub", "github"} {
-			if got := fmt.Sprint(names(search(t, x, r, find.Query{Words: query, Limit: 3}))); strings.Count(got, "github:") != 3 {
+			if got := fmt.Sprint(names(search(t, x, r, help.Query{Words: query, Limit: 3}))); strings.Count(got, "github:") != 3 {
 				t.Errorf("tools in %s, query %s: %s", name, query, got)
 			}
 		}
@@ -95,11 +95,11 @@ func BenchmarkSearch(b *testing.B) {
 			add(b, r, l)
 		}
 		b.Run(fmt.Sprintf("tools=%d", n), func(b *testing.B) {
-			x := new(find.Index)
+			x := new(help.Index)
 			var times []time.Duration
 			for b.Loop() {
 				at := time.Now()
-				x.Search(r, everything, find.Query{Words: strings.Split(lines[len(times)%len(lines)], " | ")[1]})
+				x.Search(r, everything, help.Query{Words: strings.Split(lines[len(times)%len(lines)], " | ")[1]})
 				times = append(times, time.Since(at))
 			}
 			slices.Sort(times)

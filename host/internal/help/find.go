@@ -1,7 +1,4 @@
-// Package find searches the definitions of tools. [Index.Search] ranks the tools of a registry by the words of a query.
-//
-// The index is in memory. It is built at the first search, and a later search updates it if the registry changed.
-package find
+package help
 
 import (
 	"crypto/sha256"

@@ -1,8 +1,7 @@
-package find_test
+package help_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,12 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/sdk/tool"
 )
-
-var update = flag.Bool("update", false, "write the ranks anew")
 
 type labelled struct {
 	Namespace, Name, Description string
@@ -62,14 +59,14 @@ func add(t testing.TB, r *registry.Registry, l labelled) {
 
 func everything(*registry.Entry) bool { return true }
 
-func names(a *find.Answer) (out []string) {
+func names(a *help.Answer) (out []string) {
 	for _, h := range a.Hits {
 		out = append(out, h.Tool.FullName())
 	}
 	return out
 }
 
-func search(t *testing.T, x *find.Index, r *registry.Registry, q find.Query) *find.Answer {
+func search(t *testing.T, x *help.Index, r *registry.Registry, q help.Query) *help.Answer {
 	t.Helper()
 	return x.Search(r, everything, q)
 }
@@ -78,7 +75,7 @@ func search(t *testing.T, x *find.Index, r *registry.Registry, q find.Query) *fi
 // that the wanted tool is not among the first ten tools.
 func TestRanks(t *testing.T) {
 	r := register(t, load(t))
-	x := new(find.Index)
+	x := new(help.Index)
 	path := filepath.Join("testdata", "queries.txt")
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -90,7 +87,7 @@ func TestRanks(t *testing.T) {
 		if len(f) != 3 || r.Find(f[2]) == nil {
 			t.Fatalf("bad line %q", line)
 		}
-		rank := 1 + slices.Index(names(search(t, x, r, find.Query{Words: f[1], Limit: 10})), f[2])
+		rank := 1 + slices.Index(names(search(t, x, r, help.Query{Words: f[1], Limit: 10})), f[2])
 		fmt.Fprintf(&got, "%d | %s | %s\n", rank, f[1], f[2])
 	}
 	if *update {
@@ -109,17 +106,17 @@ func TestRanks(t *testing.T) {
 // TestAnyQuery checks that every text is a valid query, including the syntax of full-text queries and very long texts.
 func TestAnyQuery(t *testing.T) {
 	r := register(t, load(t))
-	x := new(find.Index)
+	x := new(help.Index)
 	var many strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&many, "%c%c ", 'a'+i%26, 'a'+i/26)
 	}
 	for _, words := range []string{`issue" OR (`, "issue NEAR(a b) AND NOT {name}: *^", "issue\x00\xff", "issue " + many.String(), "issue नमस्ते 漢字 ①② ﷺ", strings.Repeat("issue ", 200_000)} {
-		if got := names(search(t, x, r, find.Query{Words: words, Limit: 50})); !slices.Contains(got, "github:create_issue") {
+		if got := names(search(t, x, r, help.Query{Words: words, Limit: 50})); !slices.Contains(got, "github:create_issue") {
 			t.Errorf("%.40q: %v", words, got)
 		}
 	}
-	if got := names(search(t, x, r, find.Query{Words: strings.Repeat("é ", 1000) + "issue"})); got != nil {
+	if got := names(search(t, x, r, help.Query{Words: strings.Repeat("é ", 1000) + "issue"})); got != nil {
 		t.Errorf("a word after the first 2000 characters finds %v", got)
 	}
 }
@@ -129,14 +126,14 @@ func TestAnyQuery(t *testing.T) {
 func TestSelection(t *testing.T) {
 	tools := load(t)
 	r := register(t, tools)
-	x := new(find.Index)
-	if got := names(search(t, x, r, find.Query{Words: "file list create issue"})); len(got) != find.DefaultLimit {
+	x := new(help.Index)
+	if got := names(search(t, x, r, help.Query{Words: "file list create issue"})); len(got) != help.DefaultLimit {
 		t.Errorf("without a limit: %v", got)
 	}
-	if got := names(search(t, x, r, find.Query{Words: "list", Namespace: "slack"})); !slices.Equal(got, []string{"slack:list_channels"}) {
+	if got := names(search(t, x, r, help.Query{Words: "list", Namespace: "slack"})); !slices.Equal(got, []string{"slack:list_channels"}) {
 		t.Errorf("in a namespace: %v", got)
 	}
-	a := x.Search(r, func(e *registry.Entry) bool { return e.Namespace != "github" }, find.Query{Words: "create issue", Limit: find.MaxLimit})
+	a := x.Search(r, func(e *registry.Entry) bool { return e.Namespace != "github" }, help.Query{Words: "create issue", Limit: help.MaxLimit})
 	if got := names(a); len(got) == 0 || strings.Contains(fmt.Sprint(got), "github") {
 		t.Errorf("of another namespace: %v", got)
 	}
@@ -146,7 +143,7 @@ func TestSelection(t *testing.T) {
 	if err := other.Add("p", "x", &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings { return registry.Settings{Enabled: &off} }); err != nil {
 		t.Fatal(err)
 	}
-	if a := search(t, x, other, find.Query{Words: "create issue"}); a.Hits != nil || a.Namespaces != nil {
+	if a := search(t, x, other, help.Query{Words: "create issue"}); a.Hits != nil || a.Namespaces != nil {
 		t.Errorf("of a disabled tool: %+v", a)
 	}
 }
@@ -154,7 +151,7 @@ func TestSelection(t *testing.T) {
 // TestNamespaces checks the answers to an empty query and to a query without hits.
 func TestNamespaces(t *testing.T) {
 	r := register(t, load(t))
-	x := new(find.Index)
+	x := new(help.Index)
 	for query, want := range map[string]string{
 		"":         "github slack postgres browser calendar weather stripe files",
 		"\nthe of": "github slack postgres browser calendar weather stripe files",
@@ -163,7 +160,7 @@ func TestNamespaces(t *testing.T) {
 		"xyzzy":    "github slack browser",
 	} {
 		var got []string
-		a := search(t, x, r, find.Query{Words: query})
+		a := search(t, x, r, help.Query{Words: query})
 		for _, n := range a.Namespaces {
 			got = append(got, n.Name)
 		}
@@ -177,9 +174,9 @@ func TestNamespaces(t *testing.T) {
 // registry.
 func TestChange(t *testing.T) {
 	tools := load(t)
-	x := new(find.Index)
+	x := new(help.Index)
 	first := register(t, tools)
-	if got := names(search(t, x, first, find.Query{Words: "refund"})); !slices.Equal(got, []string{"stripe:refund_payment"}) {
+	if got := names(search(t, x, first, help.Query{Words: "refund"})); !slices.Equal(got, []string{"stripe:refund_payment"}) {
 		t.Fatalf("before: %v", got)
 	}
 	for i := range tools {
@@ -199,7 +196,7 @@ func TestChange(t *testing.T) {
 		{second, "refund", []string{"weather:alerts"}}, {second, "reimburse", []string{"stripe:reimburse"}},
 		{first, "refund", []string{"stripe:refund_payment"}}, {first, "reimburse", nil},
 	} {
-		if got := names(search(t, x, step.r, find.Query{Words: step.query})); !slices.Equal(got, step.want) {
+		if got := names(search(t, x, step.r, help.Query{Words: step.query})); !slices.Equal(got, step.want) {
 			t.Errorf("%s: %v, wanted %v", step.query, got, step.want)
 		}
 	}
@@ -208,7 +205,7 @@ func TestChange(t *testing.T) {
 // TestSentences checks that a query of several sentences finds the tool for each of them first.
 func TestSentences(t *testing.T) {
 	r := register(t, load(t))
-	x := new(find.Index)
+	x := new(help.Index)
 	for query, want := range map[string][]string{
 		"Bill a customer. Capture the page as an image.":                                {"browser:screenshot", "stripe:create_invoice"},
 		"Cancel the event!\nPlease. Create issue":                                       {"calendar:delete_event", "github:create_issue"},
@@ -216,12 +213,12 @@ func TestSentences(t *testing.T) {
 		"archive\nsend a message to the team channel":                                   {"files:compress", "slack:post_message"},
 		"Bill a customer. " + strings.Repeat("Of the. ", 30) + "Screenshot of the page": {"browser:screenshot", "stripe:create_invoice"},
 	} {
-		got := names(search(t, x, r, find.Query{Words: query, Limit: 2}))
+		got := names(search(t, x, r, help.Query{Words: query, Limit: 2}))
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%.50s: %v, wanted %v", query, got, want)
 		}
 	}
-	if a := search(t, x, registry.New(), find.Query{Words: "One tool. Another tool. No tool."}); a.Hits != nil {
+	if a := search(t, x, registry.New(), help.Query{Words: "One tool. Another tool. No tool."}); a.Hits != nil {
 		t.Errorf("without tools: %v", names(a))
 	}
 }
@@ -235,7 +232,7 @@ func TestNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := names(search(t, new(find.Index), r, find.Query{Words: "add two numbers"})); len(got) == 0 || got[0] != "get-sum" {
+	if got := names(search(t, new(help.Index), r, help.Query{Words: "add two numbers"})); len(got) == 0 || got[0] != "get-sum" {
 		t.Error(got)
 	}
 }
@@ -243,8 +240,8 @@ func TestNumbers(t *testing.T) {
 // TestExplain checks that an explanation contains the parts of a definition that match the words of the query, also in
 // another word form.
 func TestExplain(t *testing.T) {
-	x := new(find.Index)
-	a := search(t, x, register(t, load(t)), find.Query{Words: "closed issues billing", Limit: 1, Explain: true})
+	x := new(help.Index)
+	a := search(t, x, register(t, load(t)), help.Query{Words: "closed issues billing", Limit: 1, Explain: true})
 	want := `[{name [issues]} {summary [issues]} {choices [closed]}]`
 	if got := fmt.Sprint(a.Hits[0].Matches); got != want {
 		t.Errorf("%s: %s", a.Hits[0].Tool.FullName(), got)
@@ -268,15 +265,15 @@ func TestKeywords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	x := new(find.Index)
+	x := new(help.Index)
 	for query, want := range map[string]string{
 		"make a file": "write", "make": "write", "create_file": "write", "change a file": "edit", "edit": "edit", "use it": "use", "ownuse": "use", "ownedi": "edit", "Changing files": "edit",
 	} {
-		if got := names(search(t, x, r, find.Query{Words: query})); len(got) == 0 || got[0] != want {
+		if got := names(search(t, x, r, help.Query{Words: query})); len(got) == 0 || got[0] != want {
 			t.Errorf("%s: %v, wanted %s first", query, got, want)
 		}
 	}
-	if a := search(t, x, r, find.Query{Words: "could you please"}); a.Hits != nil {
+	if a := search(t, x, r, help.Query{Words: "could you please"}); a.Hits != nil {
 		t.Errorf("words of no tool find %v", names(a))
 	}
 }
