@@ -3,14 +3,14 @@ package admin
 import (
 	"path/filepath"
 
-	"toolhost.dev/host/internal/pluginlog"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // PluginLine is a line that a plugin printed or logged.
-type PluginLine = pluginlog.Entry
+type PluginLine = telemetry.PluginLogEntry
 
 // PluginLog reads the lines that a plugin printed. The log is common to all hosts with the same state directory.
-type PluginLog struct{ reader *pluginlog.Reader }
+type PluginLog struct{ reader *telemetry.PluginLogReader }
 
 // OpenPluginLog opens the log of a plugin. The log exists even if the plugin is no longer configured. The caller must
 // call Close.
@@ -19,7 +19,7 @@ func OpenPluginLog(opts Options, plugin string) (*PluginLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PluginLog{pluginlog.NewReader(filepath.Join(dir, "logs"), plugin)}, nil
+	return &PluginLog{telemetry.NewPluginLogReader(filepath.Join(dir, "logs"), plugin)}, nil
 }
 
 // Read returns the lines since the last Read, oldest first.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 
-	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 const (
@@ -37,7 +37,7 @@ func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 
 // ToolTimeout returns a timeout that is long enough for most calls of a tool. It is never longer than the given
 // timeout.
-func ToolTimeout(t *metrics.Tool, given time.Duration) time.Duration {
+func ToolTimeout(t *telemetry.Tool, given time.Duration) time.Duration {
 	count, p95, average := t.Taken()
 	return Timeout(count, p95, average, given)
 }
@@ -49,8 +49,8 @@ type Learned struct {
 }
 
 // Report returns the current limits of a tool with the given timeout.
-func (l *Learned) Report(name string, t *metrics.Tool, given time.Duration) *metrics.Adaptive {
-	out := &metrics.Adaptive{Timeout: milliseconds(ToolTimeout(t, given)), TimeoutMost: milliseconds(given)}
+func (l *Learned) Report(name string, t *telemetry.Tool, given time.Duration) *telemetry.Adaptive {
+	out := &telemetry.Adaptive{Timeout: milliseconds(ToolTimeout(t, given)), TimeoutMost: milliseconds(given)}
 	if st := l.Limits.State(name); st != nil {
 		out.Limit, out.LimitMost, out.Raised, out.Lowered = st.Limit, st.Most, st.Raised, st.Lowered
 	}

@@ -11,8 +11,8 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -27,7 +27,7 @@ func TestCachedResults(t *testing.T) {
 		time.Sleep(stage.SlowCall)
 		return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
 	})
-	d.Limits.Metrics, d.Limits.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
+	d.Limits.Metrics, d.Limits.Adaptive = new(telemetry.Metrics), new(adaptive.Learned)
 	var last *tool.Result
 	for range stage.OftenCalled + 2 {
 		last = run(t, d, "stat --text x")
@@ -45,7 +45,7 @@ func TestCachedResults(t *testing.T) {
 func TestFastResultsAreNotKept(t *testing.T) {
 	for took, kept := range map[time.Duration]bool{0: false, stage.SlowCall - 1: false, stage.SlowCall: true} {
 		d := dispatcher(t, ok)
-		d.Limits.Metrics, d.Limits.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
+		d.Limits.Metrics, d.Limits.Adaptive = new(telemetry.Metrics), new(adaptive.Learned)
 		c := prepared(t, d, "stat --text x")
 		synctest.Test(t, func(*testing.T) {
 			n := 0
@@ -56,7 +56,7 @@ func TestFastResultsAreNotKept(t *testing.T) {
 			})
 			for range stage.OftenCalled + 2 {
 				cached(context.Background(), c)
-				d.Limits.Metrics.Tool("stat").Ended(metrics.Call{Execution: took, Attempts: 1})
+				d.Limits.Metrics.Tool("stat").Ended(telemetry.Call{Execution: took, Attempts: 1})
 			}
 			if want := stage.OftenCalled + 2; !kept && n != want || kept && n != stage.OftenCalled {
 				t.Errorf("calls of %s ran %d times", took, n)

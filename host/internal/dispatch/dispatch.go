@@ -14,12 +14,11 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/help"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/router"
 )
 
@@ -72,7 +71,7 @@ type Core struct {
 	Host     Host
 	Turns    Turns
 	// Tracer records spans. A nil Tracer disables tracing.
-	Tracer *trace.Tracer
+	Tracer *telemetry.Tracer
 	// Finder is the index for searches of tools. A nil Finder permits no search.
 	Finder *help.Index
 	// Pulse is the time without events after which a client receives a progress notification. Zero means
@@ -88,7 +87,7 @@ type Dispatcher struct {
 	state    *state.DB
 	host     Host
 	turns    Turns
-	tracer   *trace.Tracer
+	tracer   *telemetry.Tracer
 	pulse    time.Duration
 	run      Handler // runs all stages of a call
 	answer   Handler // handles calls without a plugin
@@ -108,7 +107,7 @@ func New(core Core, stages ...Stage) *Dispatcher {
 }
 
 // build returns a handler that runs all stages and then calls last. A nil tracer disables tracing.
-func build(last Handler, stages []Stage, tracer *trace.Tracer) Handler {
+func build(last Handler, stages []Stage, tracer *telemetry.Tracer) Handler {
 	for _, s := range slices.Backward(stages) {
 		last = s.Wrap(last)
 		if tracer != nil {
@@ -123,7 +122,7 @@ func build(last Handler, stages []Stage, tracer *trace.Tracer) Handler {
 var phases = map[string]string{"hooks": "permit", "authorize": "permit", "limit": "wait"}
 
 // traced returns a handler that begins the span of a phase and then calls next.
-func traced(tracer *trace.Tracer, phase string, next Handler) Handler {
+func traced(tracer *telemetry.Tracer, phase string, next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		c.EnterPhase(tracer, phase)
 		defer c.EnterPhase(tracer, "") // end the span if the stage ends the call
@@ -143,7 +142,7 @@ func (d *Dispatcher) execute(ctx context.Context, c *Call) *tool.Result {
 
 // Adapted returns the limits that the adaptive mode learned for a tool. It returns nil if the mode is disabled or
 // ignores the tool.
-func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
+func (d *Dispatcher) Adapted(name string) *telemetry.Adaptive {
 	if e := d.registry.Find(name); e != nil {
 		return d.turns.Limits.Learned(e)
 	}

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
 func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Limits.Metrics = new(metrics.Metrics)
+	d.Limits.Metrics = new(telemetry.Metrics)
 	new(registry.Lives).Publish(d.Registry, func(string) bool { return false })
 	c := prepared(t, d, "look")
 	c.Identity.Started = time.Now().Add(-time.Minute)

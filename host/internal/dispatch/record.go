@@ -6,10 +6,10 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/router"
 )
 
@@ -21,7 +21,7 @@ type Records struct {
 	Registry *registry.Registry
 	State    *state.DB
 	// Metrics counts the calls. A nil Metrics disables the statistics.
-	Metrics *metrics.Metrics
+	Metrics *telemetry.Metrics
 }
 
 // Stage completes the result of each call. It adds the call to the trace, the audit log, the metrics and the session's
@@ -82,7 +82,7 @@ func (r *Records) suggest(c *Call, res *tool.Result) {
 
 // count adds the call to the metrics.
 func (r *Records) count(c *Call, res *tool.Result) {
-	m := metrics.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: c.Outcome.Waited, CacheHit: res.Run.CacheHit}
+	m := telemetry.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: c.Outcome.Waited, CacheHit: res.Run.CacheHit}
 	if res.Error != nil {
 		m.Kind = res.Error.Kind
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -111,7 +111,7 @@ func TestRememberedAnswersAreRecorded(t *testing.T) {
 
 func TestMetricsOfCalls(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Limits.Metrics = new(metrics.Metrics)
+	d.Limits.Metrics = new(telemetry.Metrics)
 	running := -1
 	d.Plugins = plugins(func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 		for _, s := range d.Limits.Metrics.Tools() {

@@ -8,8 +8,8 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -53,11 +53,11 @@ func TestTheTimeoutStartsWithTheTool(t *testing.T) {
 
 func TestTheAdaptiveTimeout(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Limits.Adaptive, d.Limits.Metrics = new(adaptive.Learned), new(metrics.Metrics)
+	d.Limits.Adaptive, d.Limits.Metrics = new(adaptive.Learned), new(telemetry.Metrics)
 	d.Registry.Lookup("", "stat").Timeout = -1
 	for name, limit := range map[string]time.Duration{"look": adaptive.LeastTimeout, "brief": 50 * time.Millisecond, "stat": call.MaxTimeout} {
 		for range adaptive.Samples {
-			d.Limits.Metrics.Tool(name).Ended(metrics.Call{Execution: time.Millisecond, Attempts: 1})
+			d.Limits.Metrics.Tool(name).Ended(telemetry.Call{Execution: time.Millisecond, Attempts: 1})
 		}
 		c := prepared(t, d, name)
 		var until time.Duration

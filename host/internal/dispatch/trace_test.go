@@ -9,12 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
 // collect returns a tracer and a function. The function closes the tracer and returns the recorded spans by name.
-func collect(t *testing.T) (*trace.Tracer, func() map[string]span) {
+func collect(t *testing.T) (*telemetry.Tracer, func() map[string]span) {
 	t.Helper()
 	var mu sync.Mutex
 	by := make(map[string]span)
@@ -32,7 +32,7 @@ func collect(t *testing.T) (*trace.Tracer, func() map[string]span) {
 			by[s.Name] = s
 		}
 	}))
-	tracer := trace.New(trace.Config{URL: server.URL, Sample: 1}, nil)
+	tracer := telemetry.NewTracer(telemetry.TraceConfig{URL: server.URL, Sample: 1}, nil)
 	return tracer, func() map[string]span {
 		tracer.Close()
 		server.Close()
@@ -52,7 +52,7 @@ func TestSpansOfCalls(t *testing.T) {
 		if call.Tool == "look" {
 			return unavailable()
 		}
-		return &tool.Result{Output: call.Trace[trace.Header]}
+		return &tool.Result{Output: call.Trace[telemetry.TraceHeader]}
 	})
 	var spans func() map[string]span
 	d.Tracer, spans = collect(t)

@@ -20,10 +20,9 @@ import (
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/inflight"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/router"
 )
 
@@ -186,7 +185,7 @@ func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Cal
 func (e *Engine) refused(req Request, err error) *Pending {
 	failure := tool.AsError(err).From(tool.SourceHost)
 	e.auditRefused(req, failure)
-	e.reloader.Builder.Calls.Metrics.Tool(metrics.None).Ended(metrics.Call{Kind: failure.Kind})
+	e.reloader.Builder.Calls.Metrics.Tool(telemetry.None).Ended(telemetry.Call{Kind: failure.Kind})
 	return &Pending{failed: &tool.Result{Error: failure, Run: tool.Run{CallID: req.ID}}}
 }
 
@@ -223,7 +222,7 @@ func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder,
 	}
 	if req.Trace != "" {
-		out.Trace = trace.Parse(req.Trace)
+		out.Trace = telemetry.ParseTrace(req.Trace)
 	}
 	return out
 }

@@ -7,11 +7,11 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/hook"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -80,16 +80,16 @@ type ToolState = registry.State
 type ToolLife = registry.LifeStatus
 
 // ToolStats holds the statistics of one tool's calls.
-type ToolStats = metrics.ToolStats
+type ToolStats = telemetry.ToolStats
 
 // PluginStats holds the statistics of one plugin's processes.
-type PluginStats = metrics.PluginStats
+type PluginStats = telemetry.PluginStats
 
 // Times summarizes the durations of calls.
-type Times = metrics.Times
+type Times = telemetry.Times
 
 // Usage is the resource usage of processes.
-type Usage = metrics.Usage
+type Usage = telemetry.Usage
 
 // LogEntry records one call in the audit log.
 type LogEntry = state.AuditEntry

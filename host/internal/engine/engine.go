@@ -28,7 +28,6 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/inflight"
-	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/reload"
@@ -39,6 +38,7 @@ import (
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -134,7 +134,7 @@ type Engine struct {
 	locks    *sessionlock.Locks // nil if no other process can use the sessions
 	home     statedir.Home
 	super    *supervisor.Supervisor
-	logs     *pluginlog.Log
+	logs     *telemetry.PluginLog
 	reloader *reload.Reloader
 	live     live
 	listing  atomic.Pointer[listing]
@@ -192,7 +192,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), closing: closing{done: make(chan struct{})}}
-	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
+	e.logs = telemetry.NewPluginLog(func() string { return e.home.Logs() }, opts.Log)
 	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Site: site{e}, Programs: mode.Programs})
 	if err := e.openState(cfg); err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ type site struct{ *Engine }
 
 // Keep adds a line to the log of the plugin that printed it.
 func (s site) Keep(l supervisor.Line) {
-	s.logs.Write(pluginlog.Entry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
+	s.logs.Write(telemetry.PluginLogEntry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
 }
 
 // Changes returns what changed below a branch.

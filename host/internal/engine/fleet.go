@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -212,7 +212,7 @@ const endPatience = 2 * time.Second
 
 // StartSpan begins a span for work that precedes a call. See host.Host.StartSpan.
 func (e *Engine) StartSpan(context, name string, attributes map[string]string) (within string, end func(problem string)) {
-	s, at := e.Current().Tracer.Start(trace.Parse(context), name)
+	s, at := e.Current().Tracer.Start(telemetry.ParseTrace(context), name)
 	s.Asked()
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {
 		s.Set(key, attributes[key])

@@ -13,7 +13,6 @@ import (
 
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/inflight"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
@@ -21,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // Tool describes one registered tool.
@@ -242,9 +242,9 @@ func (e *Engine) pluginStatus(g *generation.Generation, p *generation.Plugin) Pl
 // Stats holds counters and measurements since the start of a host. Reloads do not reset them.
 type Stats struct {
 	// Tools lists the tools that were called, sorted by name. It includes removed tools.
-	Tools []metrics.ToolStats `json:"tools"`
+	Tools []telemetry.ToolStats `json:"tools"`
 	// Plugins lists the plugins that were started, sorted by name. It includes removed plugins.
-	Plugins []metrics.PluginStats `json:"plugins"`
+	Plugins []telemetry.PluginStats `json:"plugins"`
 	// Quotas describes the use of the quotas of fields and principals. It is empty without quotas.
 	Quotas []QuotaStatus `json:"quotas,omitempty"`
 	// Rollouts describes the last rollout of each plugin.
@@ -254,8 +254,10 @@ type Stats struct {
 // Stats returns the current statistics. To do so, it reads a few files in /proc for each plugin process. The statistics
 // include every call whose result was returned before.
 func (e *Engine) Stats() Stats {
-	var processes []metrics.Process
-	e.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })
+	var processes []telemetry.Process
+	e.super.Running(func(plugin string, pid int) {
+		processes = append(processes, telemetry.Process{Plugin: plugin, PID: pid})
+	})
 	m := &e.reloader.Builder.Calls.Metrics
 	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status()}
 	d := e.Current().Dispatch

@@ -6,13 +6,13 @@ import (
 
 	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // Audit configures the audit log and the retention of the database. Audit also enables the masking of secrets in all
 // other saved data and in the logs of the plugins. This masking does not depend on whether the audit log is enabled.
-func Audit(cfg *config.Config, db *state.DB, logs *pluginlog.Log) {
+func Audit(cfg *config.Config, db *state.DB, logs *telemetry.PluginLog) {
 	a := cfg.Audit
 	db.Retain(state.Retention{Sessions: cfg.Retention.Sessions, History: cfg.Retention.History})
 	m := audit.New(secrets(cfg))

@@ -15,8 +15,6 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/hook"
-	"toolhost.dev/host/internal/metrics"
-	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/quota"
@@ -30,6 +28,7 @@ import (
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -61,7 +60,7 @@ type Calls struct {
 	Quota     quota.Set
 	Recorder  recorder.Recorder
 	Rollouts  rollout.Set
-	Metrics   metrics.Metrics
+	Metrics   telemetry.Metrics
 	Adaptive  adaptive.Learned
 	Finder    help.Index
 	Roots     roots.Epoch
@@ -91,7 +90,7 @@ type Parts struct {
 	Overrides  *Overrides
 	Log        *slog.Logger
 	// Logs stores the lines that plugins print. If Logs is nil, the lines are discarded.
-	Logs *pluginlog.Log
+	Logs *telemetry.PluginLog
 	// Preview begins the preview of a call; see [dispatch.Host].
 	Preview func(s call.Session) (call.Preview, error)
 }

@@ -30,7 +30,7 @@ import (
 	"toolhost.dev/host/internal/state/records"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -42,8 +42,8 @@ type Generation struct {
 	Plugins  []*Plugin
 	Registry *registry.Registry
 	Dispatch *dispatch.Dispatcher
-	Tracer   *trace.Tracer // nil without tracing
-	Hooks    *hook.Set     // nil without hooks
+	Tracer   *telemetry.Tracer // nil without tracing
+	Hooks    *hook.Set         // nil without hooks
 	Roots    *roots.Sets
 	// Unloaded maps plugins that could not be loaded to the reason.
 	Unloaded map[string]string

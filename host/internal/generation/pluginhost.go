@@ -11,11 +11,11 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -127,8 +127,8 @@ func (h *pluginHost) Prepare(ctx context.Context) error {
 	return nil
 }
 
-var countedEvents = map[supervisor.Event]metrics.Event{
-	supervisor.Started: metrics.Started, supervisor.Failed: metrics.StartFailed, supervisor.Ended: metrics.Crashed,
+var countedEvents = map[supervisor.Event]telemetry.Event{
+	supervisor.Started: telemetry.Started, supervisor.Failed: telemetry.StartFailed, supervisor.Ended: telemetry.Crashed,
 }
 
 // Observe implements [supervisor.Host]. It counts the event and updates the states of the plugin's tools.

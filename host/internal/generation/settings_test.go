@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // TestTracing checks which settings of the configuration and of the environment decide about traces.
@@ -51,7 +51,7 @@ func TestTracersAreShared(t *testing.T) {
 	}
 	var tr tracing
 	log := slog.New(slog.DiscardHandler)
-	of := func(endpoint string) *trace.Tracer {
+	of := func(endpoint string) *telemetry.Tracer {
 		return tr.tracerOf(&config.Config{Tracing: config.Tracing{Endpoint: endpoint}}, log)
 	}
 	first := of("http://127.0.0.1:1")

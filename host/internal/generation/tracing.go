@@ -14,20 +14,20 @@ import (
 
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // tracing holds the tracer of the current configuration.
 type tracing struct {
 	mu     sync.Mutex
-	cfg    trace.Config
-	tracer *trace.Tracer
-	old    []*trace.Tracer // tracers of earlier configurations, still in use by running calls
+	cfg    telemetry.TraceConfig
+	tracer *telemetry.Tracer
+	old    []*telemetry.Tracer // tracers of earlier configurations, still in use by running calls
 }
 
 // tracerOf returns the tracer of a configuration. It returns nil if tracing is disabled. Configurations with
 // equal settings share a tracer.
-func (t *tracing) tracerOf(cfg *config.Config, log *slog.Logger) *trace.Tracer {
+func (t *tracing) tracerOf(cfg *config.Config, log *slog.Logger) *telemetry.Tracer {
 	want, err := tracingOf(cfg.Tracing, os.Getenv)
 	if err != nil {
 		log.Warn("calls are not traced", "why", err)
@@ -42,7 +42,7 @@ func (t *tracing) tracerOf(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	}
 	t.cfg, t.tracer = want, nil
 	if want.URL != "" {
-		t.tracer = trace.New(want, log)
+		t.tracer = telemetry.NewTracer(want, log)
 	}
 	return t.tracer
 }
@@ -59,13 +59,13 @@ func (t *tracing) close() {
 // tracingOf adds the environment variables that OpenTelemetry defines to the tracing settings. Without the URL of a
 // collector, tracing is disabled. Source:
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-func tracingOf(c config.Tracing, env func(string) string) (trace.Config, error) {
-	none := trace.Config{}
+func tracingOf(c config.Tracing, env func(string) string) (telemetry.TraceConfig, error) {
+	none := telemetry.TraceConfig{}
 	switch {
 	case c.Off, c.Endpoint == "" && (env("OTEL_SDK_DISABLED") == "true" || env("OTEL_TRACES_EXPORTER") == "none"):
 		return none, nil
 	}
-	out := trace.Config{Service: cmp.Or(env("OTEL_SERVICE_NAME"), "toolhost"), Version: build.Version, Sample: 1, Headers: make(map[string]string)}
+	out := telemetry.TraceConfig{Service: cmp.Or(env("OTEL_SERVICE_NAME"), "toolhost"), Version: build.Version, Sample: 1, Headers: make(map[string]string)}
 	switch endpoint := env("OTEL_EXPORTER_OTLP_ENDPOINT"); {
 	case c.Endpoint != "":
 		out.URL = c.Endpoint + "/v1/traces"

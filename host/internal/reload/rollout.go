@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // candidate is a new version of a plugin that is taken into service step by step.
@@ -75,7 +75,7 @@ func (r *Reloader) startRollout(a *attempt, s *step) {
 			return nil
 		},
 		Memory: func() (was, now uint64) {
-			return metrics.LargestMemory(old.Process.PIDs()), metrics.LargestMemory(next.Process.PIDs())
+			return telemetry.LargestMemory(old.Process.PIDs()), telemetry.LargestMemory(next.Process.PIDs())
 		},
 		End: func(_ *rollout.Rollout, promote bool, why string) { go r.rolloutEnded(s.name, c, promote, why) },
 	})

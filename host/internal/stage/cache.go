@@ -6,7 +6,7 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -19,7 +19,7 @@ const (
 
 // Cache returns the result of an earlier, equal call. The tool must be cacheable, and the input files of the earlier
 // call must be unchanged.
-func Cache(a *adaptive.Learned, m *metrics.Metrics) Stage {
+func Cache(a *adaptive.Learned, m *telemetry.Metrics) Stage {
 	if a == nil {
 		return Stage{}
 	}

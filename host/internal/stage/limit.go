@@ -11,9 +11,9 @@ import (
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // DefaultMaxWait limits the time that a call waits for other calls.
@@ -28,7 +28,7 @@ type Limits struct {
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
 	Adaptive *adaptive.Learned
 	// Metrics has the durations of earlier calls. A nil Metrics disables the statistics.
-	Metrics *metrics.Metrics
+	Metrics *telemetry.Metrics
 	// Timeout is the timeout for calls of tools without a configured timeout.
 	Timeout time.Duration
 	// MaxWait limits how long a call waits for other calls. Zero means [DefaultMaxWait].

@@ -7,13 +7,12 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/metrics"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // Measure counts the running calls and records a span for each call. It also records the waiting time and the running
 // time of the call.
-func Measure(tracer *trace.Tracer, m *metrics.Metrics) Stage {
+func Measure(tracer *telemetry.Tracer, m *telemetry.Metrics) Stage {
 	return Stage{Name: "measure", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {
 			e := c.Identity.Tool

@@ -9,8 +9,8 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // Timeouts applies the timeout of the tool. The timeout starts here, so it does not include the time in queues or the
@@ -84,7 +84,7 @@ func expired(ctx context.Context) bool {
 
 // Learned returns the limits that the adaptive mode learned for a tool. It returns nil if the mode is disabled or
 // ignores the tool.
-func (l *Limits) Learned(e *registry.Entry) *metrics.Adaptive {
+func (l *Limits) Learned(e *registry.Entry) *telemetry.Adaptive {
 	if l.Adaptive == nil || e.Timeout < 0 {
 		return nil
 	}

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
@@ -26,6 +25,7 @@ import (
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/testprogram"
 	"toolhost.dev/host/internal/trust"
 )
@@ -173,7 +173,7 @@ func New(t testing.TB, d *Dir) *Host {
 		Options: generation.Options{Workspace: d.Workspace(), Bundled: d.Bundled()},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
 		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: principal.NewLoginKeeper(principal.OpenLogins(home.Root), nil, log),
-		Overrides: new(generation.Overrides), Log: log, Logs: pluginlog.New(home.Logs, log),
+		Overrides: new(generation.Overrides), Log: log, Logs: telemetry.NewPluginLog(home.Logs, log),
 	}, h)
 	t.Cleanup(func() {
 		super.Close(0)

@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 
 func TestParse(t *testing.T) {
 	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	if c := Parse(good); !c.Valid() || !c.Sampled || c.String() != good || c.ID() != "0af7651916cd43dd8448eb211c80319c" {
+	if c := ParseTrace(good); !c.Valid() || !c.Sampled || c.String() != good || c.ID() != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("%v", c)
 	}
 	for header, valid := range map[string]bool{
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 		"00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01":       false,
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333x-01":      false,
 	} {
-		if c := Parse(header); c.Valid() != valid {
+		if c := ParseTrace(header); c.Valid() != valid {
 			t.Errorf("%q: %v", header, c)
 		}
 	}
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 
 func TestWithoutATracerContextsArePassedOn(t *testing.T) {
 	var none *Tracer
-	parent := Parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	parent := ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	s, at := none.Start(parent, "x")
 	if s != nil || at != parent {
 		t.Errorf("%v %v", s, at)
@@ -65,10 +65,10 @@ func TestSpansAreSent(t *testing.T) {
 		}
 	}))
 	defer collector.Close()
-	tr := New(Config{URL: collector.URL + "/v1/traces", Headers: map[string]string{"X-Key": "k"}, Service: "s", Sample: 1}, slog.New(slog.DiscardHandler))
+	tr := NewTracer(TraceConfig{URL: collector.URL + "/v1/traces", Headers: map[string]string{"X-Key": "k"}, Service: "s", Sample: 1}, slog.New(slog.DiscardHandler))
 	const n = 3 * maxPost
 	for range n {
-		s, at := tr.Start(Context{}, "x")
+		s, at := tr.Start(TraceContext{}, "x")
 		s.Set("number", 1)
 		s.Set("truth", true)
 		s.End()
@@ -80,16 +80,16 @@ func TestSpansAreSent(t *testing.T) {
 	if spans.Load() != n || bad.Load() != nil || tr.Dropped() != 0 {
 		t.Errorf("%d spans, %d dropped, %v", spans.Load(), tr.Dropped(), bad.Load())
 	}
-	s, _ := tr.Start(Context{}, "late")
+	s, _ := tr.Start(TraceContext{}, "late")
 	s.End() // the span is dropped without an error
 }
 
 func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
-	tr := New(Config{URL: "http://127.0.0.1:1", Sample: 0}, slog.New(slog.DiscardHandler))
-	if s, at := tr.Start(Context{}, "x"); s != nil || !at.Valid() || at.Sampled || !strings.HasSuffix(at.String(), "-00") {
+	tr := NewTracer(TraceConfig{URL: "http://127.0.0.1:1", Sample: 0}, slog.New(slog.DiscardHandler))
+	if s, at := tr.Start(TraceContext{}, "x"); s != nil || !at.Valid() || at.Sampled || !strings.HasSuffix(at.String(), "-00") {
 		t.Errorf("%v %v", s, at)
 	}
-	parent := Parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	parent := ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if s, at := tr.Start(parent, "x"); s == nil || at.Trace != parent.Trace || at.Span == parent.Span {
 		t.Errorf("whoever asks is not followed: %v %v", s, at)
 	} else {
@@ -99,10 +99,10 @@ func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
 	if tr.Dropped() != 1 {
 		t.Errorf("%d dropped", tr.Dropped())
 	}
-	half := New(Config{Sample: 0.5}, nil)
+	half := NewTracer(TraceConfig{Sample: 0.5}, nil)
 	some := 0
 	for range 2000 {
-		if s, _ := half.Start(Context{}, "x"); s != nil {
+		if s, _ := half.Start(TraceContext{}, "x"); s != nil {
 			some++
 		}
 	}
@@ -112,10 +112,10 @@ func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
 }
 
 func TestWhatWaitsIsBounded(t *testing.T) {
-	tr := New(Config{URL: "http://127.0.0.1:1", Sample: 1}, slog.New(slog.DiscardHandler))
+	tr := NewTracer(TraceConfig{URL: "http://127.0.0.1:1", Sample: 1}, slog.New(slog.DiscardHandler))
 	tr.running = true // no goroutine starts to send spans
 	for range maxQueued + 5 {
-		s, _ := tr.Start(Context{}, "x")
+		s, _ := tr.Start(TraceContext{}, "x")
 		s.End()
 	}
 	if len(tr.queue) != maxQueued || tr.Dropped() != 5 {

@@ -1,6 +1,13 @@
-// Package metrics counts the outcomes of calls by tool, and the resource usage of plugin processes. Other packages
-// display the numbers.
-package metrics
+// Package telemetry keeps what can be observed of a host. Other packages display it.
+//
+// [Metrics] counts the outcomes of calls by tool, and the resource usage of plugin processes. A [Tracer] records traces
+// of calls from the frontend to the plugin. It uses W3C trace context and exports spans with the OpenTelemetry
+// protocol.
+//
+// A [PluginLog] keeps what plugins print and log, in one file for each plugin. Several hosts can write to the same
+// files. The size of a file is limited: a file that reaches the limit is renamed and replaces the previous file. Only
+// one old file is kept.
+package telemetry
 
 import (
 	"maps"

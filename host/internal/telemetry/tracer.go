@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Config configures a [Tracer].
-type Config struct {
+// TraceConfig configures a [Tracer].
+type TraceConfig struct {
 	// URL is the address of the collector. Spans are sent in the format OTLP over HTTP with JSON.
 	URL     string
 	Headers map[string]string
@@ -42,7 +42,7 @@ const (
 
 // Tracer records spans. A nil Tracer records no spans, but still passes on contexts. It is safe for concurrent use.
 type Tracer struct {
-	cfg    Config
+	cfg    TraceConfig
 	log    *slog.Logger
 	client http.Client
 
@@ -56,21 +56,21 @@ type Tracer struct {
 	warned  atomic.Bool
 }
 
-// New returns a tracer. It starts a goroutine only after the end of the first span.
-func New(cfg Config, log *slog.Logger) *Tracer {
+// NewTracer returns a tracer. It starts a goroutine only after the end of the first span.
+func NewTracer(cfg TraceConfig, log *slog.Logger) *Tracer {
 	return &Tracer{cfg: cfg, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Span is a recorded part of a call. The methods of a nil Span do nothing.
 type Span struct {
 	tracer *Tracer
-	at     Context
+	at     TraceContext
 	json   spanJSON
 }
 
 // Start begins a span with a parent. If the span is not recorded, s is nil. The result "at" is the trace context inside
 // the span, even if the span is not recorded.
-func (t *Tracer) Start(parent Context, name string) (s *Span, at Context) {
+func (t *Tracer) Start(parent TraceContext, name string) (s *Span, at TraceContext) {
 	if t == nil {
 		return nil, parent
 	}

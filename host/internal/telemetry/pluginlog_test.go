@@ -1,4 +1,4 @@
-package pluginlog_test
+package telemetry_test
 
 import (
 	"fmt"
@@ -9,25 +9,25 @@ import (
 	"sync"
 	"testing"
 
-	"toolhost.dev/host/internal/pluginlog"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 func TestEntries(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
-	l := pluginlog.New(func() string { return dir }, slog.New(slog.DiscardHandler))
+	l := telemetry.NewPluginLog(func() string { return dir }, slog.New(slog.DiscardHandler))
 	l.Mask(func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") })
-	r := pluginlog.NewReader(dir, "p")
+	r := telemetry.NewPluginLogReader(dir, "p")
 	if got, err := r.Read(); len(got) > 0 || err != nil {
 		t.Error(got, err)
 	}
-	l.Write(pluginlog.Entry{Plugin: "p", Level: "warn", Message: "pass hunter2\n\x1b[31m", Fields: map[string]string{"k": "hunter2"}})
-	l.Write(pluginlog.Entry{Plugin: "../p", Message: "outside"})
+	l.Write(telemetry.PluginLogEntry{Plugin: "p", Level: "warn", Message: "pass hunter2\n\x1b[31m", Fields: map[string]string{"k": "hunter2"}})
+	l.Write(telemetry.PluginLogEntry{Plugin: "../p", Message: "outside"})
 	got, err := r.Read()
 	if err != nil || len(got) != 1 || got[0].Message != "pass ***\n\x1b[31m" || got[0].Fields["k"] != "***" || got[0].Level != "warn" {
 		t.Errorf("%+v %v", got, err)
 	}
 	// An incomplete line must be returned only when it is complete.
-	f, err := os.OpenFile(pluginlog.Path(dir, "p"), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(telemetry.PluginLogPath(dir, "p"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,25 +39,25 @@ func TestEntries(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
-	if st, err := os.Stat(pluginlog.Path(dir, "p")); err != nil || st.Mode().Perm() != 0o600 {
+	if st, err := os.Stat(telemetry.PluginLogPath(dir, "p")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Error(st.Mode(), err)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(dir)); len(left) != 1 {
 		t.Errorf("%v", left)
 	}
 	l.Close()
-	(*pluginlog.Log)(nil).Write(pluginlog.Entry{})
+	(*telemetry.PluginLog)(nil).Write(telemetry.PluginLogEntry{})
 }
 
 // TestRotation writes more than two full files from two hosts concurrently. A reader must miss no entry, and at most
 // two files may remain.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
-	hosts := make([]*pluginlog.Log, 2)
+	hosts := make([]*telemetry.PluginLog, 2)
 	for i := range hosts {
-		hosts[i] = pluginlog.New(func() string { return dir }, slog.New(slog.DiscardHandler))
+		hosts[i] = telemetry.NewPluginLog(func() string { return dir }, slog.New(slog.DiscardHandler))
 	}
-	r := pluginlog.NewReader(dir, "p")
+	r := telemetry.NewPluginLogReader(dir, "p")
 	seen := 0
 	const rounds, batch = 12, 20
 	for range rounds {
@@ -65,7 +65,7 @@ func TestRotation(t *testing.T) {
 		for i, l := range hosts {
 			all.Go(func() {
 				for range batch {
-					l.Write(pluginlog.Entry{Plugin: "p", PID: i, Message: strings.Repeat("x", 32<<10)})
+					l.Write(telemetry.PluginLogEntry{Plugin: "p", PID: i, Message: strings.Repeat("x", 32<<10)})
 				}
 			})
 		}
@@ -88,7 +88,7 @@ func TestRotation(t *testing.T) {
 			t.Error(fmt.Sprint(f.Name(), " ", st.Size()), err)
 		}
 	}
-	if got, err := pluginlog.NewReader(dir, "p").Read(); err != nil || len(got) < 100 {
+	if got, err := telemetry.NewPluginLogReader(dir, "p").Read(); err != nil || len(got) < 100 {
 		t.Error(len(got), err)
 	}
 }

@@ -1,9 +1,4 @@
-// Package pluginlog keeps what plugins print and log, in one file for each plugin.
-//
-// [Log.Write] appends an entry, and [Reader] reads the entries. Several hosts can write to the same files. The size of
-// a file is limited: a file that reaches the limit is renamed and replaces the previous file. Only one old file is
-// kept.
-package pluginlog
+package telemetry
 
 import (
 	"bytes"
@@ -27,8 +22,8 @@ import (
 // maxFile is the size in bytes at which a file is replaced.
 const maxFile = 4 << 20
 
-// Entry is one line that a plugin printed or logged.
-type Entry struct {
+// PluginLogEntry is one line that a plugin printed or logged.
+type PluginLogEntry struct {
 	Time    time.Time `json:"time"`
 	Level   string    `json:"level"`
 	Plugin  string    `json:"plugin"`
@@ -38,8 +33,8 @@ type Entry struct {
 	Fields map[string]string `json:"fields,omitempty"`
 }
 
-// Log writes the files. It is safe for concurrent use. A nil Log discards all entries.
-type Log struct {
+// PluginLog writes the files. It is safe for concurrent use. A nil PluginLog discards all entries.
+type PluginLog struct {
 	dir  func() string
 	log  *slog.Logger
 	mask atomic.Pointer[func(string) string]
@@ -49,27 +44,27 @@ type Log struct {
 	reported bool
 }
 
-// New returns a log. The function "dir" returns the directory of the files, or "" if the host keeps no state. Only the
+// NewPluginLog returns a log. The function "dir" returns the directory of the files, or "" if the host keeps no state. Only the
 // first problem is reported to the logger "log".
-func New(dir func() string, log *slog.Logger) *Log {
-	return &Log{dir: dir, log: log, files: make(map[string]*os.File)}
+func NewPluginLog(dir func() string, log *slog.Logger) *PluginLog {
+	return &PluginLog{dir: dir, log: log, files: make(map[string]*os.File)}
 }
 
 // Mask sets the function that removes secrets from messages and fields.
-func (l *Log) Mask(mask func(string) string) {
+func (l *PluginLog) Mask(mask func(string) string) {
 	if l != nil {
 		l.mask.Store(&mask)
 	}
 }
 
-// Path returns the file of a plugin in a directory.
-func Path(dir, plugin string) string { return filepath.Join(dir, plugin+".jsonl") }
+// PluginLogPath returns the file of a plugin in a directory.
+func PluginLogPath(dir, plugin string) string { return filepath.Join(dir, plugin+".jsonl") }
 
 // old returns the path of the previous file.
 func old(path string) string { return path + ".1" }
 
 // Write appends an entry to the file of its plugin.
-func (l *Log) Write(e Entry) {
+func (l *PluginLog) Write(e PluginLogEntry) {
 	if l == nil || !tool.ValidName(e.Plugin) {
 		return
 	}
@@ -92,12 +87,12 @@ func (l *Log) Write(e Entry) {
 	}
 }
 
-func (l *Log) append(plugin string, line []byte) error {
+func (l *PluginLog) append(plugin string, line []byte) error {
 	dir := l.dir()
 	if dir == "" {
 		return nil
 	}
-	path := Path(dir, plugin)
+	path := PluginLogPath(dir, plugin)
 	for {
 		f := l.files[plugin]
 		if f == nil {
@@ -165,7 +160,7 @@ func open(path string) (*os.File, error) {
 }
 
 // Close closes the files.
-func (l *Log) Close() {
+func (l *PluginLog) Close() {
 	if l == nil {
 		return
 	}
@@ -177,19 +172,21 @@ func (l *Log) Close() {
 	}
 }
 
-// Reader reads the entries of a plugin, the oldest first.
-type Reader struct {
+// PluginLogReader reads the entries of a plugin, the oldest first.
+type PluginLogReader struct {
 	path string
 	f    *os.File
 	rest []byte // the beginning of a line whose end is not written yet
 }
 
-// NewReader returns a reader for a plugin's entries in a directory.
-func NewReader(dir, plugin string) *Reader { return &Reader{path: Path(dir, plugin)} }
+// NewPluginLogReader returns a reader for a plugin's entries in a directory.
+func NewPluginLogReader(dir, plugin string) *PluginLogReader {
+	return &PluginLogReader{path: PluginLogPath(dir, plugin)}
+}
 
 // Read returns the entries since the last Read. The first Read also returns the entries of the previous file.
-func (r *Reader) Read() ([]Entry, error) {
-	var out []Entry
+func (r *PluginLogReader) Read() ([]PluginLogEntry, error) {
+	var out []PluginLogEntry
 	if r.f == nil {
 		previous, err := os.Open(old(r.path))
 		if err == nil {
@@ -230,7 +227,7 @@ func (r *Reader) Read() ([]Entry, error) {
 }
 
 // entries appends the entries of the rest of a file.
-func (r *Reader) entries(out []Entry, f *os.File) ([]Entry, error) {
+func (r *PluginLogReader) entries(out []PluginLogEntry, f *os.File) ([]PluginLogEntry, error) {
 	b, err := io.ReadAll(io.LimitReader(f, 2*maxFile))
 	r.rest = append(r.rest, b...)
 	for {
@@ -238,7 +235,7 @@ func (r *Reader) entries(out []Entry, f *os.File) ([]Entry, error) {
 		if i < 0 {
 			return out, err
 		}
-		var e Entry
+		var e PluginLogEntry
 		if json.Unmarshal(r.rest[:i], &e) == nil { // skip a line that was cut off because the disk was full
 			out = append(out, e)
 		}
@@ -247,7 +244,7 @@ func (r *Reader) entries(out []Entry, f *os.File) ([]Entry, error) {
 }
 
 // Close closes the reader.
-func (r *Reader) Close() {
+func (r *PluginLogReader) Close() {
 	if r.f != nil {
 		_ = r.f.Close()
 		r.f = nil

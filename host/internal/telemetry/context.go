@@ -1,6 +1,4 @@
-// Package trace records traces of calls from the frontend to the plugin. It uses W3C trace context and exports spans
-// with the OpenTelemetry protocol.
-package trace
+package telemetry
 
 import (
 	"crypto/rand"
@@ -8,21 +6,21 @@ import (
 	"strings"
 )
 
-// Header is the name of the header that contains a trace context.
-const Header = "traceparent"
+// TraceHeader is the name of the header that contains a trace context.
+const TraceHeader = "traceparent"
 
-// Context identifies a span in a trace. The zero value means that there is no trace.
-type Context struct {
+// TraceContext identifies a span in a trace. The zero value means that there is no trace.
+type TraceContext struct {
 	Trace   [16]byte
 	Span    [8]byte
 	Sampled bool
 }
 
 // Valid reports whether the context belongs to a trace.
-func (c Context) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]byte{} }
+func (c TraceContext) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]byte{} }
 
 // ID returns the id of the trace in hexadecimal, or "" if there is no trace.
-func (c Context) ID() string {
+func (c TraceContext) ID() string {
 	if !c.Valid() {
 		return ""
 	}
@@ -30,7 +28,7 @@ func (c Context) ID() string {
 }
 
 // String returns the context as the value of a header. It returns "" if the context is not valid.
-func (c Context) String() string {
+func (c TraceContext) String() string {
 	if !c.Valid() {
 		return ""
 	}
@@ -41,15 +39,15 @@ func (c Context) String() string {
 	return "00-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + flags
 }
 
-// Parse parses a header. As the standard requires, an invalid header results in the zero Context.
-func Parse(header string) (c Context) {
+// ParseTrace parses a header. As the standard requires, an invalid header results in the zero TraceContext.
+func ParseTrace(header string) (c TraceContext) {
 	parts := strings.Split(strings.TrimSpace(header), "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
-		return Context{}
+		return TraceContext{}
 	}
 	var version, flags [1]byte
 	if !read(version[:], parts[0]) || !read(c.Trace[:], parts[1]) || !read(c.Span[:], parts[2]) || !read(flags[:], parts[3]) || !c.Valid() {
-		return Context{}
+		return TraceContext{}
 	}
 	c.Sampled = flags[0]&1 != 0
 	return c
@@ -66,7 +64,7 @@ func read(into []byte, text string) bool {
 }
 
 // child returns a context for a new span in the same trace. If c is not valid, it starts a new trace.
-func (c Context) child() Context {
+func (c TraceContext) child() TraceContext {
 	if !c.Valid() {
 		_, _ = rand.Read(c.Trace[:]) // the error is ignored, because Read always succeeds
 	}
