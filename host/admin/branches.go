@@ -18,14 +18,13 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
 
 // Branches provides access to the branches of a workspace. The caller must call Close.
 type Branches struct {
 	workspace string
 	cfg       *config.Config
-	home      statedir.Home
+	home      state.Home
 	store     *branch.Store
 	db        *state.DB
 	log       *slog.Logger
@@ -69,7 +68,7 @@ func OpenBranches(opts Options) (*Branches, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	home := statedir.Home{Root: root}
+	home := state.Home{Root: root}
 	store := &branch.Store{Dir: home.Branches(), Guard: changeset.Guard(func() *config.Config { return cfg }, home, db.AddAudit, opts.Log)}
 	return &Branches{workspace: workspace, cfg: cfg, home: home, store: store, db: db, log: opts.Log}, nil
 }

@@ -23,7 +23,6 @@ import (
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/sandbox"
 	"toolhost.dev/sandbox/execgate"
 )
@@ -182,11 +181,11 @@ func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launc
 	if err != nil {
 		return "", err.Error()
 	}
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return "", err.Error()
 	}
-	store := &branch.Store{Dir: statedir.Home{Root: dir}.Branches()}
+	store := &branch.Store{Dir: state.Home{Root: dir}.Branches()}
 	shared, noCopy := store.Probe("", workspace, branch.Backend{Copy: true})
 	if cfg.Workspace.Backend == "copy" {
 		switch {
@@ -243,7 +242,7 @@ func servesShell(p *config.Plugin, known *tool.Description) bool {
 // described returns the saved descriptions of plugins, by plugin name. It starts no plugins and creates no files. It
 // omits plugins without a saved description.
 func described(cfg *config.Config, opts Options) map[string]*tool.Description {
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil
 	}

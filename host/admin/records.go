@@ -9,7 +9,6 @@ import (
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
 
 // Records provides access to a state directory without a running host. It is safe for concurrent use.
@@ -37,7 +36,7 @@ func OpenHistory(opts Options) (*Records, error) {
 	}
 	_, dir, err := stateDirectory(opts)
 	if err != nil {
-		if dir, err = statedir.Find(opts.StateDir); err != nil {
+		if dir, err = state.FindDir(opts.StateDir); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +57,7 @@ func stateDirectory(opts Options) (*config.Config, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, "", fmt.Errorf("the state directory is not known: %w", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
 
 // Remote is a running host of the same user in another process. This host must have been started with the option Live.
@@ -36,12 +35,12 @@ func Running(opts Options) ([]Remote, error) {
 	if err != nil { // continue, because the caller can ask the hosts about the error
 		cfg = &config.Config{}
 	}
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	var out []Remote
-	for _, s := range control.Sockets(statedir.Home{Root: dir}.Control()) {
+	for _, s := range control.Sockets(state.Home{Root: dir}.Control()) {
 		if s.PID != os.Getpid() {
 			out = append(out, Remote{PID: s.PID, socket: s})
 		}
@@ -137,7 +136,7 @@ func audited(opts Options, what string, arguments map[string]any) error {
 	cfg, dir, err := stateDirectory(opts)
 	if err != nil { // the configuration is invalid, and the operator may be about to correct it
 		cfg = &config.Config{Audit: config.DefaultAudit()}
-		if dir, err = statedir.Find(opts.StateDir, ""); err != nil {
+		if dir, err = state.FindDir(opts.StateDir, ""); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
 
 // Backup describes the archive of a state directory.
@@ -34,7 +33,7 @@ func anyStateDirectory(opts Options) (string, error) {
 	if opts.StateDir == "" {
 		return "", fmt.Errorf("%w. Name the state directory with --state to go on without the configuration", err)
 	}
-	return statedir.Find(opts.StateDir)
+	return state.FindDir(opts.StateDir)
 }
 
 // BackUpState writes an archive of the state directory to a new file. It returns an error if the file exists. Hosts can
@@ -68,7 +67,7 @@ func RestoreState(ctx context.Context, opts Options, path string) (*RestoredStat
 		dir = resolved
 	}
 	var users []string
-	for _, s := range control.Sockets(statedir.Home{Root: dir}.Control()) {
+	for _, s := range control.Sockets(state.Home{Root: dir}.Control()) {
 		users = append(users, fmt.Sprintf("the host with process id %d", s.PID))
 	}
 	if n := state.Owners(dir); len(users) == 0 && n > 0 {
@@ -120,7 +119,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 		return nil, fmt.Errorf("%s has no state of toolhost; name the state directory with --state", dir)
 	}
 	out := &StateGarbage{Dry: dry, Kept: []string{}}
-	alone := len(control.Sockets(statedir.Home{Root: dir}.Control())) == 0 && state.Owners(dir) == 0
+	alone := len(control.Sockets(state.Home{Root: dir}.Control())) == 0 && state.Owners(dir) == 0
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -128,7 +127,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	generation.Audit(cfg, db, nil)
 	out.Collected, err = db.Collect(ctx, dry, alone)
 	if err == nil {
-		out.Versions, out.VersionBytes, err = generation.CollectVersions(statedir.Home{Root: dir}, db, cfg, dry)
+		out.Versions, out.VersionBytes, err = generation.CollectVersions(state.Home{Root: dir}, db, cfg, dry)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
@@ -143,7 +142,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	if age == 0 {
 		age = defaultOutputAge
 	}
-	home := statedir.Home{Root: dir}
+	home := state.Home{Root: dir}
 	home.EachOutput(func(path string, info fs.FileInfo) {
 		if time.Since(info.ModTime()) < max(age, youngestOutput) || !dry && os.Remove(path) != nil {
 			return
@@ -151,7 +150,7 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 		out.Output++
 		out.OutputBytes += info.Size()
 	})
-	history := make(statedir.History)
+	history := make(state.UndoFiles)
 	for name, desc := range described(cfg, opts) {
 		history.Add(name, desc)
 	}

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/principal"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -96,7 +96,7 @@ func openTokens(opts Options) (*config.Config, *principal.Tokens, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 )
 
 // Summary describes a configuration.
@@ -69,7 +69,7 @@ func Validate(opts Options) (Summary, error) {
 
 // checkPlaces returns an error if tools could write to the state directory or to recordings.
 func checkPlaces(opts Options, workspace string, cfg *config.Config) error {
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return (&roots.Places{}).Check(cfg, workspace)
 	}

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 )
 
 // Limits for the files of a workspace on a tape.
@@ -54,7 +54,7 @@ func Record(opts Options, r Settings) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := statedir.Find(opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("the state directory is not known: %w", err)
 	}
@@ -71,6 +71,6 @@ func Record(opts Options, r Settings) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings.Dir, settings.Session = statedir.Home{Root: dir}.Recordings(), session
+	settings.Dir, settings.Session = state.Home{Root: dir}.Recordings(), session
 	return recorder.Start(settings)
 }

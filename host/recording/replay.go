@@ -19,7 +19,6 @@ import (
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
 
 // ReplayOptions configures [Replay].
@@ -151,7 +150,7 @@ type replay struct {
 func (r *replay) all(ctx context.Context, opts Options) (err error) {
 	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Live = r.workspace, filepath.Join(r.dir, "state"), "allow", false
 	if opts.TrustDir == "" {
-		if opts.TrustDir, err = statedir.Find(""); err != nil {
+		if opts.TrustDir, err = state.FindDir(""); err != nil {
 			return err
 		}
 	}
@@ -195,7 +194,7 @@ func (r *replay) record(session string) (*recorder.Tape, error) {
 		return nil, err
 	}
 	return recorder.Start(recorder.Settings{
-		Dir: statedir.Home{Root: filepath.Join(r.dir, "state")}.Recordings(), Session: key, Path: r.pathOf(session), Host: host.Version, Workspace: r.workspace,
+		Dir: state.Home{Root: filepath.Join(r.dir, "state")}.Recordings(), Session: key, Path: r.pathOf(session), Host: host.Version, Workspace: r.workspace,
 	})
 }
 

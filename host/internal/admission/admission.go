@@ -19,7 +19,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/roots"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trust"
 	"toolhost.dev/host/internal/watch"
 )
@@ -202,8 +202,8 @@ func (s Source) exposed(cfg *config.Config) []string {
 	for i := range cfg.Plugins {
 		out = append(out, cfg.Plugins[i].Confinement.Write...)
 	}
-	if dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir); err == nil {
-		home := statedir.Home{Root: dir}
+	if dir, err := state.FindDir(s.StateDir, cfg.Host.StateDir); err == nil {
+		home := state.Home{Root: dir}
 		out = append(out, home.Plugins(), home.Principals())
 	}
 	return out
@@ -320,7 +320,7 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 // decisions returns the trust store. The parameter "base" is the configuration that applies without the
 // project file.
 func (s Source) decisions(base *config.Config) (*trust.Decisions, error) {
-	dir, err := statedir.Find(s.StateDir, base.Host.StateDir)
+	dir, err := state.FindDir(s.StateDir, base.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -249,9 +249,9 @@ func (s Source) admit(cfg *config.Config, content *trust.Content, trusted map[st
 
 // copies returns the store of the copies of programs.
 func (s Source) copies(cfg *config.Config) (*trust.Store, error) {
-	dir, err := statedir.Find(s.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(s.StateDir, cfg.Host.StateDir)
 	if err == nil {
-		dir, err = statedir.Home{Root: dir}.Pinned()
+		dir, err = state.Home{Root: dir}.Pinned()
 	}
 	return &trust.Store{Dir: dir, Hash: hashFile}, err
 }

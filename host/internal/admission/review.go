@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -212,7 +212,7 @@ func (s Source) decisionsPath() (string, error) {
 		}
 		return d.Path(), nil
 	}
-	dir, err := statedir.Find(s.StateDir)
+	dir, err := state.FindDir(s.StateDir)
 	return trust.OpenDecisions(dir).Path(), err
 }
 

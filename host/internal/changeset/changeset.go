@@ -19,14 +19,13 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 )
 
 // Set provides the operations on the branches of one workspace for one principal. It is safe for concurrent use.
 type Set struct {
 	Store     *branch.Store
 	Config    *config.Config
-	Home      statedir.Home
+	Home      state.Home
 	Workspace string
 	// Principal is the name of the caller, for the audit log. Empty means the local user.
 	Principal string
@@ -68,7 +67,7 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 }
 
 // partsOf returns what an apply needs to guard the workspace.
-func partsOf(home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) *confinement.Parts {
+func partsOf(home state.Home, audit func(state.AuditEntry), log *slog.Logger) *confinement.Parts {
 	return &confinement.Parts{Home: home, Audit: audit, Log: log, Repositories: confinement.NewRepositories(home, audit, log)}
 }
 
@@ -81,7 +80,7 @@ func changesOf(out *branch.Outcome) int {
 
 // Guard returns the guard of a configuration for applies that killed processes began. The guard logs everything that it
 // removed.
-func Guard(cfg func() *config.Config, home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) branch.Guard {
+func Guard(cfg func() *config.Config, home state.Home, audit func(state.AuditEntry), log *slog.Logger) branch.Guard {
 	return func(base string) (func() bool, error) {
 		parts := partsOf(home, audit, log)
 		after, err := confinement.GuardApply(cfg(), parts, base)

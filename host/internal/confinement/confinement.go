@@ -18,7 +18,6 @@ import (
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/sandbox"
 	"toolhost.dev/sandbox/cgroup"
 	"toolhost.dev/sandbox/execgate"
@@ -31,7 +30,7 @@ const program = "toolhost-sandbox"
 type Parts struct {
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
-	Home    statedir.Home
+	Home    state.Home
 	// Commands locates the programs that commands use to call tools. Nil means that commands cannot call tools.
 	Commands Commands
 	// Sum returns the SHA-256 of a file. It caches the results, so that a repeated call is fast.

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/sandbox"
 )
 
@@ -145,7 +144,7 @@ func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Roo
 
 // NewRepositories returns the guard for the repositories in writable directories. Its quarantine is in the state
 // directory.
-func NewRepositories(home statedir.Home, audit func(state.AuditEntry), log *slog.Logger) *repository.Guard {
+func NewRepositories(home state.Home, audit func(state.AuditEntry), log *slog.Logger) *repository.Guard {
 	return repository.New(repository.Options{
 		Ledgers: func() string {
 			if home.Root == "" {

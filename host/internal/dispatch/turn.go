@@ -8,8 +8,8 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/state"
 )
 
 // Turns decides when a call starts in its session. Its fields must not change after the first call.
@@ -17,7 +17,7 @@ type Turns struct {
 	Scheduler *scheduler.Scheduler
 	Limits    *stage.Limits
 	// Locks coordinates sessions that several processes use. A nil Locks means that no other process uses the sessions.
-	Locks *sessionlock.Locks
+	Locks *state.Locks
 	Log   *slog.Logger
 }
 
@@ -81,7 +81,7 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 		return false, nil
 	}
 	c := &p.call
-	release, fresh, err := p.d.turns.Locks.Take(ctx, c.Request.Session.ID, p.label, func(h sessionlock.Holder) {
+	release, fresh, err := p.d.turns.Locks.Take(ctx, c.Request.Session.ID, p.label, func(h state.Holder) {
 		c.Outcome.Waited = true
 		c.WaitFor(h.String() + ", which uses the same session")
 		c.Client.Progress("waits for "+c.WaitsFor(), map[string]any{"activity": "waits for " + c.WaitsFor(), "holder_pid": h.PID})

@@ -33,10 +33,8 @@ import (
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
@@ -131,8 +129,8 @@ type Mode struct {
 type Engine struct {
 	opts     Options
 	state    *state.DB
-	locks    *sessionlock.Locks // nil if no other process can use the sessions
-	home     statedir.Home
+	locks    *state.Locks // nil if no other process can use the sessions
+	home     state.Home
 	super    *supervisor.Supervisor
 	logs     *telemetry.PluginLog
 	reloader *reload.Reloader
@@ -199,7 +197,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	}
 	generation.Audit(cfg, e.state, e.logs)
 	if dir := e.home.Locks(); dir != "" {
-		e.locks = sessionlock.New(dir, e.state.Flush)
+		e.locks = state.NewLocks(dir, e.state.Flush)
 	}
 	parts := e.parts(cfg)
 	parts.Options.DescribeOnly, parts.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
@@ -283,9 +281,9 @@ func (s site) Changes(branch string, since uint64) (i tool.Invalidation, now uin
 func (e *Engine) openState(cfg *config.Config) error {
 	e.home.Runtime = e.super.RuntimeDir
 	e.siblings.Dir, e.siblings.Share = func() string { return e.home.Control() }, e.Share
-	dir, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(e.opts.StateDir, cfg.Host.StateDir)
 	if err == nil {
-		if err := statedir.CheckOwner(dir); err != nil {
+		if err := state.CheckOwner(dir); err != nil {
 			return err
 		}
 		e.state, err = state.Open(dir, e.opts.Log)
@@ -305,11 +303,11 @@ func (e *Engine) openState(cfg *config.Config) error {
 
 // reopenState retries to open the state database after openState failed. Only the audit log uses the returned database.
 func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
-	dir, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir)
+	dir, err := state.FindDir(e.opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	if err := statedir.CheckOwner(dir); err != nil {
+	if err := state.CheckOwner(dir); err != nil {
 		return nil, err
 	}
 	db, err := state.Open(dir, e.opts.Log)
@@ -348,7 +346,7 @@ func (e *Engine) checkPlaces(cfg *config.Config) error {
 // places returns the files of the host that tools must not change.
 func (e *Engine) places(cfg *config.Config) *roots.Places {
 	dir := e.home.Root
-	if found, err := statedir.Find(e.opts.StateDir, cfg.Host.StateDir); err == nil && e.home.Root != "" {
+	if found, err := state.FindDir(e.opts.StateDir, cfg.Host.StateDir); err == nil && e.home.Root != "" {
 		dir = found
 	}
 	return &roots.Places{State: dir, Target: e.home.Root, Secrets: e.opts.Secrets, Workspaces: e.opts.Workspaces}

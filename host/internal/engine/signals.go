@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
 )
 
@@ -121,7 +121,7 @@ func (e *Engine) Signals() Signals {
 		}
 	}
 	out.Busy = len(busy)
-	history := make(statedir.History)
+	history := make(state.UndoFiles)
 	for _, p := range g.Plugins {
 		history.Add(p.Name, p.Description())
 	}
@@ -226,14 +226,14 @@ type spill struct {
 }
 
 // measure reads the sizes if they are too old.
-func (s *spill) measure(home statedir.Home, history statedir.History) {
+func (s *spill) measure(home state.Home, history state.UndoFiles) {
 	if time.Since(s.at) < spillLife || home.Root == "" {
 		return
 	}
 	s.files = 0
 	home.EachOutput(func(string, fs.FileInfo) { s.files++ })
 	s.parts = home.Sizes(history)
-	s.bytes, s.at = s.parts[statedir.PartOutput], time.Now()
+	s.bytes, s.at = s.parts[state.PartOutput], time.Now()
 }
 
 // Usable returns an error if no call can succeed: the host shuts down, its audit log cannot be written, or no plugin is

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/stage"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 	"toolhost.dev/host/router"
@@ -251,7 +251,7 @@ func (r *results) Store(owner string) *spill.Store {
 	defer r.mu.Unlock()
 	s := r.stores[owner]
 	if s == nil {
-		s = spill.NewStore(r.b.Home.Output(owner, statedir.Results))
+		s = spill.NewStore(r.b.Home.Output(owner, state.ResultsDir))
 		s.MaxBytes, s.MaxAge = r.cfg.Access.OutputBytes(owner), r.cfg.Retention.Output
 		r.stores[owner] = s
 	}

@@ -23,10 +23,8 @@ import (
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
@@ -81,8 +79,8 @@ type Parts struct {
 	Options    Options
 	Calls      *Calls
 	State      *state.DB
-	Locks      *sessionlock.Locks // nil if no other process can use the sessions
-	Home       statedir.Home
+	Locks      *state.Locks // nil if no other process can use the sessions
+	Home       state.Home
 	Supervisor *supervisor.Supervisor
 	Confine    *confinement.Parts
 	Commands   *shim.Granter

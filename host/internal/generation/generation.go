@@ -27,8 +27,8 @@ import (
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/stage"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/state/records"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/trust"
@@ -57,7 +57,7 @@ type Generation struct {
 	// Broken is the part of Problems that names plugins that were not loaded and tools that were not registered.
 	Broken []string
 
-	home      statedir.Home
+	home      state.Home
 	lostTools map[string]string      // pinned plugins that were not loaded, by the names of their tools
 	misnames  map[string]string      // messages about names that no tool has; see misname for the keys
 	lost      []error                // the part of misnames without which a restriction of the operator would not apply
@@ -228,7 +228,7 @@ func (g *Generation) MayCall(plugin, name string) bool {
 // session's directory is not in them, Complete replaces it. If the text of a request names output directories of
 // plugins, it looks for them again, because an earlier call can have created one.
 func (g *Generation) Complete(s call.Session, command string, arguments []byte) call.Session {
-	names := strings.Contains(command, statedir.OutputDir) || bytes.Contains(arguments, []byte(statedir.OutputDir))
+	names := strings.Contains(command, state.OutputDir) || bytes.Contains(arguments, []byte(state.OutputDir))
 	s.Roots = g.Roots.Of(s.Principal.Owner(), s.Workspace, names)
 	if s.Branch != "" {
 		s.Roots = s.InBranch(s.Roots)

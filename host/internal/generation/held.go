@@ -11,7 +11,6 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/state/records"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -29,7 +28,7 @@ type Held struct {
 const copyTime = time.Hour
 
 // VersionStore returns the store with copies of the binaries of plugins with a rollout block.
-func VersionStore(home statedir.Home, db *state.DB) (*trust.Store, error) {
+func VersionStore(home state.Home, db *state.DB) (*trust.Store, error) {
 	dir, err := home.Versions()
 	return &trust.Store{Dir: dir, Hash: db.BinaryHash}, err
 }
@@ -192,7 +191,7 @@ func (b *Builder) RefuseVersion(cfg *config.Config, tried *Plugin, why string) b
 
 // CollectVersions removes the copies of binaries that no rollout needs, and returns their number and size. It also
 // removes the records of plugins that have no rollout block in cfg. If dry is true, it removes nothing and only counts.
-func CollectVersions(home statedir.Home, db *state.DB, cfg *config.Config, dry bool) (copies, size int64, err error) {
+func CollectVersions(home state.Home, db *state.DB, cfg *config.Config, dry bool) (copies, size int64, err error) {
 	store, err := VersionStore(home, db)
 	if err != nil {
 		return 0, 0, err

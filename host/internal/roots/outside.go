@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/watch"
 )
 
@@ -126,7 +126,7 @@ func through(dirs []tool.Root, places []string) string {
 
 // otherState returns a path for a state directory outside a root. The host suggests this path to the user.
 func otherState(root tool.Root) string {
-	if dir, err := statedir.Find(); err == nil && !root.Contains(dir) {
+	if dir, err := state.FindDir(); err == nil && !root.Contains(dir) {
 		return dir
 	}
 	return filepath.Join("/var/tmp", fmt.Sprintf("toolhost-%d", os.Getuid()))

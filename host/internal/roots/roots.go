@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 )
 
 // Workspace returns the absolute path of a workspace, with symbolic links resolved. An empty dir means the current
@@ -140,7 +140,7 @@ func (s *Sets) Of(owner, workspace string, refresh bool) []tool.Root {
 
 func (s *Sets) find(at place) []tool.Root {
 	roots := Configured(s.cfg, at.workspace)
-	names := []string{statedir.Results}
+	names := []string{state.ResultsDir}
 	for i := range s.cfg.Plugins {
 		names = append(names, s.cfg.Plugins[i].Name)
 	}

@@ -1,6 +1,11 @@
 // Package state stores sessions and descriptions of plugins. Sessions include file states, history and plugin states.
 //
-// [Open] opens the SQLite database. Several host processes can share it.
+// [Open] opens the SQLite database. Several host processes can share it. [Home] is the layout of the state directory
+// around it.
+//
+// [Locks] enables several host processes to use one session. A lock is a kernel lock of a file, so the kernel releases
+// it when its process is killed. The holder removes the file before it unlocks. Several calls of one process share the
+// lock of the session.
 package state
 
 import (

@@ -23,7 +23,6 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/statedir"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/internal/testprogram"
@@ -163,7 +162,7 @@ func New(t testing.TB, d *Dir) *Host {
 		t.Fatal(err)
 	}
 	super := supervisor.New(supervisor.Options{HostVersion: Version, Programs: d.Programs, RuntimeDir: t.TempDir()})
-	home := statedir.Home{Root: d.StateDir(), Runtime: super.RuntimeDir}
+	home := state.Home{Root: d.StateDir(), Runtime: super.RuntimeDir}
 	commands := shim.NewGranter(shim.GranterOptions{Dir: home.Commands, RuntimeDir: super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: log})
 	parts := &confinement.Parts{
 		Home: home, Commands: commands, Audit: db.AddAudit, Sum: db.BinaryHash, Log: log, Repositories: confinement.NewRepositories(home, db.AddAudit, log),

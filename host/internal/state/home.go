@@ -1,6 +1,4 @@
-// Package statedir implements the layout of a host's state directory. [Find] returns the directory, and [Home] the
-// paths below it.
-package statedir
+package state
 
 import (
 	"crypto/sha256"
@@ -15,13 +13,13 @@ import (
 // read these files.
 const OutputDir = "output"
 
-// Results is a name in place of a plugin's name. Its output directory has the long results of all plugins, which the
+// ResultsDir is a name in place of a plugin's name. Its output directory has the long results of all plugins, which the
 // host writes. No plugin can have the name.
-const Results = "_results"
+const ResultsDir = "_results"
 
-// Find returns the absolute path of the state directory. The directory is the first non-empty choice. Without a choice,
-// it is $XDG_STATE_HOME/toolhost or ~/.local/state/toolhost. Find does not create the directory.
-func Find(choices ...string) (string, error) {
+// FindDir returns the absolute path of the state directory. The directory is the first non-empty choice. Without a choice,
+// it is $XDG_STATE_HOME/toolhost or ~/.local/state/toolhost. FindDir does not create the directory.
+func FindDir(choices ...string) (string, error) {
 	for _, dir := range choices {
 		if dir != "" {
 			return filepath.Abs(dir)

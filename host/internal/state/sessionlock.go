@@ -1,9 +1,4 @@
-// Package sessionlock enables several host processes to use one session. [Locks.Take] locks a session for a call that
-// can change the session. It informs a waiting call which process holds the lock, and which command that process runs.
-//
-// A lock is a kernel lock of a file, so the kernel releases it when its process is killed. The holder removes the file
-// before it unlocks. Several calls of one process share the lock of the session.
-package sessionlock
+package state
 
 import (
 	"context"
@@ -60,9 +55,9 @@ type Locks struct {
 	held map[string]*lock
 }
 
-// New returns locks in a directory, which is created when it is needed. The function "save" writes the changes of all
+// NewLocks returns locks in a directory, which is created when it is needed. The function "save" writes the changes of all
 // sessions to the database, so that the next holder reads them. It is called before a lock is released.
-func New(dir string, save func() error) *Locks {
+func NewLocks(dir string, save func() error) *Locks {
 	return &Locks{dir: dir, save: save, held: make(map[string]*lock)}
 }
 
@@ -256,7 +251,7 @@ func (l *Locks) Sweep() {
 		if err != nil || !st.Mode().IsRegular() || !strings.HasSuffix(path, suffix) || time.Since(st.ModTime()) < swept {
 			continue
 		}
-		if f, err := open(path); err == nil && f != nil {
+		if f, err := openLock(path); err == nil && f != nil {
 			_ = os.Remove(path)
 			_ = f.Close()
 		}
@@ -304,10 +299,10 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 	first := time.Since(released) > pause
 	for {
 		if first {
-			f, err := open(path)
+			f, err := openLock(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				if err = os.MkdirAll(l.dir, 0o700); err == nil {
-					f, err = open(path)
+					f, err = openLock(path)
 				}
 			}
 			if err != nil {
@@ -338,8 +333,8 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 	}
 }
 
-// open opens and locks a file. It returns nil without an error if another process holds the lock.
-func open(path string) (*os.File, error) {
+// openLock opens and locks a file. It returns nil without an error if another process holds the lock.
+func openLock(path string) (*os.File, error) {
 	f, err := flock.Open(path, os.O_RDWR|os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = nil

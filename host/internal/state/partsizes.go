@@ -1,4 +1,4 @@
-package statedir
+package state
 
 import (
 	"io/fs"
@@ -23,12 +23,12 @@ const (
 // Parts lists the parts of a state directory.
 var Parts = []string{PartDatabase, PartOutput, PartUndo, PartPlugins, PartBranches, PartLogs, PartOther}
 
-// History maps names of plugins to globs for the files with their history of changes, in their directories. A nil
+// UndoFiles maps names of plugins to globs for the files with their history of changes, in their directories. A nil
 // History has none.
-type History map[string][]string
+type UndoFiles map[string][]string
 
 // Add adds what a plugin says that it keeps. The description can be nil.
-func (h History) Add(plugin string, desc *tool.Description) {
+func (h UndoFiles) Add(plugin string, desc *tool.Description) {
 	if desc == nil {
 		return
 	}
@@ -39,12 +39,12 @@ func (h History) Add(plugin string, desc *tool.Description) {
 	}
 }
 
-func (h History) contains(plugin, name string) bool {
+func (h UndoFiles) contains(plugin, name string) bool {
 	return slices.ContainsFunc(h[plugin], func(glob string) bool { ok, err := filepath.Match(glob, name); return ok && err == nil })
 }
 
 // part returns the part to which a path below the state directory belongs.
-func (h History) part(rel string) string {
+func (h UndoFiles) part(rel string) string {
 	names := strings.Split(rel, string(filepath.Separator))
 	at := 2 // the index of the first name below the directory of a plugin
 	switch names[0] {
@@ -73,7 +73,7 @@ func (h History) part(rel string) string {
 }
 
 // Sizes returns the size of each part of the state directory, in bytes. It is nil if the host keeps no state.
-func (h Home) Sizes(history History) map[string]int64 {
+func (h Home) Sizes(history UndoFiles) map[string]int64 {
 	if h.Root == "" {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (h Home) EachOutput(f func(path string, info fs.FileInfo)) {
 
 // each calls f for each file below a directory. Hosts can remove files meanwhile, so it skips files that no longer
 // exist.
-func (h Home) each(dir string, history History, f func(path, part string, info fs.FileInfo)) {
+func (h Home) each(dir string, history UndoFiles, f func(path, part string, info fs.FileInfo)) {
 	if dir == "" {
 		return
 	}

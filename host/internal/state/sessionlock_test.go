@@ -1,4 +1,4 @@
-package sessionlock
+package state
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 	save := func() error { return nil }
 	var inside atomic.Int32
 	var wg sync.WaitGroup
-	for _, l := range []*Locks{New(dir, save), New(dir, save)} {
+	for _, l := range []*Locks{NewLocks(dir, save), NewLocks(dir, save)} {
 		wg.Go(func() {
 			for range 5 {
 				first, _ := take(t, l, "s")
@@ -67,13 +67,13 @@ func TestCanceledWait(t *testing.T) {
 	dir := t.TempDir()
 	var unsaved atomic.Bool
 	unsaved.Store(true)
-	a := New(dir, func() error {
+	a := NewLocks(dir, func() error {
 		if unsaved.Load() {
 			return errors.New("the disk is full")
 		}
 		return nil
 	})
-	b := New(dir, func() error { return nil })
+	b := NewLocks(dir, func() error { return nil })
 	release, _ := take(t, a, "s")
 	ctx, cancel := context.WithCancel(t.Context())
 	var holder Holder
@@ -144,7 +144,7 @@ func TestTakeAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	l := New(dir, func() error { return nil })
+	l := NewLocks(dir, func() error { return nil })
 	release, _ := take(t, l, "s") // creates the directory
 	release()
 	l.Close()
@@ -181,7 +181,7 @@ func TestLockIsNoFile(t *testing.T) {
 		if err := put(filepath.Join(dir, fmt.Sprintf("%x", sum[:16])+suffix)); err != nil {
 			t.Fatal(err)
 		}
-		l := New(dir, func() error { return nil })
+		l := NewLocks(dir, func() error { return nil })
 		done := make(chan error, 1)
 		go func() {
 			_, _, err := l.Take(t.Context(), "s", func() string { return "label" }, func(Holder) {})

@@ -1,4 +1,4 @@
-package statedir_test
+package state_test
 
 import (
 	"os"
@@ -7,13 +7,13 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/statedir"
+	"toolhost.dev/host/internal/state"
 )
 
 // TestSizes checks to which part of the state directory the files of plugins count. A plugin says itself which of its
 // files are a history of changes.
 func TestSizes(t *testing.T) {
-	home := statedir.Home{Root: t.TempDir()}
+	home := state.Home{Root: t.TempDir()}
 	for _, name := range []string{
 		"plugins/mine/journal.db", "plugins/mine/journal.db-wal", "plugins/mine/old/x/y", "plugins/mine/other", "plugins/mine/output/o",
 		"plugins/edit/history.db", "principals/p/mine/journal.db", "principals/p/mine/output/o", "journal/0",
@@ -26,14 +26,14 @@ func TestSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	history := make(statedir.History)
+	history := make(state.UndoFiles)
 	history.Add("never-ran", nil)
 	history.Add("edit", &tool.Description{})
 	history.Add("mine", &tool.Description{Keeps: []tool.Kept{
 		{Kind: tool.KeptUndo, Files: []string{"journal.db*", "old", "[", "../../journal/*"}}, {Kind: tool.KeptOutput, Files: []string{"other"}}, {Kind: "else", Files: []string{"*"}},
 	}})
 	got := home.Sizes(history)
-	for part, want := range map[string]int64{statedir.PartUndo: 4, statedir.PartOutput: 2, statedir.PartPlugins: 2, statedir.PartDatabase: 1, statedir.PartOther: 0} {
+	for part, want := range map[string]int64{state.PartUndo: 4, state.PartOutput: 2, state.PartPlugins: 2, state.PartDatabase: 1, state.PartOther: 0} {
 		if got[part] != want {
 			t.Errorf("%s: %d bytes, not %d", part, got[part], want)
 		}
