@@ -9,12 +9,11 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/inflight"
 )
 
 // Client returns a client that answers permission requests by the operator's decision: "allow" or "deny". If the
 // decision is empty, it passes them to c. If c is nil, no person can be asked.
-func Client(c call.Caller, decision string, flight *inflight.Call) call.Client {
+func Client(c call.Caller, decision string, flight *call.Running) call.Client {
 	if c == nil {
 		c = Nobody{}
 	}
@@ -26,7 +25,7 @@ func Client(c call.Caller, decision string, flight *inflight.Call) call.Client {
 type client struct {
 	call.Client
 	onAsk  string
-	flight *inflight.Call
+	flight *call.Running
 }
 
 // Output implements [call.Client]. It keeps the end of the output for people who watch the call.

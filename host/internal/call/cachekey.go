@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"toolhost.dev/host/internal/resultcache"
+	"toolhost.dev/host/internal/adaptive"
 )
 
 // CacheKey returns a key that contains all inputs of the call, except the contents of files. The result "ok" is false
 // if the call's result can depend on an input that the key cannot contain.
-func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
+func (c *Call) CacheKey() (key adaptive.ResultKey, ok bool) {
 	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
 	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
 		return key, false
@@ -33,7 +33,7 @@ func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 			return key, false
 		}
 	}
-	return resultcache.Key{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
+	return adaptive.ResultKey{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
 }
 
 // addTargets extends a cache key with the paths in an argument, after their links are resolved. It returns false if a

@@ -1,7 +1,12 @@
 // Package call describes a call of a tool for the stages of package dispatch.
 //
 // [Call] contains the request, the decisions about the call, and its outcome. Its methods convert the call for the
-// plugin, the policy, the hooks, the tracer and the audit log.
+// plugin, the policy, the hooks, the tracer and the audit log. [RunningCalls] lists the calls that run or wait, with
+// their last output, so that a person can see and cancel them.
+//
+// The functions whose names begin with Note add information from the host to a result. Each note becomes part of the
+// text for the model and of the result's metadata. A frontend needs the metadata if it showed the text before the note
+// was added.
 package call
 
 import (
@@ -19,7 +24,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 	"toolhost.dev/host/router"
 	"toolhost.dev/sandbox/execgate"
 )
@@ -53,10 +58,10 @@ type Call struct {
 	held []func() // release functions; see Hold
 	room int64    // number of bytes that the call has of the room for large results
 
-	span      *trace.Span   // the span of the whole call; nil if the call is not recorded
-	at        trace.Context // the trace context inside span
-	within    trace.Context // the trace context inside the plugin's span
-	phase     *trace.Span   // the span of the current phase; see EnterPhase
+	span      *telemetry.Span        // the span of the whole call; nil if the call is not recorded
+	at        telemetry.TraceContext // the trace context inside span
+	within    telemetry.TraceContext // the trace context inside the plugin's span
+	phase     *telemetry.Span        // the span of the current phase; see EnterPhase
 	phaseName string
 }
 
@@ -159,4 +164,21 @@ func (c *Call) ReleaseLease() {
 		c.Identity.Standby.Release()
 		c.Identity.Standby = nil
 	}
+}
+
+// Name returns the name of the call's tool. If the tool is not known yet, it returns the first word of the command.
+func (c *Call) Name() string {
+	if c.Identity.Tool == nil {
+		return c.Identity.Command.FirstWord()
+	}
+	return c.Identity.Tool.FullName()
+}
+
+// MetricsName returns the name under which the metrics count a call. An exchange is counted under its method, because
+// the number of resource names that clients can use is unlimited.
+func (c *Call) MetricsName(name string) string {
+	if x := c.Request.Exchange; x != nil {
+		return x.Plugin + ":" + x.Method
+	}
+	return name
 }

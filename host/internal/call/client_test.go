@@ -9,7 +9,6 @@ import (
 
 	"toolhost.dev/host/internal/answer"
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/inflight"
 )
 
 // plain is a caller without optional methods. It records its events.
@@ -49,7 +48,7 @@ func TestComplete(t *testing.T) {
 	for name, wrap := range map[string]func(call.Caller) call.Client{
 		"completed": call.Complete,
 		"twice":     func(c call.Caller) call.Client { return call.Complete(call.Complete(c)) },
-		"wrapped":   func(c call.Caller) call.Client { return answer.Client(c, "", new(inflight.Call)) },
+		"wrapped":   func(c call.Caller) call.Client { return answer.Client(c, "", new(call.Running)) },
 	} {
 		for _, of := range []func(*plain) call.Caller{
 			func(p *plain) call.Caller { return p }, func(p *plain) call.Caller { return logging{p} }, func(p *plain) call.Caller { return reaching{p} },

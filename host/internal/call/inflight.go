@@ -1,6 +1,4 @@
-// Package inflight lists the calls that run or wait, with their last output, so that a person can see and cancel them.
-// [Calls.Begin] adds a call.
-package inflight
+package call
 
 import (
 	"cmp"
@@ -25,8 +23,8 @@ const maxTail = 2 << 10
 // ErrCanceled is the cause of the cancellation if a person other than the caller cancels a call.
 var ErrCanceled = errors.New("the call was canceled")
 
-// Call is a call that has not ended.
-type Call struct {
+// Running is a call that has not ended.
+type Running struct {
 	text atomic.Pointer[string]
 	// Number identifies the call in this process. The caller chooses the ID, so it need not be unique.
 	Number                            int64
@@ -46,12 +44,12 @@ type Call struct {
 type Asking struct {
 	// Title describes the ask in a few words.
 	Title string
-	// Digest is a hash of the content of the ask; see [Digest].
+	// AskDigest is a hash of the content of the ask; see [AskDigest].
 	Digest string
 }
 
-// Digest returns a hash of the content of an ask. People who answer elsewhere find the ask with it.
-func Digest(ask tool.Ask) string {
+// AskDigest returns a hash of the content of an ask. People who answer elsewhere find the ask with it.
+func AskDigest(ask tool.Ask) string {
 	b, err := json.Marshal(ask)
 	if err != nil {
 		return "" // if this is empty, an answer that has a digest never applies
@@ -61,8 +59,8 @@ func Digest(ask tool.Ask) string {
 }
 
 // Ask records that the call waits for an answer. The caller must call answered when the wait ends.
-func (c *Call) Ask(ask tool.Ask) (answered func()) {
-	a := &Asking{Title: "a form", Digest: Digest(ask)}
+func (c *Running) Ask(ask tool.Ask) (answered func()) {
+	a := &Asking{Title: "a form", Digest: AskDigest(ask)}
 	switch {
 	case ask.Permission != nil:
 		a.Title = ask.Permission.Title
@@ -80,7 +78,7 @@ func (c *Call) Ask(ask tool.Ask) (answered func()) {
 }
 
 // Asking returns the oldest ask for whose answer the call waits, or nil.
-func (c *Call) Asking() *Asking {
+func (c *Running) Asking() *Asking {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.asks) == 0 {
@@ -89,46 +87,46 @@ func (c *Call) Asking() *Asking {
 	return c.asks[0]
 }
 
-// Calls lists calls. The zero value is empty and ready to use. It is safe for concurrent use.
-type Calls struct {
+// RunningCalls lists calls. The zero value is empty and ready to use. It is safe for concurrent use.
+type RunningCalls struct {
 	next atomic.Int64
 	mu   sync.Mutex
-	by   map[int64]*Call
+	by   map[int64]*Running
 }
 
-// Begin adds a call. The caller must call [Calls.End].
-func (c *Calls) Begin(call *Call) {
+// Begin adds a call. The caller must call [RunningCalls.End].
+func (c *RunningCalls) Begin(call *Running) {
 	call.Number, call.Began = c.next.Add(1), time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
-		c.by = make(map[int64]*Call)
+		c.by = make(map[int64]*Running)
 	}
 	c.by[call.Number] = call
 }
 
 // End removes a call.
-func (c *Calls) End(call *Call) {
+func (c *RunningCalls) End(call *Running) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.by, call.Number)
 }
 
 // All returns the calls, oldest first.
-func (c *Calls) All() []*Call {
+func (c *RunningCalls) All() []*Running {
 	c.mu.Lock()
-	out := make([]*Call, 0, len(c.by))
+	out := make([]*Running, 0, len(c.by))
 	for _, call := range c.by {
 		out = append(out, call)
 	}
 	c.mu.Unlock()
-	slices.SortFunc(out, func(a, b *Call) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(out, func(a, b *Running) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 
 // Cancel cancels the call with the given number. The argument "by" is the name of the principal who cancels it. It
 // returns the call, or nil if no such call runs.
-func (c *Calls) Cancel(number int64, by string) *Call {
+func (c *RunningCalls) Cancel(number int64, by string) *Running {
 	c.mu.Lock()
 	call := c.by[number]
 	c.mu.Unlock()
@@ -143,8 +141,8 @@ func (c *Calls) Cancel(number int64, by string) *Call {
 	return call
 }
 
-// Context returns a context for the run of the call, which [Calls.Cancel] cancels. The caller must call stop.
-func (c *Call) Context(ctx context.Context) (_ context.Context, stop func()) {
+// Context returns a context for the run of the call, which [RunningCalls.Cancel] cancels. The caller must call stop.
+func (c *Running) Context(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.cancel.Store(&cancel)
 	if why := c.canceled.Load(); why != nil {
@@ -154,7 +152,7 @@ func (c *Call) Context(ctx context.Context) (_ context.Context, stop func()) {
 }
 
 // Output adds output of the call. Only the end is kept.
-func (c *Call) Output(p []byte) {
+func (c *Running) Output(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.written += int64(len(p))
@@ -169,7 +167,7 @@ func (c *Call) Output(p []byte) {
 }
 
 // Text returns a text about the call. It calls the function "compose" only once, because masking secrets takes time.
-func (c *Call) Text(compose func(*Call) string) string {
+func (c *Running) Text(compose func(*Running) string) string {
 	if text := c.text.Load(); text != nil {
 		return *text
 	}
@@ -179,7 +177,7 @@ func (c *Call) Text(compose func(*Call) string) string {
 }
 
 // Tail returns the end of the output as valid UTF-8, and the number of bytes of the whole output.
-func (c *Call) Tail() (text string, written int64) {
+func (c *Running) Tail() (text string, written int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.tail[max(0, len(c.tail)-maxTail):]

@@ -1,4 +1,4 @@
-package notes
+package call
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestDenials(t *testing.T) {
 		"no output": {new(tool.Result), text},
 		"failure":   {&tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}, "words\n" + text},
 	} {
-		Denials(c.res, all)
+		NoteDenials(c.res, all)
 		got := c.res.Output
 		if c.res.Error != nil {
 			got = c.res.Error.Message
@@ -28,7 +28,7 @@ func TestDenials(t *testing.T) {
 		}
 	}
 	res := new(tool.Result)
-	if Denials(res, nil); res.Metadata != nil || res.Output != "" {
+	if NoteDenials(res, nil); res.Metadata != nil || res.Output != "" {
 		t.Errorf("%+v", res)
 	}
 }
@@ -37,18 +37,18 @@ func TestSimilarNames(t *testing.T) {
 	known := []string{"read", "write"}
 	res := &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "sh: reed: not found\n")}
 	original := res.Error
-	Similar(res, "reed", "", known)
+	NoteSimilar(res, "reed", "", known)
 	const note = "No tool has that name either. Did you mean \"read\"?"
 	if res.Error.Message != "sh: reed: not found\n"+note || res.Metadata["note"] != note || original.Message != "sh: reed: not found\n" {
 		t.Errorf("%q, %v", res.Error.Message, res.Metadata)
 	}
 	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "x"), Metadata: map[string]any{"note": "other"}}
-	Similar(res, "reed", "", known)
+	NoteSimilar(res, "reed", "", known)
 	if res.Metadata["note"] != "other" {
 		t.Errorf("%v", res.Metadata)
 	}
 	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "x")}
-	if Similar(res, "quite-different", "", known); res.Error.Message != "x" || res.Metadata != nil {
+	if NoteSimilar(res, "quite-different", "", known); res.Error.Message != "x" || res.Metadata != nil {
 		t.Errorf("%+v", res)
 	}
 }
@@ -56,11 +56,11 @@ func TestSimilarNames(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	const note = "[note: the session stays in /w, because /x is outside of its roots]"
 	res := &tool.Result{Output: "words\n"}
-	if Directory(res, "/w", "/x is outside of its roots"); res.Output != "words\n"+note || res.Metadata["note"] != note {
+	if NoteDirectory(res, "/w", "/x is outside of its roots"); res.Output != "words\n"+note || res.Metadata["note"] != note {
 		t.Errorf("%+v", res)
 	}
 	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}
-	if Directory(res, "/w", "/x is outside of its roots"); res.Error.Message != "words\n"+note || res.Metadata["note"] != note {
+	if NoteDirectory(res, "/w", "/x is outside of its roots"); res.Error.Message != "words\n"+note || res.Metadata["note"] != note {
 		t.Errorf("%+v", res)
 	}
 }
@@ -69,8 +69,8 @@ func TestDirectory(t *testing.T) {
 func TestWarning(t *testing.T) {
 	res := &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}
 	before := res.Error
-	Denials(res, []string{"denied"})
-	Warning(res, "weaker")
+	NoteDenials(res, []string{"denied"})
+	NoteWarning(res, "weaker")
 	if res.Error.Message != "words\n[denied.]\n[weaker.]" || before.Message != "words" || res.Metadata["warning"] != "weaker" {
 		t.Errorf("%q, %q, %v", res.Error.Message, before.Message, res.Metadata)
 	}

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/state"
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // MaxTimeout is the longest timeout of any call. It also applies to tools that control their own timeout.
@@ -43,7 +43,7 @@ type Request struct {
 	// InOrder is set for calls of a batch. Such a call runs alone unless its tool is safe for concurrent use.
 	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
-	Trace trace.Context
+	Trace telemetry.TraceContext
 	// Changed is called after a call that can change files, before the next call of the session starts. It can be nil.
 	Changed func()
 }

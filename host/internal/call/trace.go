@@ -3,11 +3,11 @@ package call
 import (
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/internal/telemetry"
 )
 
 // EnterPhase ends the span of the current phase. Unless the name is empty, it begins a new span.
-func (c *Call) EnterPhase(t *trace.Tracer, name string) {
+func (c *Call) EnterPhase(t *telemetry.Tracer, name string) {
 	if c.span == nil || name == c.phaseName {
 		return
 	}
@@ -19,13 +19,13 @@ func (c *Call) EnterPhase(t *trace.Tracer, name string) {
 }
 
 // TraceContext returns the trace context inside the span of the call.
-func (c *Call) TraceContext() trace.Context { return c.at }
+func (c *Call) TraceContext() telemetry.TraceContext { return c.at }
 
 // RunContext returns the trace context inside the plugin's span. It is valid after [Call.StartRun].
-func (c *Call) RunContext() trace.Context { return c.within }
+func (c *Call) RunContext() telemetry.TraceContext { return c.within }
 
 // StartSpan begins the span of the call. Without a tracer, the plugin receives the trace context of the caller.
-func (c *Call) StartSpan(t *trace.Tracer) {
+func (c *Call) StartSpan(t *telemetry.Tracer) {
 	if t == nil {
 		c.at = c.Request.Trace
 		return
@@ -55,19 +55,19 @@ func (c *Call) EndSpan(res *tool.Result) {
 }
 
 // StartRun begins the plugin's span and passes its context to the plugin.
-func (c *Call) StartRun(t *trace.Tracer) *trace.Span {
+func (c *Call) StartRun(t *telemetry.Tracer) *telemetry.Span {
 	if !c.at.Valid() {
 		return nil
 	}
 	s, at := t.Start(c.at, "run "+c.Decision.Sent.Tool)
 	s.Asked()
 	c.within = at
-	c.Decision.Sent.Trace = map[string]string{trace.Header: at.String()}
+	c.Decision.Sent.Trace = map[string]string{telemetry.TraceHeader: at.String()}
 	return s
 }
 
 // EndRun ends the plugin's span. The argument "res" is the plugin's result.
-func EndRun(s *trace.Span, res *tool.Result) {
+func EndRun(s *telemetry.Span, res *tool.Result) {
 	s.Set("toolhost.plugin", res.Run.Plugin)
 	s.Set("toolhost.plugin.version", res.Run.PluginVersion)
 	s.Set("toolhost.attempts", res.Run.Attempts)
@@ -77,7 +77,7 @@ func EndRun(s *trace.Span, res *tool.Result) {
 }
 
 // fail marks a span as failed. The status contains the kind of the result's error.
-func fail(s *trace.Span, res *tool.Result) {
+func fail(s *telemetry.Span, res *tool.Result) {
 	if res.Error != nil {
 		s.Set("error.type", string(res.Error.Kind))
 		s.Fail(string(res.Error.Kind))

@@ -13,7 +13,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
 	"toolhost.dev/host/internal/help"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
@@ -132,7 +131,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 // because it only changed the history.
 func (d *Dispatcher) keep(c *Call, res *tool.Result) {
 	if err := d.state.Commit(); err != nil && c.Outcome.Ran {
-		notes.Unsaved(res, err)
+		call.NoteUnsaved(res, err)
 	}
 }
 

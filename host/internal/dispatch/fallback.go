@@ -8,7 +8,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/stage"
 	"toolhost.dev/host/router"
@@ -38,11 +37,11 @@ func (f *Fallbacks) Stage() Stage {
 			}
 			other := d.pendingFallback(c, e).Run(ctx, c.Client)
 			if !other.Success() {
-				notes.Annotate(res, "fallback_error", other.Error.Message)
+				call.Annotate(res, "fallback_error", other.Error.Message)
 				return res
 			}
-			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
-			notes.Annotate(other, "fallback_because", res.Error.Message)
+			call.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
+			call.Annotate(other, "fallback_because", res.Error.Message)
 			other.Run.CallID = c.Request.ID
 			return stage.ApplyBounds(c, other, f.Results) // a child call is not shortened, but this one has the caller as its reader
 		}

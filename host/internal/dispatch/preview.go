@@ -12,7 +12,6 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/policy"
 )
 
@@ -98,7 +97,7 @@ func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Res
 	if changed := p.call.Request.Changed; changed != nil {
 		changed()
 	}
-	notes.Previewed(res, shown.Changes, all)
+	call.NotePreviewed(res, shown.Changes, all)
 	p.result = res
 }
 

@@ -6,7 +6,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/telemetry"
@@ -68,7 +67,7 @@ func complete(c *Call, res *tool.Result) {
 		res.Error = res.Error.From(tool.SourceTool)
 	}
 	if len(c.Decision.Hooks) > 0 {
-		notes.Annotate(res, "hooks", c.Decision.Hooks)
+		call.Annotate(res, "hooks", c.Decision.Hooks)
 	}
 }
 
@@ -76,7 +75,7 @@ func complete(c *Call, res *tool.Result) {
 func (r *Records) suggest(c *Call, res *tool.Result) {
 	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
 		name := cmd.FirstWord()
-		notes.Similar(res, name, r.Registry.RoleName(notes.Counterpart(name)), r.Registry.AgentNames())
+		call.NoteSimilar(res, name, r.Registry.RoleName(call.Counterpart(name)), r.Registry.AgentNames())
 	}
 }
 

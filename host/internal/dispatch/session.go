@@ -14,7 +14,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -36,13 +35,13 @@ func (s *Sessions) Stage() Stage {
 			}
 			res := next(ctx, c)
 			if after != nil {
-				notes.Quarantined(res, after())
+				call.NoteQuarantined(res, after())
 			}
-			notes.Deprecated(res, &c.Identity.Tool.Definition, c.Identity.Tool.Schema(), c.Decision.Arguments)
+			call.NoteDeprecated(res, &c.Identity.Tool.Definition, c.Identity.Tool.Schema(), c.Decision.Arguments)
 			cwd := s.saveState(c, res)
 			directory(c, res, cwd)
 			if label, passed := c.Ticket.Passed(); passed {
-				notes.OldDirectory(res, c.Request.Session.Cwd, label)
+				call.NoteOldDirectory(res, c.Request.Session.Cwd, label)
 			}
 			if changed := c.Request.Changed; changed != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
 				changed()
@@ -59,7 +58,7 @@ func (s *Sessions) Stage() Stage {
 			s.warn(c, res)
 			s.introduce(c, res)
 			all = append(append(c.Outcome.Refused, all...), confinement.Exceeded(roots, limited, res.Error != nil)...)
-			notes.Denials(res, all)
+			call.NoteDenials(res, all)
 			if len(all) == 0 {
 				hint(c, res, printed)
 			}
@@ -88,7 +87,7 @@ func directory(c *Call, res *tool.Result, cwd string) {
 	case res.Cwd == "" || c.Identity.Depth > 0 || cwd == s.Cwd && res.Success():
 	case slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Path == cwd }):
 	default:
-		notes.Elsewhere(res, cwd)
+		call.NoteElsewhere(res, cwd)
 	}
 }
 
@@ -123,7 +122,7 @@ func hint(c *Call, res *tool.Result, printed string) {
 	_ = json.Unmarshal(c.Decision.Sent.Arguments, &arguments) // ignore the error: other tools have no command
 	e.Command = arguments.Command
 	if text := c.Identity.Confinement.Hint(c.Request.Session.Roots, e); text != "" {
-		notes.Hint(res, text)
+		call.NoteHint(res, text)
 	}
 }
 
@@ -158,9 +157,9 @@ func (s *Sessions) saveState(c *Call, res *tool.Result) (cwd string) {
 	case c.Identity.Depth > 0:
 	case res.Cwd == "" || res.Cwd == of.Cwd && !of.Displaced:
 	case !of.Contains(res.Cwd):
-		notes.Directory(res, of.Cwd, res.Cwd+" is outside of its roots")
+		call.NoteDirectory(res, of.Cwd, res.Cwd+" is outside of its roots")
 	case strings.ContainsRune(res.Cwd, utf8.RuneError) && !isDirectory(res.Cwd): // the name is not UTF-8, so the protocol replaced bytes
-		notes.Directory(res, of.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
+		call.NoteDirectory(res, of.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
 	default:
 		of.Cwd = filepath.Clean(res.Cwd)
 		now := of.Stored()
@@ -189,7 +188,7 @@ func (s *Sessions) introduce(c *Call, res *tool.Result) {
 		return
 	}
 	s.State.SavePluginState(c.Request.Session.ID, introduced, []byte(m.Note))
-	notes.Warning(res, m.Note)
+	call.NoteWarning(res, m.Note)
 }
 
 // warned is a pseudo plugin name. The session stores its last warning under this name. No plugin can have the name.
@@ -209,5 +208,5 @@ func (s *Sessions) warn(c *Call, res *tool.Result) {
 		return
 	}
 	s.State.SavePluginState(c.Request.Session.ID, warned, []byte(text))
-	notes.Warning(res, text)
+	call.NoteWarning(res, text)
 }

@@ -19,7 +19,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/telemetry"
@@ -57,7 +56,7 @@ type Pending struct {
 	client call.Client
 	failed *tool.Result
 	done   func()
-	flight *inflight.Call
+	flight *call.Running
 	// preview is set for a request with Preview.
 	preview *preview
 }
@@ -89,7 +88,7 @@ func (e *Engine) begin(g *generation.Generation, req Request, client Client) *Pe
 	r := e.dispatchRequest(req, *s)
 	r.Changed = e.reloader.Builder.Calls.Roots.Forget
 	inner := g.Dispatch.Begin(r, a.ticket)
-	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
+	flight := &call.Running{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
 	e.flights.Begin(flight)
 	return &Pending{inner: inner, client: e.client(g, client, flight), flight: flight, preview: a.shown, done: func() {
 		e.flights.End(flight)
@@ -173,7 +172,7 @@ func (e *Engine) previewed(g *generation.Generation, a *arrival, req Request) er
 }
 
 // client returns a client that applies the operator's decisions to the permission requests of a call.
-func (e *Engine) client(g *generation.Generation, c Client, flight *inflight.Call) call.Client {
+func (e *Engine) client(g *generation.Generation, c Client, flight *call.Running) call.Client {
 	onAsk := cmp.Or(e.opts.OnAsk, g.Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
 		onAsk = "deny"

@@ -18,7 +18,6 @@ import (
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/paths"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/principal"
@@ -313,7 +312,7 @@ func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *bra
 		return err
 	}
 	t := &changeset.BranchTool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(g.Config, workspace)}
-	return t.Confirm(ctx, b, sel, e.client(g, asks, new(inflight.Call)))
+	return t.Confirm(ctx, b, sel, e.client(g, asks, new(call.Running)))
 }
 
 // DiscardBranch removes a branch. See host.Host.DiscardBranch.

@@ -27,7 +27,6 @@ import (
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
-	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/reload"
@@ -141,7 +140,7 @@ type Engine struct {
 	busy     busy
 	running  running
 	signals  signals
-	flights  inflight.Calls
+	flights  call.RunningCalls
 	siblings control.Hosts
 	opening  sync.Mutex // locked by the method "open"
 	cleaning sync.Once  // removes unused temporary directories of sessions

@@ -15,7 +15,6 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/notes"
 )
 
 // preview is a branch for one call. It implements [call.Preview].
@@ -190,7 +189,7 @@ func (p *preview) show(res *tool.Result) *tool.Result {
 		p.done = true
 		shown["token"], shown["branch"], shown["diff"] = p.b.Name, p.b.Name, diff
 	}
-	notes.Annotate(res, "preview", shown)
+	call.Annotate(res, "preview", shown)
 	return res
 }
 

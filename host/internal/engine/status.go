@@ -11,8 +11,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/generation"
-	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
@@ -313,7 +313,7 @@ type ActiveCall struct {
 }
 
 // AskDigest returns a hash of the content of an ask.
-func AskDigest(ask tool.Ask) string { return inflight.Digest(ask) }
+func AskDigest(ask tool.Ask) string { return call.AskDigest(ask) }
 
 // maxCallText is the maximum size of the text of an active call, in bytes.
 const maxCallText = 500
@@ -321,7 +321,7 @@ const maxCallText = 500
 // ActiveCalls returns the running and waiting calls that a principal can see, oldest first, and their total number. The
 // result "calls" contains at most limit calls.
 func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total int) {
-	all := slices.DeleteFunc(e.flights.All(), func(c *inflight.Call) bool { return !who.Sees(c.Principal) })
+	all := slices.DeleteFunc(e.flights.All(), func(c *call.Running) bool { return !who.Sees(c.Principal) })
 	total = len(all)
 	all = all[:min(limit, total)]
 	type key struct{ session, id string }
@@ -345,7 +345,7 @@ func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, tot
 }
 
 // callText returns the text of a call for people, with secrets masked.
-func (e *Engine) callText(c *inflight.Call) string {
+func (e *Engine) callText(c *call.Running) string {
 	text := c.Command
 	if len(text) > 8*maxCallText {
 		text = text[:8*maxCallText]

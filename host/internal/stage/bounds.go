@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/notes"
 )
 
 // Limits of a result, in bytes.
@@ -121,7 +120,7 @@ func (b *bounds) apply() {
 		if len(e.Data) > maxData {
 			short.Data = nil
 			note, _ := b.save("The data of the error", "data.json", e.Data)
-			notes.Hint(res, note)
+			call.NoteHint(res, note)
 		}
 	}
 	if len(res.Data) > maxData {
@@ -132,11 +131,11 @@ func (b *bounds) apply() {
 			res.Error = tool.Errorf(tool.ExecutionFailed, "%s ran. %s.\n%s", b.name, kept, res.Output).From(tool.SourceHost)
 			res.Output = ""
 		} else {
-			notes.Hint(res, kept)
+			call.NoteHint(res, kept)
 		}
 	}
 	if b.files != nil {
-		notes.Annotate(res, "files", b.files)
+		call.Annotate(res, "files", b.files)
 	}
 }
 
@@ -196,7 +195,7 @@ func (b *bounds) blocks() {
 		what = fmt.Sprintf("An array with %d parts of the result", len(blocks))
 	}
 	note, _ := b.save(what, "parts.json", content)
-	notes.Hint(b.res, note)
+	call.NoteHint(b.res, note)
 }
 
 // attachments moves the large attachments to files. Small ones stay as long as there is room for them.
@@ -216,7 +215,7 @@ func (b *bounds) attachments() {
 				name = "attachment.txt"
 			}
 			note, path := b.save(fmt.Sprintf("Attachment %d (%s)", i+1, a.MediaType), name, a.Content)
-			notes.Hint(res, note)
+			call.NoteHint(res, note)
 			a.Path, a.Content = path, nil
 			files++
 		}
@@ -224,7 +223,7 @@ func (b *bounds) attachments() {
 	}
 	res.Attachments = kept
 	if omitted > 0 {
-		notes.Hint(res, fmt.Sprintf("%d further attachments were omitted, because a result has at most %d, and %d of them in files", omitted, maxCount, maxFiles))
+		call.NoteHint(res, fmt.Sprintf("%d further attachments were omitted, because a result has at most %d, and %d of them in files", omitted, maxCount, maxFiles))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/policy"
 )
 
@@ -38,7 +37,7 @@ func Checkpoint(mask func(string) string) Stage {
 			note := checkpoints.Before(c.Request.ID, claim.Label(mask, e.FullName(), claim.Subject(c)))
 			res := next(ctx, c)
 			if note != "" {
-				notes.Hint(res, note)
+				call.NoteHint(res, note)
 			}
 			return res
 		}

@@ -12,7 +12,6 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/claim"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/shellscript"
 )
 
@@ -47,7 +46,7 @@ func Layer() Stage {
 			case res.Error != nil && errors.As(context.Cause(ctx), &full):
 				res.Error = tool.Errorf(tool.PermissionDenied, "%s was stopped, because %s. %s", c.Identity.Tool.FullName(), tooLarge(l, full.size, full.files), remedy(l)).From(tool.SourceHost)
 			case exceeds(l, size, files):
-				notes.Hint(res, fmt.Sprintf("Now %s. %s", tooLarge(l, size, files), remedy(l)))
+				call.NoteHint(res, fmt.Sprintf("Now %s. %s", tooLarge(l, size, files), remedy(l)))
 			}
 			return res
 		}

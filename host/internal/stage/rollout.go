@@ -9,7 +9,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
-	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/state"
 )
@@ -135,7 +134,7 @@ func (v *Versions) tryNew(ctx context.Context, c *call.Call, r *rollout.Rollout,
 			return again
 		}
 	}
-	notes.Annotate(again, "rollout", "repeated on the old version, because the new one "+reason)
+	call.Annotate(again, "rollout", "repeated on the old version, because the new one "+reason)
 	return again
 }
 
