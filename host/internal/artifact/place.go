@@ -115,8 +115,8 @@ func Locate(n Name, mirrors []Mirror) Place {
 	return place
 }
 
-// NameBelow returns the place of a source in a mirror. In a directory, it has the whole name of the source. In a registry,
-// it has only the part of the name in the argument "rest".
+// NameBelow returns the place of a source in a mirror. In a directory, it has the whole name of the source. In a
+// registry, it has only the part of the name in the argument "rest".
 func NameBelow(to string, n Name, rest string) (Place, error) {
 	if err := checkTarget(to); err != nil {
 		return Place{}, err

@@ -37,7 +37,7 @@ func (s *Store) record(lock string) ownfile.File {
 	return ownfile.File{Path: filepath.Join(s.records(), hex.EncodeToString(sum[:16])+".json"), Name: "the record of the lock file"}
 }
 
-// StoreRecord returns the record of a lock file. lock is an absolute path.
+// Record returns the record of a lock file. lock is an absolute path.
 func (s *Store) Record(lock string) (*StoreRecord, error) {
 	out := &StoreRecord{Lock: lock}
 	if err := s.record(lock).Read(out); err != nil {

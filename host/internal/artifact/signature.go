@@ -127,8 +127,8 @@ func Verify(raw []byte, keys []Key, sum, predicateType string) (Key, json.RawMes
 	return Key{}, nil, ErrNotSigned
 }
 
-// KeyHint returns the fingerprint of the key that a signature names. It proves nothing, but helps to explain a signature
-// by an unknown key. It returns "" if the signature names no key.
+// KeyHint returns the fingerprint of the key that a signature names. It proves nothing, but helps to explain a
+// signature by an unknown key. It returns "" if the signature names no key.
 func KeyHint(raw []byte) string {
 	var b bundle
 	if json.Unmarshal(raw, &b) != nil {

@@ -30,8 +30,8 @@ var (
 	pathForm = lazyregexp.New(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 )
 
-// ParseName reads a source. The first element must be a host, that is, contain a dot or a port, or be localhost. Otherwise
-// a name without its registry would silently select another registry.
+// ParseName reads a source. The first element must be a host, that is, contain a dot or a port, or be localhost.
+// Otherwise a name without its registry would silently select another registry.
 func ParseName(text string) (Name, error) {
 	host, path, _ := strings.Cut(text, "/")
 	switch {
@@ -137,8 +137,8 @@ func VersionsOf(tags []string) []Version {
 	return out
 }
 
-// SelectVersion returns the highest version that satisfies the constraint and that skip does not exclude. A nil skip excludes
-// no version.
+// SelectVersion returns the highest version that satisfies the constraint and that skip does not exclude. A nil skip
+// excludes no version.
 func SelectVersion(versions []Version, c Constraint, skip func(Version) bool) (Version, bool) {
 	for _, v := range versions {
 		if c.Allows(v) && (skip == nil || !skip(v)) {

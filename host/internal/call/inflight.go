@@ -44,7 +44,7 @@ type Running struct {
 type Asking struct {
 	// Title describes the ask in a few words.
 	Title string
-	// AskDigest is a hash of the content of the ask; see [AskDigest].
+	// Digest is a hash of the content of the ask; see [AskDigest].
 	Digest string
 }
 

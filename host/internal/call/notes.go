@@ -121,8 +121,8 @@ func NoteOldDirectory(res *tool.Result, cwd, command string) {
 	Annotate(res, "directory", cwd)
 }
 
-// NoteDirectory adds a note that the session stays in the directory cwd, although the command changed to another directory.
-// The argument "why" is the reason.
+// NoteDirectory adds a note that the session stays in the directory cwd, although the command changed to another
+// directory. The argument "why" is the reason.
 func NoteDirectory(res *tool.Result, cwd, why string) {
 	note := fmt.Sprintf("[note: the session stays in %s, because %s]", cwd, why)
 	Annotate(res, "note", note)
@@ -142,8 +142,8 @@ var counterparts = map[string]tool.Role{
 // Counterpart returns the role of the tool that does the same as a program that is often missing, or "".
 func Counterpart(program string) tool.Role { return counterparts[program] }
 
-// NoteSimilar adds a note with a known name to the result of an unknown command: the tool "same" that does the same as the
-// command, or the tool with the most similar name. It adds no note if neither is known.
+// NoteSimilar adds a note with a known name to the result of an unknown command: the tool "same" that does the same as
+// the command, or the tool with the most similar name. It adds no note if neither is known.
 func NoteSimilar(res *tool.Result, name, same string, known []string) {
 	similar := suggest.DidYouMean(name, known)
 	note := "No tool has that name either." + similar

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// DefaultPulse is the time without events after which a client gets a heartbeat. The heartbeats keep clients from giving up,
-// even if they accept only one minute of silence.
+// DefaultPulse is the time without events after which a client gets a heartbeat. The heartbeats keep clients from
+// giving up, even if they accept only one minute of silence.
 const DefaultPulse = 10 * time.Second
 
 // pulseClient is a client that also gets a heartbeat whenever its call was silent for some time.

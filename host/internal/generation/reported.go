@@ -11,9 +11,9 @@ import (
 	"toolhost.dev/sdk/durable"
 )
 
-// NewProblems returns the problems that must be reported. It omits a problem that is in the list "broken" and was also in this
-// list at the last call for the same configuration. All other problems are returned. The directory "dir" stores the
-// list between calls.
+// NewProblems returns the problems that must be reported. It omits a problem that is in the list "broken" and was also
+// in this list at the last call for the same configuration. All other problems are returned. The directory "dir" stores
+// the list between calls.
 func NewProblems(problems, broken []string, dir, config string) []string {
 	path := filepath.Join(dir, configurationID(config))
 	before, _ := os.ReadFile(path) // error ignored: a missing file means that no failure was reported

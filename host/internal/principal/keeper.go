@@ -33,7 +33,8 @@ func ClearLogins(dir string) {
 	}
 }
 
-// keeperInterval is the time between two checks of the delivered tokens. A login or logout takes effect after this time.
+// keeperInterval is the time between two checks of the delivered tokens. A login or logout takes effect after this
+// time.
 const keeperInterval = 5 * time.Second
 
 // LoginKeeper delivers access tokens to plugins. A plugin never gets the refresh token. It is safe for concurrent use.
@@ -64,9 +65,9 @@ const retryKeeperAfter = time.Minute
 // longestPause is the longest time between two calls of the function "appeared" of a keeper for the same token.
 const longestPause = time.Hour
 
-// NewLoginKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got one.
-// It is called again, at growing intervals, until it reports that the token was used. It can be nil. The caller must
-// call Close.
+// NewLoginKeeper returns a keeper for a store. The function "appeared" is called after a plugin without a token has got
+// one. It is called again, at growing intervals, until it reports that the token was used. It can be nil. The caller
+// must call Close.
 func NewLoginKeeper(s *Logins, appeared func(ctx context.Context) (used bool), log *slog.Logger) *LoginKeeper {
 	return &LoginKeeper{store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure)}
 }

@@ -13,8 +13,8 @@ var command = lazyregexp.New(`toolhost mcp login (\w[\w.-]*\b)((?: --add-scope \
 // LoginCommand returns the login command in the message of an error, or "".
 func LoginCommand(message string) string { return command.FindString(message) }
 
-// LoginNeeded returns the field for which a person must log in to resolve an error, and the scopes that the current login
-// lacks. The field is "" for other errors.
+// LoginNeeded returns the field for which a person must log in to resolve an error, and the scopes that the current
+// login lacks. The field is "" for other errors.
 func LoginNeeded(message string) (field string, scopes []string) {
 	m := command.FindStringSubmatch(message)
 	if m == nil {

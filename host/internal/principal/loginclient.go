@@ -15,9 +15,9 @@ import (
 // loginTimeout limits one request to an issuer.
 const loginTimeout = 10 * time.Second
 
-// LoginClient returns an HTTP client for the issuer of a server's tokens. The server names the issuer, so a hostile server
-// could name an address inside of the operator's network. Therefore the client connects only to public addresses, and
-// only with TLS, unless the server itself is on this machine or in the operator's network.
+// LoginClient returns an HTTP client for the issuer of a server's tokens. The server names the issuer, so a hostile
+// server could name an address inside of the operator's network. Therefore the client connects only to public
+// addresses, and only with TLS, unless the server itself is on this machine or in the operator's network.
 func LoginClient(resource string) *http.Client {
 	private := insideLogins(resource)
 	dialer := &net.Dialer{Timeout: loginTimeout, Control: func(_, address string, _ syscall.RawConn) error {

@@ -22,7 +22,7 @@ type Grants struct {
 	// Needed and Granted contain the needed and the granted permissions as text.
 	Needed  []string `json:"needed,omitempty"`
 	Granted []string `json:"granted"`
-	// UnneededGrants lists the granted permissions that the plugin does not need.
+	// Unneeded lists the granted permissions that the plugin does not need.
 	Unneeded []UnneededGrant `json:"unneeded,omitempty"`
 }
 
@@ -65,8 +65,8 @@ var permits = []permit{
 
 var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// MissingGrants returns an error that lists the required permissions that are not granted, with the lines that grant them. It
-// returns nil if all are granted or if the plugin declares no needs.
+// MissingGrants returns an error that lists the required permissions that are not granted, with the lines that grant
+// them. It returns nil if all are granted or if the plugin declares no needs.
 func MissingGrants(p *config.Plugin, n *tool.Needs) error {
 	if n == nil {
 		return nil
@@ -104,8 +104,8 @@ func MissingGrants(p *config.Plugin, n *tool.Needs) error {
 	return fmt.Errorf("the plugin needs to %s, but this is not granted. Add to its block:\n%s", strings.Join(what, " and to "), strings.Join(how, "\n"))
 }
 
-// UnneededGrants returns the granted permissions that the plugin does not need. It returns nil if the plugin declares no
-// needs.
+// UnneededGrants returns the granted permissions that the plugin does not need. It returns nil if the plugin declares
+// no needs.
 func UnneededGrants(p *config.Plugin, n *tool.Needs) []UnneededGrant {
 	if n == nil {
 		return nil

@@ -70,8 +70,8 @@ func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	return rule, rule.Prepare()
 }
 
-// ListedPrograms returns patterns for the names of the only programs that commands can execute under a configuration. It
-// returns nil if they can execute all programs.
+// ListedPrograms returns patterns for the names of the only programs that commands can execute under a configuration.
+// It returns nil if they can execute all programs.
 func ListedPrograms(cfg *config.Config) []string {
 	rules, _ := Rules(cfg) // error ignored: other code reports invalid rules, and they list no programs
 	if p := policy.New(rules); p.Lists() {

@@ -9,11 +9,12 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// SettingTree is an evaluated configuration with the origin of each value. Written as HCL, the tree has the same meaning as
-// the configuration, but sensitive values are masked.
+// SettingTree is an evaluated configuration with the origin of each value. Written as HCL, the tree has the same
+// meaning as the configuration, but sensitive values are masked.
 type SettingTree = config.Tree
 
-// Settings returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.
+// Settings returns the tree of a configuration. If defaults is true, the tree also contains settings with default
+// values.
 func Settings(cfg *config.Config, defaults bool) *SettingTree {
 	masker := audit.New(slices.Concat(cfg.Audit.Secrets, cfg.Hidden()))
 	return cfg.Tree(config.TreeOptions{Defaults: defaults, Mask: func(name, text string) string {

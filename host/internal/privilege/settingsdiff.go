@@ -19,7 +19,8 @@ type SettingChange struct {
 	At string `json:"at,omitempty"`
 }
 
-// DiffSettings returns the differences between an old and a new tree, in the order of the new tree. Removed settings come last.
+// DiffSettings returns the differences between an old and a new tree, in the order of the new tree. Removed settings
+// come last.
 func DiffSettings(old, now *SettingTree) []SettingChange {
 	a, b := flatten(old), flatten(now)
 	out := []SettingChange{}

@@ -46,8 +46,8 @@ type ResultStores interface {
 	Store(owner string) *spill.Store
 }
 
-// Bounds shortens the results of calls; see [ApplyBounds]. It is outside of the stages that can still replace or withhold a
-// result, so that no file has what the caller does not get. Without stores, it shortens nothing.
+// Bounds shortens the results of calls; see [ApplyBounds]. It is outside of the stages that can still replace or
+// withhold a result, so that no file has what the caller does not get. Without stores, it shortens nothing.
 func Bounds(stores ResultStores) Stage {
 	if stores == nil {
 		return Stage{}
@@ -57,8 +57,8 @@ func Bounds(stores ResultStores) Stage {
 	}}
 }
 
-// ApplyBounds shortens the result of a call and returns it. Without stores, it shortens nothing. The result of a child call
-// stays complete, because its reader is a program.
+// ApplyBounds shortens the result of a call and returns it. Without stores, it shortens nothing. The result of a child
+// call stays complete, because its reader is a program.
 func ApplyBounds(c *call.Call, res *tool.Result, stores ResultStores) *tool.Result {
 	if resultSize(res) > largeResult {
 		releaseMemory()

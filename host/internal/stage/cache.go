@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The host caches a result if the call took at least the time SlowCall, and the tool was called at least as often as the
-// constant OftenCalled.
+// The host caches a result if the call took at least the time SlowCall, and the tool was called at least as often as
+// the constant OftenCalled.
 const (
 	SlowCall    = 10 * time.Millisecond
 	OftenCalled = 3

@@ -57,8 +57,8 @@ func (v *Versions) Stage() Stage {
 	}}
 }
 
-// ChooseVersion adds a call to the running rollout of its plugin. It leases the new version if the new version serves the
-// session of the call. The call also keeps its lease of the old version.
+// ChooseVersion adds a call to the running rollout of its plugin. It leases the new version if the new version serves
+// the session of the call. The call also keeps its lease of the old version.
 func ChooseVersion(r *rollout.Rollout, c *call.Call) {
 	id := &c.Identity
 	if id.Rollout = r; !r.Serves(c.Request.Session.ID) {

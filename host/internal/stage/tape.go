@@ -16,7 +16,7 @@ import (
 
 // TapePlans decides which recordings begin.
 type TapePlans interface {
-	// TapePlan returns the plan for the recording of a session. It returns nil if the host must not begin to record the
+	// Plan returns the plan for the recording of a session. It returns nil if the host must not begin to record the
 	// session.
 	Plan(s *call.Session) *TapePlan
 }
@@ -26,7 +26,7 @@ type Taping struct {
 	// Recorder records the calls of sessions on tapes.
 	Recorder *recorder.Recorder
 	State    *state.DB
-	// TapePlans is nil if the host begins no recordings.
+	// Plans is nil if the host begins no recordings.
 	Plans TapePlans
 }
 

@@ -17,8 +17,8 @@ const OutputDir = "output"
 // host writes. No plugin can have the name.
 const ResultsDir = "_results"
 
-// FindDir returns the absolute path of the state directory. The directory is the first non-empty choice. Without a choice,
-// it is $XDG_STATE_HOME/toolhost or ~/.local/state/toolhost. FindDir does not create the directory.
+// FindDir returns the absolute path of the state directory. The directory is the first non-empty choice. Without a
+// choice, it is $XDG_STATE_HOME/toolhost or ~/.local/state/toolhost. FindDir does not create the directory.
 func FindDir(choices ...string) (string, error) {
 	for _, dir := range choices {
 		if dir != "" {

@@ -18,7 +18,7 @@ type Retention struct {
 	// Sessions is the time after which a session that nobody used is deleted, with everything that belongs to it. Zero
 	// means MaxIdle.
 	Sessions time.Duration
-	// UndoFiles is the age at which a command of a session is deleted. Zero means that commands are kept as long as the
+	// History is the age at which a command of a session is deleted. Zero means that commands are kept as long as the
 	// session.
 	History time.Duration
 }

@@ -55,8 +55,8 @@ type Locks struct {
 	held map[string]*lock
 }
 
-// NewLocks returns locks in a directory, which is created when it is needed. The function "save" writes the changes of all
-// sessions to the database, so that the next holder reads them. It is called before a lock is released.
+// NewLocks returns locks in a directory, which is created when it is needed. The function "save" writes the changes of
+// all sessions to the database, so that the next holder reads them. It is called before a lock is released.
 func NewLocks(dir string, save func() error) *Locks {
 	return &Locks{dir: dir, save: save, held: make(map[string]*lock)}
 }

@@ -220,7 +220,7 @@ func (d *DB) AddHistory(e Entry) {
 	d.change(func(b *batch) { b.history = append(b.history, e) })
 }
 
-// UndoFiles returns the last commands of a session, oldest first.
+// History returns the last commands of a session, oldest first.
 func (d *DB) History(session string, limit int) ([]Entry, error) {
 	rows, err := d.sql.Query(`SELECT at_ns, command, tool, success FROM
 		(SELECT * FROM history WHERE session = ? ORDER BY id DESC LIMIT ?) ORDER BY id`, session, limit)

@@ -44,8 +44,8 @@ type PluginLog struct {
 	reported bool
 }
 
-// NewPluginLog returns a log. The function "dir" returns the directory of the files, or "" if the host keeps no state. Only the
-// first problem is reported to the logger "log".
+// NewPluginLog returns a log. The function "dir" returns the directory of the files, or "" if the host keeps no state.
+// Only the first problem is reported to the logger "log".
 func NewPluginLog(dir func() string, log *slog.Logger) *PluginLog {
 	return &PluginLog{dir: dir, log: log, files: make(map[string]*os.File)}
 }

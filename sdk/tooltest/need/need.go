@@ -1,5 +1,5 @@
-// Package need is for tests that need something of the machine, such as a program or a feature of the kernel. It imports
-// nothing but the standard library.
+// Package need is for tests that need something of the machine, such as a program or a feature of the kernel. It
+// imports nothing but the standard library.
 package need
 
 import (

@@ -1,6 +1,6 @@
-// Package distribution installs plugins from registries, and publishes them. It combines the packages source, fetch,
-// artifact, signature, store and trust. Only commands that a person runs use this package. A host starts plugins from
-// the store without it. Most callers need [Manager.Install].
+// Package distribution installs plugins from registries, and publishes them. It combines the packages fetch, artifact
+// and trust. Only commands that a person runs use this package. A host starts plugins from the store without it. Most
+// callers need [Manager.Install].
 //
 // Three checks protect an installation. A signature is checked when a version enters the lock file. The lock file is
 // checked at each installation. The bytes are checked at each start of a plugin.
