@@ -107,14 +107,14 @@ var rules = []rule{
 	{
 		why: "only the frontend for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/test", cli+"/setupcmd", internal+"testclient", internal+"testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
+			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/test", cli+"/setupcmd", "toolhost.dev/host/cmd/internal/testclient", "toolhost.dev/host/cmd/internal/testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
 	},
 	{
 		why: "only the exposition knows Prometheus, and its reader of /proc the metrics",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/exposition", internal+"metrics", "toolhost.dev/host/cmd/test")
+			return !under(p, "toolhost.dev/host/exposition", internal+"telemetry", "toolhost.dev/host/cmd/test")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/prometheus") },
 	},
@@ -147,24 +147,24 @@ var rules = []rule{
 		why: "a sandbox knows the kernel and no host",
 		of:  func(p string) bool { return under(p, sandbox) },
 		allows: func(_, i string) bool {
-			return !under(i, "toolhost.dev") || under(i, sandbox, shellscript) || i == "toolhost.dev/sdk/tool" || i == "toolhost.dev/sdk/durable"
+			return !under(i, "toolhost.dev") || under(i, sandbox, shellscript) || i == "toolhost.dev/sdk/tool" || i == "toolhost.dev/sdk/durable" || i == "toolhost.dev/sdk/tooltest/need"
 		},
 	},
 	{
 		why: "a branch knows files and the sandbox, and no host",
 		of:  func(p string) bool { return under(p, branch) },
 		allows: func(_, i string) bool {
-			return !under(i, "toolhost.dev") || under(i, branch, sandbox, "toolhost.dev/sdk/durable", "toolhost.dev/sdk/flock", "toolhost.dev/sdk/suggest", "toolhost.dev/sdk/tool")
+			return !under(i, "toolhost.dev") || under(i, branch, sandbox, "toolhost.dev/sdk/durable", "toolhost.dev/sdk/flock", "toolhost.dev/sdk/suggest", "toolhost.dev/sdk/tool", "toolhost.dev/sdk/tooltest/need")
 		},
 	},
 	{
 		why: "the stages know the vocabulary, and each other only through dispatch",
 		of: func(p string) bool {
-			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"metrics", internal+"hook", "toolhost.dev/host/router")
+			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"telemetry", internal+"hook", "toolhost.dev/host/router")
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host", branch, sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout", internal+"signature", internal+"source") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
+			return !under(i, "toolhost.dev/host", branch, sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"artifact", internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
 		},
 	},
 }
@@ -178,8 +178,8 @@ func TestCallsDoNotReachRegistries(t *testing.T) {
 			t.Errorf("a call can reach %s", dep)
 		}
 	}
-	if !slices.Contains(deps, internal+"store") {
-		t.Error("the store is not among the dependencies, so the list is not what it should be")
+	if !slices.Contains(deps, internal+"artifact") {
+		t.Error("the store of plugins is not among the dependencies, so the list is not what it should be")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestImportRules(t *testing.T) {
 			for _, i := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 				// Some tests forge messages of nodes and coordinators. They import the packages for keys and for the
 				// protocol, which other code must not import.
-				forTests := (i == internal+"testneed" || i == internal+"testprogram" || i == internal+"identity" || under(i, "github.com/nats-io/nats.go")) && !slices.Contains(p.Imports, i)
+				forTests := (i == internal+"testprogram" || i == "toolhost.dev/host/fleet/identity" || under(i, "github.com/nats-io/nats.go")) && !slices.Contains(p.Imports, i)
 				if !forTests && !r.allows(p.ImportPath, i) {
 					t.Errorf("%s imports %s, but %s", p.ImportPath, i, r.why)
 				}
