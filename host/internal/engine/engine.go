@@ -410,7 +410,10 @@ func (e *Engine) Close() error {
 		e.reloader.Close()
 		e.live.close()
 		e.reloader.CloseHooks()
+		var flushed sync.WaitGroup
+		flushed.Go(func() { _ = e.state.Flush() }) // while the plugins end; the Close below writes the rest and reports errors
 		e.super.Close(closeGrace)
+		flushed.Wait()
 		e.branches.Close()
 		searched := builder.Confine.Repositories.Close() // run after the last process exits, and before the audit log closes
 		builder.Calls.Recorder.Close()

@@ -289,6 +289,8 @@ func (g *Generation) setAbsent() {
 // addAliases registers the aliases in more. If the tool of an alias is unknown, addAliases reports a problem to the
 // operator, unless the alias comes from a preset.
 func (g *Generation) addAliases(more []config.Alias) {
+	var added []registry.Alias
+	var from []config.Alias // the origin of each added alias
 	for _, a := range slices.Concat(g.Config.Aliases, more) {
 		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Habit: registry.Habit{Params: a.Params}, Optional: a.Preset != ""}
 		if a.Preset != "" {
@@ -300,7 +302,10 @@ func (g *Generation) addAliases(more []config.Alias) {
 		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
 			alias.Namespace, alias.Tool = ns, name
 		}
-		if err := g.Registry.AddAlias(alias); err != nil && a.Preset == "" && len(g.Unloaded) == 0 {
+		added, from = append(added, alias), append(from, a)
+	}
+	for i, err := range g.Registry.AddAliases(added...) {
+		if a := from[i]; err != nil && a.Preset == "" && len(g.Unloaded) == 0 {
 			g.misname("alias "+a.Name+" "+a.Tool, g.Config.BadAlias(a, err))
 		}
 	}

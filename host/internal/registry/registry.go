@@ -298,19 +298,26 @@ func refusals(plugin string, all []refusal) (errs []error) {
 
 // AddAlias registers an alias for a registered tool.
 func (r *Registry) AddAlias(a Alias) error {
+	return r.AddAliases(a)[0]
+}
+
+// AddAliases registers aliases for registered tools. It returns an error for each alias. The error is nil if the alias
+// was registered.
+func (r *Registry) AddAliases(aliases ...Alias) []error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	old := r.snapshot.Load()
-	if err := old.check(a); err != nil {
-		return err
+	next := *r.snapshot.Load()
+	if next.aliases = maps.Clone(next.aliases); next.aliases == nil {
+		next.aliases = make(map[string]Alias, len(aliases))
 	}
-	next := *old
-	if next.aliases = maps.Clone(old.aliases); next.aliases == nil {
-		next.aliases = make(map[string]Alias)
+	errs := make([]error, len(aliases))
+	for i, a := range aliases {
+		if errs[i] = next.check(a); errs[i] == nil {
+			next.aliases[a.Name] = a
+		}
 	}
-	next.aliases[a.Name] = a
 	r.publish(&next)
-	return nil
+	return errs
 }
 
 // CheckAlias returns the error that AddAlias would return, without registering the alias.

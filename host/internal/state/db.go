@@ -9,6 +9,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -203,12 +204,15 @@ type DB struct {
 	once     sync.Once
 }
 
-// statements holds the prepared SQL statements of a connection.
+// statements holds the prepared SQL statements. Those that write are prepared by the first write, because a run of one
+// command answers before it.
 type statements struct {
 	session, fileState, pluginState                        *sql.Stmt
 	putSession, dropFile, putFile, dropState, putState     *sql.Stmt
 	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
 	putJournal                                             *sql.Stmt
+
+	canWrite bool // whether the statements that write are prepared; protected by DB.flush
 }
 
 // journalDir is the directory of journals, beside the database.
@@ -254,7 +258,7 @@ func open(path string, log *slog.Logger) (*DB, error) {
 	d := &DB{Catalog: records.NewCatalog(db), Log: records.NewLog(db), sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
 	d.cond = sync.NewCond(&d.mu)
 	d.journal.dir = filepath.Join(filepath.Dir(path), journalDir)
-	err = d.prepare()
+	err = d.prepareReads()
 	if err == nil && path != "" {
 		d.guard.file, err = os.Stat(path)
 	}
@@ -268,14 +272,27 @@ func open(path string, log *slog.Logger) (*DB, error) {
 	return d, nil
 }
 
-func (d *DB) prepare() error {
-	for _, s := range []struct {
-		into  **sql.Stmt
-		query string
-	}{
+// preparation is a statement to prepare.
+type preparation struct {
+	into  **sql.Stmt
+	query string
+}
+
+// prepareReads prepares the statements that read.
+func (d *DB) prepareReads() error {
+	return d.prepare([]preparation{
 		{&d.stmt.session, `SELECT workspace, cwd FROM sessions WHERE id = ?`},
 		{&d.stmt.fileState, `SELECT mtime_ns, size, hash, partial FROM file_states WHERE session = ? AND path = ?`},
 		{&d.stmt.pluginState, `SELECT state FROM plugin_states WHERE session = ? AND plugin = ?`},
+	})
+}
+
+// prepareWrites prepares the statements that write, unless they are prepared. The caller must hold d.flush.
+func (d *DB) prepareWrites() error {
+	if d.stmt.canWrite {
+		return nil
+	}
+	err := d.prepare([]preparation{
 		{&d.stmt.putSession, `INSERT INTO sessions (id, workspace, cwd, created_ns, used_ns) VALUES (?1, ?2, ?3, ?4, ?4)
 			ON CONFLICT (id) DO UPDATE SET workspace = ?2, cwd = ?3, used_ns = ?4`},
 		{&d.stmt.dropFile, `DELETE FROM file_states WHERE session = ? AND path = ?`},
@@ -289,11 +306,21 @@ func (d *DB) prepare() error {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&d.stmt.changes, `PRAGMA data_version`},
 		{&d.stmt.putJournal, `INSERT OR REPLACE INTO journals (id, seq, at_ns) VALUES (?, ?, ?)`},
-	} {
-		var err error
-		if *s.into, err = d.sql.Prepare(s.query); err != nil {
+	})
+	if err != nil {
+		return cmp.Or(intact(d.sql), err) // a table that somebody removed is named as such
+	}
+	d.stmt.canWrite = true
+	return nil
+}
+
+func (d *DB) prepare(all []preparation) error {
+	for _, p := range all {
+		stmt, err := d.sql.Prepare(p.query)
+		if err != nil {
 			return err
 		}
+		*p.into = stmt
 	}
 	return nil
 }

@@ -210,6 +210,9 @@ func (b *batch) addTo(a *batch) {
 // write writes a batch in one transaction. For each journal in journals, it also writes the number of the
 // last record that the database then contains. The caller must hold d.flush.
 func (d *DB) write(b batch, journals ...applied) error {
+	if err := d.prepareWrites(); err != nil {
+		return err
+	}
 	ctx := context.Background()
 	conn, err := d.sql.Conn(ctx)
 	if err != nil {
