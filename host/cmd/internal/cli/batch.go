@@ -18,7 +18,7 @@ func newBatch(s *globals.Settings) *cobra.Command {
 	var ordered, atomic bool
 	c := &cobra.Command{
 		Use:   "batch",
-		Short: "Run a stream of requests: JSON Lines in, JSON Lines out",
+		Short: "Run requests from JSON Lines",
 		Long: `Read requests from standard input, one JSON object a line: {"id","command"} or
 {"id","name","arguments"}, each with an optional "workspace", "session" and "branch". Write a
 result line with the id for each request as it ends. A call starts as soon as its line is

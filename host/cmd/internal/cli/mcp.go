@@ -26,8 +26,8 @@ func newMCP(s *globals.Settings) *cobra.Command {
 	var opts mcp.Options
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Run an MCP server on standard input and output",
-		Long: `Run an MCP server on standard input and output, for one client such as Claude Code, Codex
+		Short: "Serve MCP over stdio",
+		Long: `Serve MCP over stdio, for one client such as Claude Code, Codex
 or an editor. Every enabled tool is a tool of the server; a field tool has the name
 NAME_COMMAND. With --single, there is only one tool, bash, whose command string can call all
 tools. If the policy asks about a call, the client asks its user. Logs go to standard error.

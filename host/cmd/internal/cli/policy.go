@@ -25,7 +25,7 @@ func newPolicy(s *globals.Settings) *cobra.Command {
 func newPolicyCheck(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [flags] [--] COMMAND",
-		Short: "Show the decision about a command, and its rule",
+		Short: "Show the decision about a command",
 		Long: `Show whether a command would be allowed, asked about or denied, by which rule, and what a
 script would run. Parts that cannot be known before it runs are listed as unknown. Nothing
 runs and nobody is asked.`,
@@ -182,7 +182,7 @@ func newPolicyRevoke(s *globals.Settings) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "revoke ID | --all",
-		Short: "Forget a remembered answer, so that it is asked again",
+		Short: "Forget a remembered answer",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var id int64

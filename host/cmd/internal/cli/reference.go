@@ -20,7 +20,7 @@ import (
 func newReference(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference DIRECTORY",
-		Short:  "Write the references of the command line and of the configuration, as Markdown",
+		Short:  "Write the reference pages as Markdown",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

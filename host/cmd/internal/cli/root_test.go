@@ -38,3 +38,14 @@ func TestHiddenCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestSummaries checks that the summary of each command begins with a capital letter, has at most eight words and no
+// full stop. Lists of commands show the summaries, and details belong to the long description.
+func TestSummaries(t *testing.T) {
+	for _, c := range allCommands(newRoot(Stdio{})) {
+		words := strings.Fields(c.Short)
+		if len(words) == 0 || len(words) > 8 || strings.ToUpper(c.Short[:1]) != c.Short[:1] || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: the summary %q has %d words", c.CommandPath(), c.Short, len(words))
+		}
+	}
+}

@@ -52,7 +52,7 @@ func newServe(s *globals.Settings) *cobra.Command {
 	f := serveFlags{settings: s}
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve calls over HTTP: a JSON API and MCP",
+		Short: "Serve a JSON API and MCP over HTTP",
 		Long: `Serve calls over HTTP until it is interrupted: MCP at /mcp, a JSON API at /v1 (run, batch,
 tools, status, stats, asks, log and more), /metrics, /healthz, /readyz, and a web console at /.
 

@@ -44,7 +44,7 @@ func newTokenCreate(s *globals.Settings) *cobra.Command {
 	var f tokenFlags
 	c := &cobra.Command{
 		Use:   "create PRINCIPAL",
-		Short: "Create a token for a principal and print it",
+		Short: "Create a token for a principal",
 		Long: `Make a token for a principal and print it on standard output. It cannot be shown again.
 
 If the configuration has a principal block of this name, the block decides what the token may do.
@@ -150,7 +150,7 @@ func newTokenList(s *globals.Settings) *cobra.Command {
 func newTokenRevoke(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID|PRINCIPAL",
-		Short: "Revoke a token, or all tokens of a principal",
+		Short: "Revoke tokens",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			revoked, err := admin.RevokeToken(s.Options(), args[0])

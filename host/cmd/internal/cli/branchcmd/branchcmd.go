@@ -157,7 +157,7 @@ func newApply(s *globals.Settings) *cobra.Command {
 	var opts admin.ApplyOptions
 	c := &cobra.Command{
 		Use:   "apply NAME [PATH…]",
-		Short: "Apply the changes of a branch to the workspace",
+		Short: "Apply a branch to the workspace",
 		Long: `Apply the changes of a branch to the workspace: all of them, or none if the workspace changed the same files
 meanwhile. Text files are merged if both changed different lines. Commits of the branch move the refs of the
 workspace, or are saved below refs/toolhost for git merge if the workspace has new commits, too. With paths,
@@ -254,7 +254,7 @@ workspace, but can no longer be reverted.`,
 func newAccept(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept NAME",
-		Short: "Use a branch again after the machine stopped while it was in use",
+		Short: "Recover a branch after a machine crash",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error { return b.Accept(args[0]) })

@@ -18,7 +18,7 @@ func newCheckpoint(s *globals.Settings) *cobra.Command {
 	var message string
 	c := &cobra.Command{
 		Use:   "checkpoint NAME",
-		Short: "Save the changes of a branch as a checkpoint",
+		Short: "Save a branch as a checkpoint",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {

@@ -16,7 +16,7 @@ import (
 
 // New returns the command "toolhost config".
 func New(s *globals.Settings) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
+	c := &cobra.Command{Use: "config", Short: "Manage the configuration"}
 	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newConfigImport(s), newConfigHistory(s), newConfigRollback(s), plugincmd.NewReload(s, false))
 	return c
 }

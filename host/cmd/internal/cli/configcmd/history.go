@@ -114,7 +114,7 @@ func showServed(s *globals.Settings, r *admin.Records, text string) error {
 func newConfigRollback(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback [ID]",
-		Short: "Go back to the last configuration that a host used",
+		Short: "Restore the last configuration that a host used",
 		Long: `Restore the last configuration that a host used and that differs from the current files, or the one with an
 id of toolhost config history, and apply it in the running hosts. It needs no approval of its privileges,
 because a host used it before. Files that were added to a configuration directory get the suffix

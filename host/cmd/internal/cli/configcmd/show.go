@@ -14,7 +14,7 @@ func newConfigShow(s *globals.Settings) *cobra.Command {
 	var effective bool
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Show the evaluated configuration and the source of each value",
+		Short: "Show the configuration with each value's source",
 		Long: `Show the configuration as it is loaded: all its files, expressions evaluated, paths absolute, and
 the source of each value as a comment. The output is itself a configuration with the same meaning, except
 that secrets are masked: values of sensitive variables, and values that look like secrets by their names or

@@ -28,7 +28,7 @@ node keeps its own fleet block and its own state directory.`,
 
 func newAdopt(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "adopt", Short: "Use the configuration of this node for the fleet", Args: cobra.NoArgs,
+		Use: "adopt", Short: "Use this node's configuration for the fleet", Args: cobra.NoArgs,
 		Long: `Make the configuration of this node the configuration of the fleet. Nodes with a different configuration take
 no new sessions until they have this one, too.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -40,7 +40,7 @@ no new sessions until they have this one, too.`,
 func newPush(s *globals.Settings) *cobra.Command {
 	var a fleet.Arguments
 	c := &cobra.Command{
-		Use: "push FILE", Short: "Let some nodes try a configuration", Args: cobra.ExactArgs(1),
+		Use: "push FILE", Short: "Try a configuration on some nodes", Args: cobra.ExactArgs(1),
 		Long: `Let some nodes try the configuration in a file, with the lock file next to it. They apply it at once, and
 serve their sessions with it. If one of them refuses it, all of them go back. Plugins from registries that the
 lock file fixes are copied from this machine. End the trial with "promote" or "abort".`,
@@ -64,8 +64,8 @@ lock file fixes are copied from this machine. End the trial with "promote" or "a
 func newPromote(s *globals.Settings) *cobra.Command {
 	var a fleet.Arguments
 	c := &cobra.Command{
-		Use: "promote", Short: "Apply the configuration of the trial on all nodes", Args: cobra.NoArgs,
-		Long: `Apply the configuration of the trial on all nodes, one after another. The command stops at the first node that
+		Use: "promote", Short: "Apply the trial configuration to all nodes", Args: cobra.NoArgs,
+		Long: `Apply the trial configuration to all nodes, one after another. The command stops at the first node that
 refuses it. Nothing is done if a node of the trial does not serve, or if far more calls fail there than on the
 other nodes.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -86,7 +86,7 @@ other nodes.`,
 
 func newAbort(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "abort", Short: "End the trial, and go back to the configuration of the fleet", Args: cobra.NoArgs,
+		Use: "abort", Short: "End the trial of a configuration", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return act(c, s, fleet.OpAbort, fleet.Arguments{}, struct{}{}, "all nodes have the configuration of the fleet")
 		},
@@ -104,7 +104,7 @@ func newPull(s *globals.Settings) *cobra.Command {
 
 func newRollout(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "rollout", Short: "Compare the nodes that try a configuration with the others", Args: cobra.NoArgs,
+		Use: "rollout", Short: "Compare the trial nodes with the others", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := do[*fleet.Trial](c.Context(), s, fleet.OpRollout, fleet.Arguments{})
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 // newCoordinators returns the command "toolhost fleet coordinators".
 func newCoordinators(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{
-		Use: "coordinators", Short: "Show the coordinators, and add, remove or replace some", Args: cobra.NoArgs,
+		Use: "coordinators", Short: "Manage the coordinators of the fleet", Args: cobra.NoArgs,
 		Long: `Show which nodes have the coordinators of the fleet, and add, remove or replace some while the fleet runs. A fleet has
 1, 3 or 5 of them. Calls go on meanwhile, and no record is lost.
 
@@ -28,15 +28,15 @@ Complete it with "resume", or give it up with "abort", on any node.`,
 	}
 	c.AddCommand(
 		&cobra.Command{
-			Use: "add NODE…", Short: "Start coordinators on nodes, so that there are 3 or 5", Args: cobra.MinimumNArgs(1),
+			Use: "add NODE…", Short: "Start coordinators on nodes", Args: cobra.MinimumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return changeCoordinators(c, s, fleet.ChangeAdd, args) },
 		},
 		&cobra.Command{
-			Use: "remove NODE…", Short: "Stop coordinators of nodes, so that 3 or 1 stay", Args: cobra.MinimumNArgs(1),
+			Use: "remove NODE…", Short: "Stop coordinators on nodes", Args: cobra.MinimumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return changeCoordinators(c, s, fleet.ChangeRemove, args) },
 		},
 		&cobra.Command{
-			Use: "replace OLD NEW", Short: "Move a coordinator to another node, also from a lost node", Args: cobra.ExactArgs(2),
+			Use: "replace OLD NEW", Short: "Move a coordinator to another node", Args: cobra.ExactArgs(2),
 			Long: `Start a coordinator on the node NEW, and give it the copies of the coordinator on the node OLD. OLD need not run. Most
 of the coordinators must be current. If OLD comes back, its coordinator stops.`,
 			RunE: func(c *cobra.Command, args []string) error {
@@ -44,12 +44,12 @@ of the coordinators must be current. If OLD comes back, its coordinator stops.`,
 			},
 		},
 		&cobra.Command{
-			Use: "resume", Short: "Complete a change that was interrupted", Args: cobra.NoArgs,
+			Use: "resume", Short: "Complete an interrupted change", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return changeCoordinators(c, s, fleet.ChangeResume, nil) },
 		},
 		&cobra.Command{
-			Use: "abort", Short: "Give up a change that was interrupted", Args: cobra.NoArgs,
-			Long: `Give up a change that was interrupted: what was added is removed again. If the new coordinators of a fleet that
+			Use: "abort", Short: "Abandon an interrupted change", Args: cobra.NoArgs,
+			Long: `Abandon an interrupted change: what was added is removed again. If the new coordinators of a fleet that
 had a single one do not answer, run this on the node of that one.`,
 			RunE: func(c *cobra.Command, _ []string) error { return changeCoordinators(c, s, fleet.ChangeAbort, nil) },
 		},

@@ -54,7 +54,7 @@ func do[T any](ctx context.Context, s *globals.Settings, operation string, a fle
 
 func newStatus(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the coordinators, and the nodes with their leases and loads", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the coordinators and nodes", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			st, err := do[fleet.Status](c.Context(), s, fleet.OpStatus, fleet.Arguments{})
 			if err != nil {
@@ -95,7 +95,7 @@ func statusText(to io.Writer, st *fleet.Status) error {
 func newSessions(s *globals.Settings) *cobra.Command {
 	var a fleet.Arguments
 	c := &cobra.Command{
-		Use: "sessions", Short: "List the sessions and the nodes that have them", Args: cobra.NoArgs,
+		Use: "sessions", Short: "List the sessions and their nodes", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := do[[]fleet.SessionStatus](c.Context(), s, fleet.OpSessions, a)
 			if err != nil {
@@ -124,7 +124,8 @@ func newSessions(s *globals.Settings) *cobra.Command {
 func newMove(s *globals.Settings) *cobra.Command {
 	var a fleet.Arguments
 	c := &cobra.Command{
-		Use: "move SESSION", Short: "Move a session to another node, between two of its calls", Args: cobra.ExactArgs(1),
+		Use: "move SESSION", Short: "Move a session to another node", Args: cobra.ExactArgs(1),
+		Long: "Move a session to another node, between two of its calls.",
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Session = args[0]
 			return act(c, s, fleet.OpMove, a, map[string]string{"moved": a.Session}, "session %s moved", a.Session)
@@ -155,7 +156,7 @@ func say(s *globals.Settings, v any, format string, a ...any) error {
 func newDrain(s *globals.Settings) *cobra.Command {
 	var a fleet.Arguments
 	c := &cobra.Command{
-		Use: "drain [NODE]", Short: "Move all sessions of a node to others, and give it no new ones", Args: cobra.MaximumNArgs(1),
+		Use: "drain [NODE]", Short: "Move all sessions off a node", Args: cobra.MaximumNArgs(1),
 		Long: `Move all sessions of a node to other nodes, each between two of its calls, and give the node no new
 sessions. Drain a node before you stop or upgrade it, so that no call is refused. Sessions of workspaces
 that only this node has cannot move; they stop the drain unless --abandon-local is set.`,
@@ -187,7 +188,7 @@ that only this node has cannot move; they stop the drain unless --abandon-local 
 
 func newUndrain(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "undrain [NODE]", Short: "Let a drained node take sessions again", Args: cobra.MaximumNArgs(1),
+		Use: "undrain [NODE]", Short: "Return a drained node to service", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return act(c, s, fleet.OpUndrain, fleet.Arguments{Node: strings.Join(args, "")}, struct{}{}, "the node takes sessions again")
 		},
@@ -196,7 +197,8 @@ func newUndrain(s *globals.Settings) *cobra.Command {
 
 func newToken(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "token", Short: "Create a token with which one machine can join within 15 minutes", Args: cobra.NoArgs,
+		Use: "token", Short: "Create a token for one machine to join", Args: cobra.NoArgs,
+		Long: "Create a token with which one machine can join the fleet. It expires after 15 minutes.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := do[map[string]string](c.Context(), s, fleet.OpToken, fleet.Arguments{})
 			if err != nil {
@@ -215,7 +217,7 @@ func newToken(s *globals.Settings) *cobra.Command {
 func newTakeover(s *globals.Settings) *cobra.Command {
 	var fenced bool
 	c := &cobra.Command{
-		Use: "takeover NODE", Short: "Let other nodes take the sessions of a stopped node", Args: cobra.ExactArgs(1),
+		Use: "takeover NODE", Short: "Release the sessions of a stopped node", Args: cobra.ExactArgs(1),
 		Long: `With fleet { takeover = "manual" }, let other nodes take the shared sessions of a node that does not answer.
 First make sure that the node cannot change shared files any more: switch the machine off, or cut it off
 from the storage. Two nodes that change the same files at once can destroy them. If the configuration has a fence
@@ -233,7 +235,7 @@ command, it runs, but it need not succeed: your word counts.`,
 
 func newForget(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "forget NODE", Short: "Remove a node that has ended from the list", Args: cobra.ExactArgs(1),
+		Use: "forget NODE", Short: "Remove a stopped node from the list", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return act(c, s, fleet.OpForget, fleet.Arguments{Node: args[0]}, struct{}{}, "node %s is forgotten", args[0])
 		},
@@ -244,7 +246,7 @@ func newSession(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "session", Short: "Repair or remove a session"}
 	c.AddCommand(newRemoveSession(s))
 	c.AddCommand(&cobra.Command{
-		Use: "repair SESSION", Short: "Let a session go on whose journal is damaged", Args: cobra.ExactArgs(1),
+		Use: "repair SESSION", Short: "Release a session with a damaged journal", Args: cobra.ExactArgs(1),
 		Long: `Let a session go on whose journal lost records, for example because all coordinators lost power, or has records that
 cannot be read. The files stay unchanged. The session keeps what can still be read. It loses what it knew about other
 calls, so a repetition of such a call with the same id runs again, and the state that these calls changed, such as the

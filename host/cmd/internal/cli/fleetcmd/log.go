@@ -16,7 +16,7 @@ func newLog(s *globals.Settings) *cobra.Command {
 	var a fleet.Arguments
 	var since time.Duration
 	c := &cobra.Command{
-		Use: "log", Short: "Show the audit logs of all nodes, merged by time", Args: cobra.NoArgs,
+		Use: "log", Short: "Show the merged audit logs of all nodes", Args: cobra.NoArgs,
 		Long: `Show the audit logs of all nodes, merged by time. Each node stores the entries of the calls that it ran. A node
 that does not answer is named at the end.`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -98,7 +98,7 @@ func (f *NodeFlags) Start(ctx context.Context, s *globals.Settings, h *host.Host
 
 func newRevoke(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NODE", Short: "Revoke the certificates of a node whose key somebody else could have", Args: cobra.ExactArgs(1),
+		Use: "revoke NODE", Short: "Revoke the certificates of a node", Args: cobra.ExactArgs(1),
 		Long: `Revoke the certificates of a node whose key somebody else could have, or whose machine is lost. The other nodes
 and the coordinators end its connections and accept no new ones. Others take its shared sessions when its
 lease has ended. Run the command on the first node of the fleet, which has the key that signs certificates.

@@ -27,7 +27,7 @@ type upgrade struct {
 func newUpgrade(s *globals.Settings) *cobra.Command {
 	u := &upgrade{settings: s}
 	c := &cobra.Command{
-		Use: "upgrade --command COMMAND", Short: "Restart the nodes one after another, without refusing a call", Args: cobra.NoArgs,
+		Use: "upgrade --command COMMAND", Short: "Restart the nodes one after another", Args: cobra.NoArgs,
 		Long: `Restart the nodes one after another, for example with a new version of toolhost. For each node, this command
 moves its sessions to others, runs COMMAND with the shell, and waits until the node is back and ready. It stops
 at the first node that fails. The node of this machine is the last one.

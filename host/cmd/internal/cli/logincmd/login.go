@@ -40,8 +40,8 @@ func newLogin(s *globals.Settings) *cobra.Command {
 	var f loginFlags
 	c := &cobra.Command{
 		Use:   "login FIELD",
-		Short: "Log in at the remote MCP server of a field",
-		Long: `Log in at the remote MCP server of a field (OAuth 2.1). The program finds the authorization server,
+		Short: "Log in to a field's remote MCP server",
+		Long: `Log in to a field's remote MCP server (OAuth 2.1). The program finds the authorization server,
 registers itself there, opens the browser and waits for the answer. The login is kept in the state
 directory, renewed before it expires, and used by running hosts within seconds. The process that
 connects to the server gets only the access token.
@@ -199,7 +199,7 @@ func validity(l *admin.Login) string {
 func newLogout(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout FIELD",
-		Short: "Forget the login at the remote MCP server of a field, and revoke it",
+		Short: "Revoke the login of a field",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			server, err := admin.FindRemoteServer(s.Options(), args[0])
@@ -236,7 +236,7 @@ type status struct {
 func newStatus(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "List the remote MCP servers of the configuration with their logins",
+		Short: "List remote MCP servers and their logins",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			servers, err := admin.RemoteServers(s.Options())

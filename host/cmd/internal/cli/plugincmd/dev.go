@@ -27,7 +27,7 @@ func newPluginDev(s *globals.Settings) *cobra.Command {
 	var with string
 	c := &cobra.Command{
 		Use:   "dev DIR",
-		Short: "Rebuild and reload a plugin at each change, with a prompt",
+		Short: "Rebuild and reload a plugin on each change",
 		Long: `Watch the sources of a plugin, build them at each change, and replace the plugin in a separate
 host, which has a prompt like that of repl. If a build fails or a version does not start, the
 error is shown and the previous version continues. DIR contains a toolhost-plugin.json, which

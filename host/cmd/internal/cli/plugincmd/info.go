@@ -70,7 +70,7 @@ func pinState(p *admin.PluginTrust) string {
 func newPluginInfo(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info PLUGIN|SOURCE",
-		Short: "Show the binary, the pin and the tools of a plugin",
+		Short: "Show a plugin's binary, pin and tools",
 		Long: `Show a plugin of the configuration: its binary, its pin, and the definitions of its tools.
 A name with a slash is a source such as registry.example.org/acme/weather, possibly with a version
 (…:1.2.3). Such a plugin is read from its registry and not installed.`,

@@ -23,7 +23,7 @@ func newPluginLogs(s *globals.Settings) *cobra.Command {
 	l := pluginLogs{settings: s}
 	c := &cobra.Command{
 		Use:   "logs PLUGIN",
-		Short: "Show the output and the log of a plugin",
+		Short: "Show the output and log of a plugin",
 		Long: `Show the lines that a plugin printed to standard output and standard error, and the lines of its
 logger with their fields, from all hosts with this state directory. Secrets of the configuration
 are masked. About the last 8 MB are kept. With --json, each line is an object.`,

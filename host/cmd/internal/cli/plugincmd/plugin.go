@@ -31,7 +31,7 @@ func newEnable(s *globals.Settings, on bool) *cobra.Command {
 	verb := map[bool]string{true: "enable", false: "disable"}[on]
 	return &cobra.Command{
 		Use:   verb + " NAME",
-		Short: map[bool]string{true: "Enable", false: "Disable"}[on] + " a tool, or all tools of a plugin, in running hosts",
+		Short: map[bool]string{true: "Enable", false: "Disable"}[on] + " a tool or plugin in running hosts",
 		Long: `The running hosts of this user that share the state directory ` + verb + ` the tool, or all tools
 of the plugin with that name. The change lasts until the hosts end; the configuration makes it
 permanent. The exit status is 1 if no host knows the name.`,

@@ -29,10 +29,10 @@ more often, is slower, returns different results or needs more memory than the o
 	}
 	c.AddCommand(newRolloutStatus(s))
 	for action, short := range map[string]string{
-		"promote": "Let the new version of a plugin serve all calls now",
+		"promote": "Let the new version serve all calls now",
 		"pause":   "Pause a rollout in its current step",
 		"resume":  "Continue a paused rollout",
-		"abort":   "Abort a rollout; the old version serves all calls",
+		"abort":   "Abort a rollout and keep the old version",
 	} {
 		c.AddCommand(&cobra.Command{
 			Use: action + " PLUGIN", Short: short, Args: cobra.ExactArgs(1),
@@ -74,7 +74,7 @@ type rollouts struct {
 
 func newRolloutStatus(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use: "status [PLUGIN]", Short: "Show the steps, the figures of both versions, and calls that differ", Args: cobra.MaximumNArgs(1),
+		Use: "status [PLUGIN]", Short: "Show the progress of a rollout", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			hosts, err := admin.Running(s.Options())
 			if err != nil {

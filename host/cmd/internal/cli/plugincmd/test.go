@@ -27,7 +27,7 @@ func newPluginTest(s *globals.Settings) *cobra.Command {
 	t := pluginTest{settings: s, opts: conformance.Options{Bind: bindExample}}
 	c := &cobra.Command{
 		Use:   "test BINARY [ARG]...",
-		Short: "Check a plugin in any language against the protocol",
+		Short: "Check a plugin against the protocol",
 		Long: `Start a plugin as a host does, and check it against docs/protocol.md. The checks include failures of
 the host. The plugin runs without a sandbox. The exit status is 1 if a check fails.
 Read-only tools are called with arguments made up from their schemas, with the calls in the file of

@@ -20,7 +20,7 @@ import (
 func newKey(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "key NAME",
-		Short: "Make a key pair that signs plugins",
+		Short: "Create a key pair for signing plugins",
 		Long: `Write a new private key to NAME.key and its public key to NAME.pub. Keep the private key secret.
 Operators list the public key in a publisher block.`,
 		Args: cobra.ExactArgs(1),
@@ -71,7 +71,7 @@ func newPublish(s *globals.Settings) *cobra.Command {
 	var f publishFlags
 	c := &cobra.Command{
 		Use:   "publish SOURCE:VERSION",
-		Short: "Publish a version of a plugin to a registry",
+		Short: "Publish a plugin version to a registry",
 		Long: `Pack the builds of a plugin, publish them as one version, and sign it. The build for this machine
 is started once in a sandbox to read its tools. A build is a program, or a directory that contains
 the program and other files. The program must have the plugin's name, which is the last part of

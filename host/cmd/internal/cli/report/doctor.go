@@ -18,7 +18,7 @@ import (
 func NewDoctor(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Show how plugins are confined, and what is missing",
+		Short: "Show how plugins are confined",
 		Long: `Show what the kernel enforces on each plugin, what is missing and how to get it. Only the program
 that confines plugins is started. The exit status is 1 if a plugin must run confined
 (enforce = "require") and cannot, or needs something that it is not granted.`,

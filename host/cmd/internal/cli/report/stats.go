@@ -28,7 +28,7 @@ type hostStats struct {
 func NewStats(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
-		Short: "Show statistics of running hosts by tool and plugin",
+		Short: "Show statistics by tool and plugin",
 		Long: `Show statistics of the calls of running hosts, by tool: their number, the errors by kind, how long
 they ran and waited, in milliseconds, how many ran at once (now/most/on average while any ran), and how
 many had to wait for others. For plugins, show their starts, crashes, CPU time, memory and I/O. A host

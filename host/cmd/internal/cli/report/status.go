@@ -42,7 +42,7 @@ func NewStatus(s *globals.Settings) *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the configuration in use, the plugins, the running hosts and the sessions",
+		Short: "Show the configuration, plugins, hosts and sessions",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if watch {

@@ -34,7 +34,7 @@ data of plugins. A backup can be made while hosts use the directory.`,
 func newBackup(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup [FILE]",
-		Short: "Write the state directory to an archive, also while hosts run",
+		Short: "Write the state directory to an archive",
 		Long: `Writes the state directory to a new archive with the mode 0600, which can contain secrets like the
 directory itself. Without FILE, the archive gets a name with the time in the current directory.
 The archive lacks branches, caches and what hosts make anew.`,
@@ -63,7 +63,7 @@ The archive lacks branches, caches and what hosts make anew.`,
 func newRestore(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Replace the state directory by the content of an archive",
+		Short: "Restore the state directory from an archive",
 		Long: `Checks the whole archive, and then puts its content in the place of the state directory in one
 step. No process may use the directory. Its earlier content stays beside it, until you remove it.`,
 		Args: cobra.ExactArgs(1),

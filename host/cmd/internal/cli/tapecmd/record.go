@@ -19,8 +19,8 @@ func NewRecord(s *globals.Settings) *cobra.Command {
 	var size int64
 	c := &cobra.Command{
 		Use:   "record --output TAPE",
-		Short: "Record the calls of a session on a tape",
-		Long: `Record the calls of a session on a tape until Ctrl-C or SIGTERM, in whichever host processes they
+		Short: "Record a session on a tape",
+		Long: `Record a session on a tape until Ctrl-C or SIGTERM, in whichever host processes they
 run. The tape begins with the files of the workspace, so that toolhost replay can run the calls
 again on a copy of it. Files that tools must not read are left out, and secrets in arguments and
 results are masked as in the audit log. Other files are recorded as they are.`,

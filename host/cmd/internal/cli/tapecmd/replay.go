@@ -22,7 +22,7 @@ func NewReplay(s *globals.Settings) *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use:   "replay TAPE",
-		Short: "Run the calls of a tape again, and compare",
+		Short: "Replay a tape and compare the results",
 		Long: `Run the calls of a tape again, on a copy of the workspace that the tape contains, and compare the
 results with the recorded ones. A result is equal; or equal but for masked parts, which are times,
 temporary paths, and what the tool's definition declares to vary; or different. With --plugin, another

@@ -25,7 +25,7 @@ type endpointSize struct {
 func NewSize(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "size",
-		Short: "Show how large the tool definitions are that an MCP client gets",
+		Short: "Show the size of the tool definitions",
 		Long: `Show the size of the tool definitions that an MCP client gets at /mcp, with --single, and at
 each endpoint of the configuration. A token is estimated as four bytes of JSON. A model reads
 the definitions in each request.`,
