@@ -2,6 +2,7 @@
 // machine than absolute times.
 //
 //	bench wire      compares three ways of sending calls over a go-plugin connection
+//	bench budget    splits the processor time of a read over MCP by the part that uses it
 //	bench call      compares a read through the whole host with a bare echo and an MCP server
 //	bench cold      compares a cold start of the host with that of a bare plugin
 //	bench shim      compares a tool used as a program in a shell with /bin/true
@@ -37,7 +38,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"console", consoles}, {"scheduler", scheduling}, {"sessions", sessionLoad}, {"fleet", fleets}}
+var suites = []suite{{"wire", wire}, {"budget", budget}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"console", consoles}, {"scheduler", scheduling}, {"sessions", sessionLoad}, {"fleet", fleets}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -17,7 +17,7 @@ import (
 
 // Client is a connection to a running server.
 type Client struct {
-	cmd    *exec.Cmd
+	cmd    *exec.Cmd // nil if the server is not a process of the client
 	in     io.WriteCloser
 	sendMu sync.Mutex
 	lastID atomic.Int64
@@ -56,12 +56,7 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &Client{cmd: cmd, in: in, gone: make(chan struct{})}
-	go c.receive(out)
-	_, err = c.request(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
-	if err == nil {
-		err = c.send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
-	}
+	c, err := connect(ctx, &Client{cmd: cmd, in: in}, out)
 	if err != nil {
 		c.Stop()
 		return nil, err
@@ -69,11 +64,28 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	return c, nil
 }
 
+// Connect performs the handshake with a server that reads from in and writes to out.
+func Connect(ctx context.Context, in io.WriteCloser, out io.Reader) (*Client, error) {
+	return connect(ctx, &Client{in: in}, out)
+}
+
+func connect(ctx context.Context, c *Client, out io.Reader) (*Client, error) {
+	c.gone = make(chan struct{})
+	go c.receive(out)
+	_, err := c.request(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
+	if err == nil {
+		err = c.send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	}
+	return c, err
+}
+
 // Stop ends the server.
 func (c *Client) Stop() {
 	_ = c.in.Close()
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
+	if c.cmd != nil {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait()
+	}
 }
 
 // List requests the list of tools.
@@ -106,7 +118,7 @@ func (c *Client) request(ctx context.Context, method string, params json.RawMess
 		select {
 		case r = <-ch: // the answer arrived before the server ended
 		default:
-			return nil, fmt.Errorf("%s: the server %s ended", method, c.cmd.Path)
+			return nil, fmt.Errorf("%s: the server ended", method)
 		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
