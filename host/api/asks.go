@@ -179,7 +179,7 @@ func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
 		a = nil
 	}
 	if a == nil {
-		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("no question with the id %q is open; it was answered, or its time is over", strings.ToValidUTF8(id, "?")))
+		refuse(w, http.StatusNotFound, tool.NotFound, notOpen(id).Error())
 		return
 	}
 	answer := tool.Answer{Outcome: given.Outcome, Values: given.Values, Message: given.Message}
@@ -188,6 +188,11 @@ func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
 	}
 	a.answer <- answer
 	reply(w, http.StatusOK, map[string]any{"id": a.ID, "outcome": given.Outcome})
+}
+
+// notOpen returns the error about an ask that is not in the queue.
+func notOpen(id string) error {
+	return fmt.Errorf("no question with the id %q is open: it was answered, its time is over, or its call was canceled; GET /v1/asks lists the open ones", strings.ToValidUTF8(id, "?"))
 }
 
 // forbids returns an HTTP status and the reason why a principal must not give an answer. The status is 0 if the

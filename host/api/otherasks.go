@@ -63,7 +63,7 @@ func (q *Asks) Answer(body json.RawMessage) error {
 		return fmt.Errorf("the answer is for another content of the ask; read GET /v1/asks again")
 	}
 	if a = q.take(given.ID); a == nil {
-		return fmt.Errorf("no question with the id %q is open; it was answered, or its time is over", given.ID)
+		return notOpen(given.ID)
 	}
 	a.answer <- tool.Answer{Outcome: given.Outcome, Values: given.Values, Message: given.Message, By: given.By}
 	return nil

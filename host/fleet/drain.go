@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -350,12 +351,25 @@ func (f *Fleet) quiet(ctx context.Context, o *owned, wait time.Duration) (ended 
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(max(time.Until(end), 100*time.Millisecond)):
-		err = errors.New("a call of the session still runs. Wait longer: --wait")
+		err = f.stillRuns(o)
 	}
 	o.mu.Lock()
 	o.moving, o.idle = false, nil
 	o.mu.Unlock()
 	return nil, err
+}
+
+// stillRuns returns the error about a call of a session that did not end in time.
+func (f *Fleet) stillRuns(o *owned) error {
+	who := o.request.Principal
+	key, _ := who.SessionKey(o.request.Session, o.request.Workspace) // the session is open, so it has a key
+	calls, _ := f.host.ActiveCalls(who, math.MaxInt)
+	for _, c := range calls {
+		if c.Session == key && c.Ask != "" {
+			return fmt.Errorf("a call of the session waits for an answer (%s). Answer it at the node of its client, or cancel the call: POST /v1/calls/%d/cancel at the node %s", c.Text, c.ID, f.node())
+		}
+	}
+	return errors.New("a call of the session still runs. Wait longer: --wait")
 }
 
 // jobs lists the background jobs of a session.

@@ -205,6 +205,7 @@ type Call struct {
 	judge      Judge
 	ctx        context.Context //nolint:containedctx // context of the call; its end also ends open permission requests
 	cancel     context.CancelFunc
+	over       chan struct{} // closed when the call has ended
 
 	mu     sync.Mutex
 	record Record
@@ -215,7 +216,7 @@ type Call struct {
 // Begin registers a call. The argument "key" identifies the process of the plugin. The argument "token" is the token in
 // the environment of the call's commands; it can be empty. A nil judge allows every program.
 func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call {
-	c := &Call{gate: g, token: token, key: key, judge: judge}
+	c := &Call{gate: g, token: token, key: key, judge: judge, over: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -245,7 +246,10 @@ func (c *Call) End() (*Record, []string) {
 	g.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
+	if !c.ended {
+		c.ended = true
+		close(c.over)
+	}
 	return c.record.finish(), c.denied
 }
 

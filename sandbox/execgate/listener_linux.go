@@ -235,20 +235,24 @@ func shell(e *Execution) bool {
 	return slices.Contains(shells, filepath.Base(e.Path)) && e.Interpreter == nil
 }
 
-// finish records an execution and answers it. A program that belongs to the plugin itself is recorded only if it is
-// denied.
+// finish records an execution and answers it.
 func (p *process) finish(x *examined, v *Verdict) {
+	p.record(x, v)
+	if v.Effect != Allow {
+		p.answer(x.id, unix.EACCES)
+		return
+	}
+	if p.Listed {
+		p.lineage.executed(x.e)
+	}
+	p.answer(x.id, 0)
+}
+
+// record records an execution. A program that belongs to the plugin itself is recorded only if it is denied.
+func (p *process) record(x *examined, v *Verdict) {
 	v.Pending = nil
 	if (!x.own || v.Effect != Allow) && (x.call == nil || !x.call.add(x.e, v)) {
 		p.strays.add(p.gate, p.Plugin, x.e, v)
-	}
-	if v.Effect == Allow {
-		if p.Listed {
-			p.lineage.executed(x.e)
-		}
-		p.answer(x.id, 0)
-	} else {
-		p.answer(x.id, unix.EACCES)
 	}
 }
 
@@ -275,11 +279,39 @@ func (p *process) ask(x *examined, judge Judge, v Verdict) {
 		if ended && v.Effect != Allow && v.Reason == "" {
 			v.Reason = x.e.Path + " was not executed, because the call or the process ended before the answer"
 		}
-		if v.Effect != Allow {
-			v.Effect = Deny
+		if v.Effect == Allow {
+			p.finish(x, &v)
+			return
 		}
-		p.finish(x, &v)
+		v.Effect = Deny
+		p.record(x, &v)
+		p.hold(x)
+		p.answer(x.id, unix.EACCES)
 	}()
+}
+
+// maxHeld limits the time in which a tool ends the processes of a canceled call.
+const maxHeld = 5 * time.Second
+
+// hold waits until the tool of a canceled call has ended the process. Otherwise a script would go on behind the program
+// that was not executed. If the call is not canceled, hold does nothing.
+func (p *process) hold(x *examined) {
+	if x.call.ctx.Err() == nil {
+		return
+	}
+	late := time.NewTimer(maxHeld)
+	defer late.Stop()
+	tick := time.NewTicker(alivePeriod)
+	defer tick.Stop()
+	for p.valid(x.id) {
+		select {
+		case <-x.call.over:
+			return
+		case <-late.C:
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // alivePeriod is the interval between two checks of a process that waits for an answer.

@@ -35,6 +35,8 @@ type Store struct {
 	MaxBytes int64
 	// MaxAge is the age at which a file is removed. Zero means DefaultAge. Set it before the first use.
 	MaxAge time.Duration
+	// Setting names what the operator changes to raise MaxBytes. Errors contain it. Set it before the first use.
+	Setting string
 
 	mu   sync.Mutex
 	dir  string
@@ -138,5 +140,9 @@ func (s *Store) sweep(now time.Time, need int64) {
 
 // full returns the error for a file that cannot be completed because of MaxBytes.
 func (s *Store) full() error {
-	return fmt.Errorf("the output files together may have %d bytes; the operator can raise output_bytes of the plugin, or the limit output of the principal", cmp.Or(s.MaxBytes, DefaultBytes))
+	remedy := "Ask for less, or call again in a minute"
+	if s.Setting != "" {
+		remedy += ", or let the operator raise " + s.Setting
+	}
+	return fmt.Errorf("the output files together may have %d bytes, and those of the last minute stay. %s", cmp.Or(s.MaxBytes, DefaultBytes), remedy)
 }

@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,8 +18,10 @@ import (
 // maxTail is the maximum size of the output that is kept of a call, in bytes.
 const maxTail = 2 << 10
 
-// ErrCanceled is the cause of the cancellation if a person other than the caller cancels a call.
-var ErrCanceled = errors.New("the call was canceled")
+// CanceledError is the cause of the cancellation if a person other than the caller cancels a call.
+type CanceledError struct{ By string }
+
+func (e *CanceledError) Error() string { return "the call was canceled by " + e.By }
 
 // Running is a call that has not ended.
 type Running struct {
@@ -133,7 +133,7 @@ func (c *RunningCalls) Cancel(number int64, by string) *Running {
 	if call == nil {
 		return nil
 	}
-	why := fmt.Errorf("%w by %s", ErrCanceled, by)
+	var why error = &CanceledError{by}
 	call.canceled.CompareAndSwap(nil, &why)
 	if cancel := call.cancel.Load(); cancel != nil {
 		(*cancel)(why)

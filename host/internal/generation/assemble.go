@@ -253,6 +253,9 @@ func (r *results) Store(owner string) *spill.Store {
 	if s == nil {
 		s = spill.NewStore(r.b.Home.Output(owner, state.ResultsDir))
 		s.MaxBytes, s.MaxAge = r.cfg.Access.OutputBytes(owner), r.cfg.Retention.Output
+		if s.MaxBytes > 0 {
+			s.Setting = "limits { output } of the principal"
+		}
 		r.stores[owner] = s
 	}
 	return s

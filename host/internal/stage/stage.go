@@ -42,7 +42,16 @@ func CanceledBefore(ctx context.Context, c *call.Call, waitedFor string) *tool.E
 		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", c.Name(), waitedFor)
 	}
 	kind := Canceled(ctx, c.Name()).Kind
-	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", c.Name(), waitedFor)
+	return tool.Errorf(kind, "%s did not start, because %s ended it while it waited for %s. Nothing was run.", c.Name(), canceler(ctx), waitedFor)
+}
+
+// canceler returns who canceled the context of a call.
+func canceler(ctx context.Context) string {
+	var person *call.CanceledError
+	if errors.As(context.Cause(ctx), &person) {
+		return person.By
+	}
+	return "its caller"
 }
 
 // ErrStopped is the cause of a canceled context if the host stops. It is not used if the caller cancels the call.
@@ -56,5 +65,5 @@ func Canceled(ctx context.Context, name string) *tool.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return tool.Errorf(tool.Timeout, "%s was stopped, because the caller's own deadline passed. Allow more time, or ask for less.", name).From(tool.SourceHost)
 	}
-	return tool.Errorf(tool.Canceled, "%s was canceled by its caller and stopped.", name).From(tool.SourceHost)
+	return tool.Errorf(tool.Canceled, "%s was canceled by %s and stopped.", name, canceler(ctx)).From(tool.SourceHost)
 }

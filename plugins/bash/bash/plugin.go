@@ -82,9 +82,9 @@ func (b *bash) keep(c config, s sdk.Setup) error {
 	if s.StateDir != "" {
 		b.store = spill.NewStore(filepath.Join(s.StateDir, "output"))
 	}
-	b.store.MaxBytes = c.OutputBytes
+	b.store.MaxBytes, b.store.Setting = c.OutputBytes, "output_bytes in the config of this plugin"
 	if s.OutputBytes > 0 && (c.OutputBytes == 0 || s.OutputBytes < c.OutputBytes) {
-		b.store.MaxBytes = s.OutputBytes
+		b.store.MaxBytes, b.store.Setting = s.OutputBytes, "limits { output } of the principal"
 	}
 	if c.OutputAge == "" {
 		return nil

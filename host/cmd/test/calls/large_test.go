@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"toolhost.dev/host/cmd/test/hosttest"
@@ -132,5 +133,36 @@ func TestLargeResults(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestResultsWithoutRoom makes calls with large results until the files of their principal are full. Each later result
+// must say that a part of it is in no file, and what the caller and the operator can do.
+func TestResultsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPrincipals(t, `
+principal "small" {
+  limits { output = "1 MiB" }
+}
+`)
+	small := p.As("small")
+	const full = "the output files together may have 1048576 bytes, and those of the last minute stay. Ask for less, or call again in a minute, or let the operator raise limits { output } of the principal"
+	big := func(part string) string {
+		_, body := small.Do("POST", "/v1/run", fmt.Sprintf(`{"name":"test:big","arguments":{"mb":6,"part":%q}}`, part))
+		return body
+	}
+	if got := big("text"); !strings.Contains(got, "the first 1048576 bytes are in ") || !strings.Contains(got, full) {
+		t.Errorf("a text that fits in part: %s", got[max(0, len(got)-2000):])
+	}
+	for _, part := range []string{"text", "data", "error", "attachment"} {
+		var all sync.WaitGroup
+		for range 4 { // also at the same time
+			all.Go(func() {
+				if got := big(part); !strings.Contains(got, "could not be kept in a file: "+full) || inFile.MatchString(got) {
+					t.Errorf("%s: %.300s … %s", part, got, got[max(0, len(got)-2000):])
+				}
+			})
+		}
+		all.Wait()
 	}
 }

@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -204,9 +205,16 @@ func NewClient(t *testing.T, base, token string) *Client { return &Client{t, bas
 // Do sends a request and returns the status and the body of the response.
 func (c *Client) Do(method, path, body string, header ...string) (int, string) {
 	c.T.Helper()
-	req, err := http.NewRequestWithContext(c.T.Context(), method, c.Base+path, strings.NewReader(body))
+	code, text, err := c.Try(c.T.Context(), method, path, body, header...)
+	Must(c.T, err)
+	return code, text
+}
+
+// Try sends a request as Do does. It returns the error of the connection.
+func (c *Client) Try(ctx context.Context, method, path, body string, header ...string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, strings.NewReader(body))
 	if err != nil {
-		c.T.Fatal(err)
+		return 0, "", err
 	}
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
@@ -220,14 +228,11 @@ func (c *Client) Do(method, path, body string, header ...string) (int, string) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		c.T.Fatal(err)
+		return 0, "", err
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	return res.StatusCode, string(b)
+	return res.StatusCode, string(b), err
 }
 
 // Want sends a request and checks the status, and that the body contains a text. It returns the body.
