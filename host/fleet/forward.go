@@ -160,7 +160,7 @@ func (r *request) receive(ctx context.Context, node string, stream fleetpb.NodeS
 		}
 		switch x := m.GetFrame().(type) {
 		case *fleetpb.ForwardResponse_Queued:
-			r.queued()
+			r.isQueued()
 		case *fleetpb.ForwardResponse_Begun:
 			began, name = true, x.Begun.GetTool()
 			if x.Begun.GetWaits() {

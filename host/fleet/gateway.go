@@ -80,6 +80,7 @@ type request struct {
 	workspace *host.FleetWorkspace // nil if this node does not know the workspace
 	before    chan struct{}        // closed when earlier requests are queued
 	queued    func()
+	reached   bool // whether a node has queued the call since the last attempt
 	failed    *tool.Result
 }
 
@@ -288,6 +289,9 @@ func (r *request) route(ctx context.Context) *tool.Result {
 			}
 			r.client.Progress("waits for node "+owner, map[string]any{"activity": "waits for node " + owner + ", which does not answer"})
 		}
+		if r.reached { // the node had the call, perhaps for long, and was lost before the call ran
+			began, r.reached = time.Now(), false
+		}
 		if time.Since(began) > patience {
 			err := tool.Errorf(tool.Unavailable, "No node could run the call within %s: %s. Nothing was run. Try again, and see toolhost fleet status.", patience.Round(time.Second), strings.TrimSuffix(last.why, "."))
 			if last.code != 0 {
@@ -317,13 +321,19 @@ func (r *request) attempt(ctx context.Context, node string) attempt {
 	}
 	in := &incoming{
 		key: r.key, id: r.id, once: r.once, gateway: r.f.node(), principal: r.principal, wire: &r.wire, digest: r.wire.content(), trace: r.trace,
-		queued: func(bool) { r.queued() }, begun: func(context.Context, string, bool) error { return nil },
+		queued: func(bool) { r.isQueued() }, begun: func(context.Context, string, bool) error { return nil },
 	}
 	res, refusal := r.f.runHere(ctx, in, r.client)
 	if refusal == nil {
 		return attempt{result: res}
 	}
 	return refusal.attempt()
+}
+
+// isQueued records that a node has queued the call.
+func (r *request) isQueued() {
+	r.reached = true
+	r.queued()
 }
 
 // unknown returns the result of a call that was lost after it began.
