@@ -14,7 +14,7 @@ import (
 
 // lossTable is a row of the table of losses in the guide of guards: what happens to a file, the commands that are asked
 // about, and those that are not.
-var lossTable = regexp.MustCompile("(?m)^\\| ([a-z, ]+) \\| (.*) ?\\| (.*) \\|$")
+var lossTable = regexp.MustCompile(`(?m)^\| ([a-z, ]+) \| (.*) ?\| (.*) \|$`)
 
 // codeSpan is a command in a cell of the table.
 var codeSpan = regexp.MustCompile("`([^`]+)`")
@@ -71,10 +71,10 @@ func loses(t *testing.T, r *hosttest.Resident, command string, asked bool) {
 		}
 		hosttest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	out, err := exec.Command("git", "-C", dir, "-c", "init.defaultBranch=main", "init", "-q").CombinedOutput()
-	hosttest.Must(t, err)
-	if out, err = exec.Command("git", "-C", dir, "add", "known").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "known"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	stdout, stderr, status := r.Toolhost(t, dir, "run", command)
 	kept := false
