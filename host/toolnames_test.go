@@ -24,8 +24,8 @@ var wordsOfOthers = []words{
 	{"kinds of permissions", []string{"internal/policy", "internal/config"}, []string{"edit"}},
 	{"commands and flags of toolhost", []string{"cmd/internal/cli"}, []string{"branch", "list", "undo"}},
 	{"words of the configuration", []string{"internal/config", "internal/manifest", "internal/privilege"}, []string{"read"}},
-	{"words of the configuration", []string{"internal/manifest", "internal/privilege"}, []string{"write"}},
-	{"words of the configuration", []string{"internal/config"}, []string{"branch"}},
+	{"words of the configuration", []string{"internal/config", "internal/manifest", "internal/privilege"}, []string{"write"}},
+	{"words of the configuration", []string{"internal/config"}, []string{"branch", "undo"}},
 	{"a key of requests, results and records", []string{"api", "batch", "mcp", "internal/changeset", "internal/engine"}, []string{"branch"}},
 }
 

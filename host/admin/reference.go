@@ -11,7 +11,8 @@ import (
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Reference of the configuration\n\nMade by `make generate`; what it means is in [configuration.md](../configuration.md) and [operators.md](../operators.md), examples are in [config.hcl](../../config.hcl).\n\n" +
-		"A duration is text such as `\"90s\"` or `\"14d\"`, a size text such as `\"64MiB\"`. A default in parentheses depends on other settings.\n")
+		"A duration is text such as `\"90s\"` or `\"14d\"`, a size text such as `\"64MiB\"`. A default in parentheses depends on other settings. " +
+		"Where *restricts* is yes, a change to a value that permits more is an [increase of privileges](../operators/swaps.md).\n")
 	blocks(&b, config.Schema())
 	b.WriteString("\n## Functions\n\n| function | what |\n|---|---|\n")
 	for _, f := range config.Functions() {
@@ -42,17 +43,21 @@ func blocks(b *strings.Builder, in *config.Block) {
 
 func attributes(b *strings.Builder, block *config.Block) {
 	if len(block.Attributes) > 0 {
-		b.WriteString("\n| attribute | type | default | what |\n|---|---|---|---|\n")
+		b.WriteString("\n| attribute | type | default | restricts | what |\n|---|---|---|---|---|\n")
 	}
 	for _, a := range block.Attributes {
 		def := a.Default
 		switch {
-		case a.Required:
+		case a.Required || a.Needed:
 			def = "**required**"
 		case def != "" && !strings.HasPrefix(def, "("):
 			def = "`" + def + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", a.Name, a.Type, cell(def), cell(a.Doc))
+		restricts := ""
+		if a.Restricts() {
+			restricts = "yes"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", a.Name, a.Type, cell(def), restricts, cell(a.Doc))
 	}
 }
 

@@ -56,19 +56,17 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 	return otherwise
 }
 
-// renamed evaluates an attribute that has an old and a new name. If a file uses the old name, it adds a warning.
-func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression, name string) hcl.Expression {
-	if !given(old) {
-		return now
-	}
-	if given(now) {
-		d.fail(old.Range(), fmt.Sprintf("%s and %s are the same setting", oldName, name), "Remove %s.", oldName)
+// renamed returns the attribute that a file uses: was, which has a deprecated name, or now. It adds a warning about the
+// deprecated name.
+func (d *decoder) renamed(was, now *hcl.Attribute, name string) *hcl.Attribute {
+	if now != nil && given(now.Expr) {
+		d.fail(was.Expr.Range(), fmt.Sprintf("%s and %s are the same setting", was.Name, name), "Remove %s.", was.Name)
 		return now
 	}
 	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
-		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("%s is deprecated", oldName), Detail: fmt.Sprintf("Rename it to %s. The next release no longer knows %[2]s.", name, oldName), Subject: old.Range().Ptr(),
+		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("%s is deprecated", was.Name), Detail: fmt.Sprintf("Rename it to %s. The next release no longer knows %[2]s.", name, was.Name), Subject: was.Expr.Range().Ptr(),
 	})
-	return old
+	return was
 }
 
 // duration evaluates a positive duration such as "90s" or "14d". It returns 0 if the attribute does not exist.

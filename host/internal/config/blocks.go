@@ -1,120 +1,112 @@
 package config
 
-import "github.com/hashicorp/hcl/v2"
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"toolhost.dev/sdk/tool"
+)
 
 // fileHCL is the Go form of a configuration file for the HCL decoder. Durations are strings such as "90s".
 type fileHCL struct {
 	Bundled *bool `hcl:"bundled,optional"`
 
-	Host    *hostHCL    `hcl:"host,block"`
+	Host    *bodyHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
-	Reload  *reloadHCL  `hcl:"reload,block"`
+	Reload  *bodyHCL    `hcl:"reload,block"`
 
-	Workspace *workspaceHCL `hcl:"workspace,block"`
-	Fleet     *fleetHCL     `hcl:"fleet,block"`
+	Workspace *bodyHCL  `hcl:"workspace,block"`
+	Fleet     *fleetHCL `hcl:"fleet,block"`
 
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Fields  []fieldHCL  `hcl:"field,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
-	Aliases []aliasHCL  `hcl:"alias,block"`
+	Aliases []namedHCL  `hcl:"alias,block"`
 
-	Hooks       []hookHCL       `hcl:"hook,block"`
+	Hooks       []namedHCL      `hcl:"hook,block"`
 	Permissions *permissionsHCL `hcl:"permissions,block"`
-	Audit       *auditHCL       `hcl:"audit,block"`
-	Retention   *retentionHCL   `hcl:"retention,block"`
-	Tracing     *tracingHCL     `hcl:"tracing,block"`
-	Record      *recordHCL      `hcl:"record,block"`
-	Trust       *trustHCL       `hcl:"trust,block"`
+	Audit       *bodyHCL        `hcl:"audit,block"`
+	Retention   *bodyHCL        `hcl:"retention,block"`
+	Tracing     *bodyHCL        `hcl:"tracing,block"`
+	Record      *bodyHCL        `hcl:"record,block"`
+	Trust       *bodyHCL        `hcl:"trust,block"`
 	Principals  []principalHCL  `hcl:"principal,block"`
-	Issuers     []issuerHCL     `hcl:"issuer,block"`
-	Endpoints   []endpointHCL   `hcl:"endpoint,block"`
+	Issuers     []namedHCL      `hcl:"issuer,block"`
+	Endpoints   []namedHCL      `hcl:"endpoint,block"`
 	Quotas      []quotaHCL      `hcl:"quota,block"`
-	Publishers  []publisherHCL  `hcl:"publisher,block"`
+	Publishers  []namedHCL      `hcl:"publisher,block"`
 	Mirrors     []mirrorHCL     `hcl:"mirror,block"`
-	Catalogs    []catalogHCL    `hcl:"catalog,block"`
-}
-
-type hostHCL struct {
-	LogLevel    hcl.Expression `hcl:"log_level,optional"`
-	StateDir    *string        `hcl:"state_dir,optional"`
-	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
-	Timeout     hcl.Expression `hcl:"timeout,optional"`
-	MaxWait     hcl.Expression `hcl:"max_wait,optional"`
-	Shutdown    hcl.Expression `hcl:"shutdown_timeout,optional"`
-	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
-	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
-	Health      hcl.Expression `hcl:"health_interval,optional"`
-	Aliases     hcl.Expression `hcl:"aliases,optional"`
-	Adaptive    bool           `hcl:"adaptive,optional"`
+	Catalogs    []namedHCL      `hcl:"catalog,block"`
 }
 
 type sandboxHCL struct {
-	Workspace hcl.Expression `hcl:"workspace,optional"`
-	Paths     hcl.Expression `hcl:"paths,optional"`
-	Allow     hcl.Expression `hcl:"allow,optional"`
-	Deny      hcl.Expression `hcl:"deny,optional"`
-	Backend   hcl.Expression `hcl:"backend,optional"`
-	Enforce   hcl.Expression `hcl:"enforce,optional"`
-	AllowRoot hcl.Expression `hcl:"allow_root,optional"`
-
-	Repositories hcl.Expression `hcl:"repositories,optional"`
-
 	Roots []rootHCL `hcl:"root,block"`
-}
-
-type reloadHCL struct {
-	Watch   *bool          `hcl:"watch,optional"`
-	Changes hcl.Expression `hcl:"changes,optional"`
-
-	PrivilegeIncreases hcl.Expression `hcl:"privilege_increases,optional"`
-	// Widening is the deprecated name of PrivilegeIncreases.
-	Widening hcl.Expression `hcl:"widening,optional"`
-}
-
-type trustHCL struct {
-	Definitions hcl.Expression `hcl:"definitions,optional"`
-	Untrusted   hcl.Expression `hcl:"untrusted,optional"`
+	Rest  hcl.Body  `hcl:",remain"`
+	At    hcl.Range `hcl:",def_range"`
 }
 
 type rootHCL struct {
-	Path     string    `hcl:"path,label"`
-	Writable bool      `hcl:"writable,optional"`
-	At       hcl.Range `hcl:",def_range"`
+	Path string    `hcl:"path,label"`
+	Rest hcl.Body  `hcl:",remain"`
+	At   hcl.Range `hcl:",def_range"`
 }
+
+var rootTable = newTable(
+	row("writable", flag(func(r *Root) *bool { return &r.Writable }), compared, "false", "Whether tools may write in it."),
+)
 
 type pluginHCL struct {
-	Name         string            `hcl:"name,label"`
-	Path         *string           `hcl:"path,optional"`
-	Source       hcl.Expression    `hcl:"source,optional"`
-	Version      hcl.Expression    `hcl:"version,optional"`
-	Args         []string          `hcl:"args,optional"`
-	Env          map[string]string `hcl:"env,optional"`
-	Field        hcl.Expression    `hcl:"field,optional"`
-	Optional     bool              `hcl:"optional,optional"`
-	Enabled      *bool             `hcl:"enabled,optional"`
-	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
-	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
-	Calls        hcl.Expression    `hcl:"calls,optional"`
-	Restart      *restartHCL       `hcl:"restart,block"`
-	Rollout      *rolloutHCL       `hcl:"rollout,block"`
-	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
-	Config       *configHCL        `hcl:"config,block"`
-	At           hcl.Range         `hcl:",def_range"`
+	Name    string    `hcl:"name,label"`
+	Restart *bodyHCL  `hcl:"restart,block"`
+	Rollout *bodyHCL  `hcl:"rollout,block"`
+	Sandbox *bodyHCL  `hcl:"sandbox,block"`
+	Config  *bodyHCL  `hcl:"config,block"`
+	Rest    hcl.Body  `hcl:",remain"`
+	At      hcl.Range `hcl:",def_range"`
 }
 
-type restartHCL struct {
-	Failures hcl.Expression `hcl:"failures,optional"`
-	Pause    hcl.Expression `hcl:"pause,optional"`
+// pluginTable lists the attributes of a plugin block.
+var pluginTable = newTable(
+	row("path", custom("string", func(p *Plugin) *string { return &p.Path }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
+		to.Path = d.path(d.optionalText(a.Expr))
+	}), free,
+		"(in the directory of the bundled plugins)", "Path of the binary.", isPath),
+	row("source", plain("string", func(p *Plugin) *string { return &p.Source }), free, "", `Name of the plugin in a registry, such as "registry.example.org/acme/weather". toolhost plugin install installs it.`),
+	row("version", plain("string", func(p *Plugin) *string { return &p.Version }), free, "(newest)", `Versions that fit: "~> 1.2" for 1.2 and later 1.x, ">= 1.4, < 3", or one version.`, hostOnly),
+	row("args", plain("list(string)", func(p *Plugin) *[]string { return &p.Args }), free, "[]", "Arguments of the binary."),
+	row("env", plain("map(string)", func(p *Plugin) *map[string]string { return &p.Env }), free, "{}", "Variables added to its environment."),
+	row("field", custom("string", func(p *Plugin) *string { return &p.Field }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
+		if to.Field = d.optionalText(a.Expr); !tool.ValidName(to.Field) {
+			d.fail(a.Expr.Range(), fmt.Sprintf("%q cannot name a field namespace", to.Field), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
+		}
+	}), free,
+		"(agent tools)", "Namespace of its tools."),
+	row("optional", flag(func(p *Plugin) *bool { return &p.optional }), free, "false", "Whether the plugin is skipped if its binary does not exist.", hostOnly),
+	row("enabled", not(func(p *Plugin) *bool { return &p.off }), compared, "true", "Whether the plugin is used. false turns off a plugin, also a bundled one.", hostOnly),
+	row("start_timeout", duration(func(p *Plugin) *time.Duration { return &p.StartTimeout }), free, "(10 s)", "Maximum time from the start until the plugin is ready."),
+	row("depends_on", plain("list(string)", func(p *Plugin) *[]string { return &p.DependsOn }), free, "[]", "Plugins that start before it and stop after it."),
+	row("calls", ownList(func(p *Plugin) *[]string { return &p.Calls }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
+		to.Calls = d.toolGlobs("plugin", to.Name, a.Expr)
+	}), compared,
+		"[]", "Tools that its code may call, as names or globs. Each call is judged like one of the agent.", hostOnly),
+)
+
+// namedHCL is a block with a name. The table of the block decodes its body.
+type namedHCL struct {
+	Name string    `hcl:"name,label"`
+	Rest hcl.Body  `hcl:",remain"`
+	At   hcl.Range `hcl:",def_range"`
 }
 
-type configHCL struct {
+// bodyHCL is a block without labels. The table of the block decodes its body.
+type bodyHCL struct {
 	Body hcl.Body  `hcl:",remain"`
 	At   hcl.Range `hcl:",def_range"`
 }
 
-type aliasHCL struct {
-	Name   string         `hcl:"name,label"`
-	Tool   hcl.Expression `hcl:"tool,optional"`
-	Params hcl.Expression `hcl:"params,optional"`
-	At     hcl.Range      `hcl:",def_range"`
-}
+var aliasTable = newTable(
+	row("tool", plain("string", func(a *Alias) *string { return &a.Tool }), free, "", "Name of the tool.", needed),
+	row("params", plain("map(string)", func(a *Alias) *map[string]string { return &a.Params }), free, "{}", "Further names of parameters, with the parameter that each stands for."),
+)

@@ -74,16 +74,13 @@ func (c *Config) sameProcess(other *Config, name string, anyPath bool) bool {
 		y.Path = x.Path
 	}
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
-		p.at, p.config, p.Missing, p.Refused, p.Version, p.Calls, p.Rollout = position{}, nil, "", "", "", nil, nil
-	}
-	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
-		s.Strict, s.Allow, s.Deny = false, nil, nil
-		return s
+		*p = pluginTable.withoutHostOnly(*p)
+		p.at, p.config, p.Missing, p.Refused, p.Rollout = position{}, nil, "", "", nil
 	}
 	if !x.Mounted && c.Retention.Ages() != other.Retention.Ages() { // a mounted server keeps no such files
 		return false
 	}
-	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths) &&
+	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandboxTable.withoutHostOnly(c.Sandbox), sandboxTable.withoutHostOnly(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths) &&
 		reflect.DeepEqual(c.Permissions.executable(), other.Permissions.executable())
 }
 

@@ -5,9 +5,7 @@ package config
 import (
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -15,7 +13,6 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
-	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/quota"
@@ -181,7 +178,7 @@ type Sandbox struct {
 type Audit struct {
 	// Off disables the audit log.
 	Off bool
-	// MaxBytes and MaxAge limit the audit log. For the defaults, see [DefaultAudit].
+	// MaxBytes and MaxAge limit the audit log.
 	MaxBytes uint64
 	MaxAge   time.Duration
 	// Secrets contains the values of environment variables that must not be recorded.
@@ -201,8 +198,84 @@ type Trust struct {
 	Approve bool
 }
 
-// DefaultAudit returns the audit settings of a configuration without an audit block.
-func DefaultAudit() Audit { return Audit{MaxBytes: 64 << 20, MaxAge: 90 * 24 * time.Hour} }
+// ModeBranch is the value of [Workspace.Mode] with which each session works in a branch of its own.
+const ModeBranch = "branch"
+
+// Workspace holds the settings of the workspace block.
+type Workspace struct {
+	// Mode is "direct", [ModeBranch] or "require".
+	Mode string
+	// Backend is "auto", "overlay" or "copy".
+	Backend     string
+	Limits      BranchLimits
+	Checkpoints Checkpoints
+}
+
+// BranchLimits limits branches.
+type BranchLimits struct {
+	// Layer is the maximum size, in bytes, of the changes in a branch. Files is the maximum number of files in these
+	// changes.
+	Layer uint64
+	Files int
+	// Age is the time after which a branch is removed if all its changes are applied.
+	Age time.Duration
+}
+
+// Checkpoints configures the checkpoints of branches.
+type Checkpoints struct {
+	// Automatic makes a checkpoint before each call that can change files.
+	Automatic bool
+	// Keep is the maximum number of automatic checkpoints of a branch. Bytes is the maximum size of the data that all
+	// checkpoints of a branch store.
+	Keep  int
+	Bytes uint64
+	// Ignored means that checkpoints also store files that git ignores.
+	Ignored bool
+}
+
+// Retention limits how long the state directory keeps data. For the audit log, see [Audit]. A zero field means the
+// default.
+type Retention struct {
+	// Sessions is the time after which an unused session is deleted. History is the age at which a command is deleted
+	// from the history of its session.
+	Sessions, History time.Duration
+	// Output is the age at which a file with long output is deleted. Undo is the age at which a change can no longer be
+	// undone. They apply to the plugins that say that they keep such files; see [tool.Kept]. A plugin's own block has
+	// priority.
+	Output, Undo time.Duration
+}
+
+// Ages returns the ages that apply to the files of plugins.
+func (r Retention) Ages() tool.Ages { return tool.Ages{Output: r.Output, Undo: r.Undo} }
+
+// Tracing configures the destination of traces. For zero fields, environment variables apply.
+type Tracing struct {
+	// Off disables tracing, regardless of the environment variables.
+	Off bool
+	// Endpoint is the URL of a collector, without the path /v1/traces. Empty means that the environment variable
+	// applies.
+	Endpoint string
+	Headers  map[string]string
+	// Sample is the fraction of traces to record. Nil means that the environment variable applies. If the variable is
+	// also unset, all traces are recorded.
+	Sample *float64
+}
+
+// Record determines which sessions a host records on tapes. The zero value records none.
+type Record struct {
+	// Dir is the directory of the tapes. Empty means that no session is recorded.
+	Dir string
+	// Sessions contains globs for the IDs of sessions. The default session of a workspace has an empty ID.
+	Sessions []string
+	// Principals contains the names of principals whose sessions are recorded. Empty means all callers.
+	Principals []string
+	// Exclude contains globs for files of the workspace that the tapes do not contain.
+	Exclude []string
+	// MaxBytes limits the files of the workspace on a tape. Zero means the default.
+	MaxBytes int64
+	// Keep is the number of tapes that are kept in Dir.
+	Keep int
+}
 
 // Root is an additional directory tree that tools can access.
 type Root struct {
@@ -258,6 +331,8 @@ type Plugin struct {
 
 	at     position
 	config bodyRanges
+	// optional means that a missing binary is no problem. off means that the plugin is not used.
+	optional, off bool
 }
 
 // Restart is the restart policy for a plugin that does not start or exits before it answers a call. Zero fields keep
@@ -328,9 +403,4 @@ type Alias struct {
 	Preset string
 
 	at position
-}
-
-// DefaultHost returns the settings of a configuration without a host block.
-func DefaultHost() Host {
-	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxWait: 2 * time.Minute, ShutdownTimeout: 30 * time.Second, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(habit.Presets))}
 }

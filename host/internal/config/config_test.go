@@ -2,9 +2,12 @@ package config_test
 
 import (
 	"errors"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/habit"
 )
 
 // load writes files to a directory and loads the configuration. If the map "files" contains only one file, load loads
@@ -364,12 +368,13 @@ func TestDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	want := config.Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxWait: 2 * time.Minute, ShutdownTimeout: 30 * time.Second, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(habit.Presets))}
 	c, err := config.Load("", config.Environment{BundledDir: dir})
-	if err != nil || len(c.Plugins) != 1 || c.Plugins[0].Profile.Roots != "none" || c.Plugins[0].Path != dir+"/read" || c.Source != "built-in" || !reflect.DeepEqual(c.Host, config.DefaultHost()) {
+	if err != nil || len(c.Plugins) != 1 || c.Plugins[0].Profile.Roots != "none" || c.Plugins[0].Path != dir+"/read" || c.Source != "built-in" || !reflect.DeepEqual(c.Host, want) {
 		t.Errorf("%+v %v", c, err)
 	}
 	empty, _, err := load(t, map[string]string{"x.hcl": ""})
-	if err != nil || !reflect.DeepEqual(empty.Host, config.DefaultHost()) || empty.Sandbox.Workspace != "read-write" || empty.Sandbox.Strict {
+	if err != nil || !reflect.DeepEqual(empty.Host, want) || empty.Sandbox.Workspace != "read-write" || empty.Sandbox.Strict {
 		t.Errorf("%+v %v", empty, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
@@ -13,65 +14,47 @@ import (
 	"toolhost.dev/sandbox/hostlist"
 )
 
-type confinementHCL struct {
-	Enforce hcl.Expression `hcl:"enforce,optional"`
-	Roots   hcl.Expression `hcl:"roots,optional"`
-	Exec    *bool          `hcl:"exec,optional"`
-	Network hcl.Expression `hcl:"network,optional"`
-	Git     hcl.Expression `hcl:"git,optional"`
-	Read    []string       `hcl:"read,optional"`
-	Write   []string       `hcl:"write,optional"`
-	Limits  *limitsHCL     `hcl:"limits,block"`
-}
+// confinementTable lists the attributes of the sandbox blocks of plugins and fields. Package privilege compares the
+// resulting sandbox profiles, because the profile of a bundled plugin is the default.
+var confinementTable = newTable(
+	row("enforce", choice(func(c *Confinement) *string { return &c.Enforce }, "auto", "require", "off"), compared, "(that of the sandbox block)", "Enforcement for this plugin: auto, require or off."),
+	row("roots", custom("string", func(c *Confinement) **bool { return &c.WriteRoots }, (*decoder).roots), compared,
+		"(that of a bundled plugin's manifest, else read-write; for a field without a program, none)", "Access to the roots: read-write, read-only or none."),
+	row("git", either(func(c *Confinement) *bool { return &c.WriteGit }, "protected", "read-write"), compared, `"protected"`, "Access to the hooks and settings of repositories in its roots: protected or read-write."),
+	row("exec", plain("bool", func(c *Confinement) **bool { return &c.Exec }), compared, "(that of a bundled plugin's manifest, else false; for a field, whether it starts a program)", "Whether it may start programs."),
+	row("network", custom("bool or list(string)", func(c *Confinement) **bool { return &c.Network }, func(d *decoder, a *hcl.Attribute, to *Confinement) {
+		to.Network, to.Hosts = d.network(a.Expr)
+	}), compared, "(false; for a field, whether it has a url)", `Whether it may reach the network, or a list of the hosts that it may reach, such as "*.github.com:443".`),
+	row("read", directories(func(c *Confinement) *[]string { return &c.Read }), compared, "[]", "Further paths that it may read. If it may start programs, it may run the programs there.", isPath),
+	row("write", directories(func(c *Confinement) *[]string { return &c.Write }), compared, "[]", "Further paths that it may write.", isPath),
+	nested[Confinement]("limits", "Limits for each of its processes."),
+	row("limits.memory", limit("size", func(c *Confinement) *uint64 { return &c.Limits.Memory }, (*decoder).size), compared, "(8GiB)", `Maximum memory, such as "4GiB", or "unlimited". A command can raise the default with ulimit -d.`),
+	row("limits.processes", limit("number", func(c *Confinement) *uint64 { return &c.Limits.Processes }, count64(1)), compared, "(1024)", `Maximum number of processes and threads together, or "unlimited".`),
+	row("limits.files", limit("number", func(c *Confinement) *uint64 { return &c.Limits.Files }, count64(leastFiles)), compared,
+		"(1024)", `Maximum number of open files of each process, at least 256, or "unlimited". A command can raise the default to 16384 with ulimit -n.`),
+	row("limits.file_size", limit("size", func(c *Confinement) *uint64 { return &c.Limits.FileSize }, (*decoder).size), compared,
+		"(8GiB)", `Maximum size of a file that it writes, or "unlimited". A command can raise the default with ulimit -f.`),
+	row("limits.temporary", limit("size", func(c *Confinement) *uint64 { return &c.Limits.Temporary }, (*decoder).size), compared,
+		"(2GiB)", `Maximum content of /var/tmp and /dev/shm (backend ns), and of a session's temporary files, or "unlimited".`),
+	row("limits.cpu", duration(func(c *Confinement) *time.Duration { return &c.Limits.CPU }), compared, "(none)", "Maximum processor time, in whole seconds."),
+	nested[Confinement]("limits.total", "Limits for all of its processes together, enforced by a control group where there is one."),
+	row("limits.total.memory", limit("size", func(c *Confinement) *uint64 { return &c.Limits.Total.Memory }, (*decoder).size), compared,
+		"(three quarters of the machine's)", `Maximum memory, or "unlimited". Without a control group, the host measures it and kills the largest process. The default is only for plugins that start programs.`),
+	row("limits.total.processes", amount("number", func(c *Confinement) *uint64 { return &c.Limits.Total.Processes }, count64(leastTotal)), compared, "(none)", "Maximum number of processes and threads, at least 32."),
+	row("limits.total.cpus", custom("number", func(c *Confinement) *float64 { return &c.Limits.Total.CPUs }, func(d *decoder, a *hcl.Attribute, to *Confinement) {
+		to.Limits.Total.CPUs = d.cpus(a.Expr)
+	}), compared, "(none)", "Maximum number of processors in use at the same time."),
+)
 
-type limitsHCL struct {
-	Memory    hcl.Expression `hcl:"memory,optional"`
-	Processes hcl.Expression `hcl:"processes,optional"`
-	Files     hcl.Expression `hcl:"files,optional"`
-	FileSize  hcl.Expression `hcl:"file_size,optional"`
-	Temporary hcl.Expression `hcl:"temporary,optional"`
-	CPU       hcl.Expression `hcl:"cpu,optional"`
-	Total     *totalHCL      `hcl:"total,block"`
-}
-
-type totalHCL struct {
-	Memory    hcl.Expression `hcl:"memory,optional"`
-	Processes hcl.Expression `hcl:"processes,optional"`
-	CPUs      hcl.Expression `hcl:"cpus,optional"`
-}
-
-func (d *decoder) confinement(c *confinementHCL) Confinement {
-	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec}
-	out.Network, out.Hosts = d.network(c.Network)
-	if given(c.Roots) {
-		access := d.choice(c.Roots, "read-write", "read-only", "read-write", "none")
-		write, none := access == "read-write", access == "none"
-		out.WriteRoots, out.NoRoots = &write, &none
-	}
-	out.WriteGit = d.choice(c.Git, "protected", "protected", "read-write") == "read-write"
-	for _, p := range c.Read {
-		out.Read = append(out.Read, d.path(p))
-	}
-	for _, p := range c.Write {
-		out.Write = append(out.Write, d.path(p))
-	}
-	if l := c.Limits; l != nil {
-		out.Limits = Limits{
-			Memory: orUnlimited(d, l.Memory, d.size), FileSize: orUnlimited(d, l.FileSize, d.size), Temporary: orUnlimited(d, l.Temporary, d.size),
-			Processes: orUnlimited(d, l.Processes, d.count(1)), Files: orUnlimited(d, l.Files, d.count(leastFiles)), CPU: d.duration(l.CPU),
-		}
-		if t := l.Total; t != nil {
-			out.Limits.Total = Totals{Memory: orUnlimited(d, t.Memory, d.size), Processes: d.count(leastTotal)(t.Processes), CPUs: d.cpus(t.CPUs)}
-		}
-	}
-	return out
+// roots evaluates the access of a plugin to the roots.
+func (d *decoder) roots(a *hcl.Attribute, to *Confinement) {
+	access := d.choice(a.Expr, "read-write", "read-only", "read-write", "none")
+	write, none := access == "read-write", access == "none"
+	to.WriteRoots, to.NoRoots = &write, &none
 }
 
 // network evaluates the attribute "network", which is true, false, or a list of hosts.
 func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
-	if !given(e) {
-		return nil, nil
-	}
 	v, diags := e.Value(d.ctx)
 	if diags.HasErrors() {
 		d.add(diags)
@@ -107,11 +90,8 @@ const leastFiles = 256
 // leastTotal is the minimum limit for threads. The plugin itself needs some threads.
 const leastTotal = 32
 
-// cpus evaluates a number of processors. It returns 0 if the attribute does not exist.
+// cpus evaluates a number of processors.
 func (d *decoder) cpus(e hcl.Expression) (n float64) {
-	if !given(e) {
-		return 0
-	}
 	if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
 		d.add(diags)
 		return 0
@@ -125,25 +105,19 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 // unlimited is the value of a limit that removes the default.
 const unlimited = "unlimited"
 
-// orUnlimited evaluates a limit that has a default. It returns [Unlimited] if the operator removed the limit. Otherwise
-// it returns the result of the function "number".
-func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint64) uint64 {
-	if given(e) {
+// limit returns a limit that has a default, and that the operator can remove.
+func limit[T any](kind string, at func(*T) *uint64, decode func(*decoder, hcl.Expression) uint64) value[T] {
+	return amount(kind, at, func(d *decoder, e hcl.Expression) uint64 {
 		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {
 			return Unlimited
 		}
-	}
-	return number(e)
+		return decode(d, e)
+	})
 }
 
-// count returns a function that evaluates a whole number and checks its minimum. The function returns 0 if the
-// attribute is not set.
-func (d *decoder) count(least uint64) func(hcl.Expression) uint64 {
-	return func(e hcl.Expression) uint64 {
-		if !given(e) {
-			return 0
-		}
-		var n uint64
+// count64 returns a function that evaluates a whole number and checks its minimum.
+func count64(least uint64) func(*decoder, hcl.Expression) uint64 {
+	return func(d *decoder, e hcl.Expression) (n uint64) {
 		if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
 			d.add(diags)
 			return 0
@@ -160,11 +134,8 @@ var units = []struct {
 	bytes uint64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
 
-// size evaluates a size such as "2GiB" and returns the number of bytes. It returns 0 if the attribute does not exist.
+// size evaluates a size such as "2GiB" and returns the number of bytes. It returns 0 for an invalid size.
 func (d *decoder) size(e hcl.Expression) uint64 {
-	if !given(e) {
-		return 0
-	}
 	var s string
 	if diags := gohcl.DecodeExpression(e, d.ctx, &s); diags.HasErrors() {
 		d.add(diags)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
@@ -18,14 +17,12 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/manifest"
-	"toolhost.dev/sandbox"
 )
 
 // decoder converts configuration files into a [Config] and collects all problems.
@@ -38,6 +35,9 @@ type decoder struct {
 	// manifests contains the manifests of the bundled plugins.
 	manifests *manifest.Directory
 	diags     hcl.Diagnostics
+	// malformed contains the attributes and blocks that a block cannot have, and those that it lacks. Other problems
+	// can be consequences of them.
+	malformed hcl.Diagnostics
 	cfg       *Config
 	// bundled contains generated blocks for the bundled plugins that no file configures. added is true while these
 	// blocks are being read.
@@ -46,12 +46,16 @@ type decoder struct {
 	// described caches the information in manifests about the plugins of fields. The key is the path of the
 	// plugin.
 	described map[string]described
+	denied    hcl.Range // position of sandbox { deny }
 }
 
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, manifests: manifest.OpenDirectory(env.BundledDir), diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Workspace: DefaultWorkspace(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string)},
+		cfg: &Config{
+			Source: source, Host: hostTable.defaults(), Audit: auditTable.defaults(), Workspace: workspaceTable.defaults(), Sandbox: sandboxTable.defaults(), Reload: reloadTable.defaults(), Trust: trustTable.defaults(),
+			Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string),
+		},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
@@ -76,10 +80,18 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 		d.cfg.files[builtIn] = d.bundled
 	}
 	maps.Copy(d.cfg.files, read)
-	if d.diags.HasErrors() {
-		return nil, d.cfg.failed(append(d.diags, d.cfg.unavailable...))
+	if problems := d.problems(); problems.HasErrors() {
+		return nil, d.cfg.failed(append(problems, d.cfg.unavailable...))
 	}
 	return d.cfg, nil
+}
+
+// problems returns the problems to report.
+func (d *decoder) problems() hcl.Diagnostics {
+	if d.malformed.HasErrors() {
+		return d.malformed
+	}
+	return d.diags
 }
 
 func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
@@ -116,18 +128,12 @@ func (d *decoder) external(n int) (why string) {
 }
 
 func (d *decoder) file(f *fileHCL) {
-	if f.Host != nil {
-		d.host(f.Host)
-	}
+	readBlock(d, f.Host, hostTable, &d.cfg.Host)
 	if f.Sandbox != nil {
 		d.sandbox(f.Sandbox)
 	}
-	if f.Reload != nil {
-		d.reload(f.Reload)
-	}
-	if w := f.Workspace; w != nil {
-		d.workspace(w)
-	}
+	readBlock(d, f.Reload, reloadTable, &d.cfg.Reload)
+	readBlock(d, f.Workspace, workspaceTable, &d.cfg.Workspace)
 	if f.Fleet != nil {
 		d.fleet(f.Fleet)
 	}
@@ -147,25 +153,24 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Permissions != nil {
 		d.permissions(f.Permissions)
 	}
-	d.deniedPaths(f.Sandbox)
+	d.deniedPaths()
 	d.principals(f.Principals, f.Issuers)
 	d.endpoints(f.Endpoints)
 	d.quotas(f.Quotas)
-	if f.Audit != nil {
-		d.audit(f.Audit)
-	}
-	if f.Retention != nil {
-		d.retention(f.Retention)
-	}
-	if f.Tracing != nil {
-		d.tracing(f.Tracing)
-	}
+	readBlock(d, f.Audit, auditTable, &d.cfg.Audit)
+	readBlock(d, f.Retention, retentionTable, &d.cfg.Retention)
+	readBlock(d, f.Tracing, tracingTable, &d.cfg.Tracing)
 	if f.Record != nil {
-		d.record(f.Record)
+		d.cfg.Record = recordTable.defaults()
 	}
-	if f.Trust != nil {
-		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
-		d.cfg.Trust.Refuse = d.choice(f.Trust.Untrusted, "narrow", "narrow", "refuse") == "refuse"
+	readBlock(d, f.Record, recordTable, &d.cfg.Record)
+	readBlock(d, f.Trust, trustTable, &d.cfg.Trust)
+}
+
+// readBlock decodes a block that can appear once. A nil block means that no file contains it.
+func readBlock[T any](d *decoder, b *bodyHCL, t *table[T], to *T) {
+	if b != nil {
+		t.read(d, b.Body, to)
 	}
 }
 
@@ -180,10 +185,7 @@ func (d *decoder) plugins(f *fileHCL) {
 			continue
 		}
 		seen[p.Name] = p.At
-		d.plugin(p)
-		if given(p.DependsOn) {
-			depends[p.Name] = p.DependsOn.Range()
-		}
+		depends[p.Name] = d.plugin(p)["depends_on"]
 	}
 	d.addBundled(f)
 	for i := range f.Fields {
@@ -198,17 +200,9 @@ func (d *decoder) plugins(f *fileHCL) {
 	d.dependencies(depends)
 }
 
-func (d *decoder) reload(r *reloadHCL) {
-	increases := d.renamed(r.Widening, "widening", r.PrivilegeIncreases, "privilege_increases")
-	d.cfg.Reload = Reload{
-		Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any",
-		PrivilegeIncreases: d.choice(increases, "explicit", "approve", "explicit", "allow"),
-	}
-}
-
 // aliases collects the aliases of the presets and of the operator. If both define the same name, the operator's alias
 // applies.
-func (d *decoder) aliases(blocks []aliasHCL) {
+func (d *decoder) aliases(blocks []namedHCL) {
 	own := make(map[string]hcl.Range)
 	for _, b := range blocks {
 		a := Alias{Name: b.Name, at: b.At}
@@ -220,13 +214,9 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 		if err := CheckAlias(b.Name); err != nil {
 			d.fail(b.At, fmt.Sprintf("%q cannot be an alias", b.Name), "Use letters, digits, '_' and '-', beginning with a letter.")
 		}
-		if !given(b.Tool) {
+		if _, ok := aliasTable.read(d, b.Rest, &a)["tool"]; !ok {
 			d.fail(b.At, fmt.Sprintf("Alias %q stands for nothing", b.Name), "Say which tool it is for: tool = \"read\".")
 			continue
-		}
-		d.add(gohcl.DecodeExpression(b.Tool, d.ctx, &a.Tool))
-		if given(b.Params) {
-			d.add(gohcl.DecodeExpression(b.Params, d.ctx, &a.Params))
 		}
 		d.cfg.Aliases = append(d.cfg.Aliases, a)
 	}
@@ -249,85 +239,33 @@ func CheckAlias(name string) error {
 
 var aliasName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
-func (d *decoder) host(h *hostHCL) {
-	out := &d.cfg.Host
-	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
-	case "":
-	default:
-		_ = out.LogLevel.UnmarshalText([]byte(level)) // ignore the error: the function "choice" accepts only valid levels
-	}
-	if h.StateDir != nil {
-		out.StateDir = d.path(*h.StateDir)
-	}
-	out.OnAsk = d.choice(h.OnAsk, out.OnAsk, "allow", "deny", "prompt")
-	if t := d.duration(h.Timeout); t > 0 {
-		out.Timeout = t
-	}
-	if t := d.duration(h.MaxWait); t > 0 {
-		out.MaxWait = t
-	}
-	if t := d.duration(h.Shutdown); t > 0 {
-		out.ShutdownTimeout = t
-	}
-	if given(h.Aliases) {
-		out.AliasPresets = nil
-		d.add(gohcl.DecodeExpression(h.Aliases, d.ctx, &out.AliasPresets))
-		for _, name := range out.AliasPresets {
-			if known := slices.Sorted(maps.Keys(habit.Presets)); !slices.Contains(known, name) {
-				d.fail(h.Aliases.Range(), fmt.Sprintf("There is no set of aliases %q", name), "There are: %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
-			}
-		}
-	}
-	out.Adaptive = h.Adaptive
-	out.HealthInterval = d.duration(h.Health)
-	out.MaxCalls = d.positive(h.MaxCalls, "max_calls", "At least one call must be able to run.")
-	if given(h.MaxParallel) {
-		out.MaxParallel = d.positive(h.MaxParallel, "max_parallel", "At least one call must be able to run.")
-	}
-}
-
 func (d *decoder) sandbox(s *sandboxHCL) {
-	out := &d.cfg.Sandbox
-	out.Workspace = d.choice(s.Workspace, out.Workspace, "read-write", "read-only")
-	out.Strict = d.choice(s.Paths, "contained", "contained", "strict") == "strict"
-	out.Allow, _ = d.globs(s.Allow)
-	out.Deny, _ = d.globs(s.Deny)
-	out.Backend = d.choice(s.Backend, out.Backend, sandbox.Words()...)
-	out.Enforce = d.choice(s.Enforce, out.Enforce, "auto", "require", "off")
-	out.Repositories = d.choice(s.Repositories, out.Repositories, "quarantine", "off")
-	if given(s.AllowRoot) {
-		for _, path := range d.texts(s.AllowRoot) {
-			out.AllowRoot = append(out.AllowRoot, d.path(path))
-		}
-	}
+	sandboxTable.read(d, s.Rest, &d.cfg.Sandbox)
 	for _, r := range s.Roots {
-		path := d.path(r.Path)
-		if st, err := os.Stat(path); err != nil || !st.IsDir() {
-			d.fail(r.At, fmt.Sprintf("There is no directory %s", path), "Create it, correct the path, or remove this root.")
+		root := Root{Path: d.path(r.Path)}
+		rootTable.read(d, r.Rest, &root)
+		if st, err := os.Stat(root.Path); err != nil || !st.IsDir() {
+			d.fail(r.At, fmt.Sprintf("There is no directory %s", root.Path), "Create it, correct the path, or remove this root.")
 			continue
 		}
-		d.cfg.Sandbox.Roots = append(d.cfg.Sandbox.Roots, Root{Path: path, Writable: r.Writable})
+		d.cfg.Sandbox.Roots = append(d.cfg.Sandbox.Roots, root)
 	}
 }
 
-func (d *decoder) plugin(p *pluginHCL) {
-	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), Calls: d.toolGlobs("plugin", p.Name, p.Calls), Added: d.added, at: p.At}
+func (d *decoder) plugin(p *pluginHCL) (at map[string]hcl.Range) {
+	out := Plugin{Name: p.Name, Added: d.added, at: p.At}
 	if !tool.ValidName(p.Name) {
 		d.fail(p.At, fmt.Sprintf("%q cannot name a plugin", p.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 	}
-	if given(p.Field) {
-		d.add(gohcl.DecodeExpression(p.Field, d.ctx, &out.Field))
-		if !tool.ValidName(out.Field) {
-			d.fail(p.Field.Range(), fmt.Sprintf("%q cannot name a field namespace", out.Field), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
-		}
-	}
+	at = pluginTable.read(d, p.Rest, &out)
+	_, source := at["source"]
+	_, path := at["path"]
 	switch {
-	case given(p.Source):
-		d.install(p, &out)
-	case given(p.Version):
-		d.fail(p.Version.Range(), fmt.Sprintf("Plugin %q has a version but no source", p.Name), "Add its name in a registry, such as source = \"registry.example.org/acme/%s\".", p.Name)
-	case p.Path != nil:
-		out.Path = d.path(*p.Path)
+	case source:
+		d.install(p, at, &out)
+	case out.Version != "":
+		d.fail(at["version"], fmt.Sprintf("Plugin %q has a version but no source", p.Name), "Add its name in a registry, such as source = \"registry.example.org/acme/%s\".", p.Name)
+	case path:
 	case d.env.BundledDir != "":
 		out.Path = filepath.Join(d.env.BundledDir, p.Name)
 	default:
@@ -336,20 +274,16 @@ func (d *decoder) plugin(p *pluginHCL) {
 	if p.Rollout != nil {
 		out.Rollout = d.rollout(p.Rollout)
 	}
-	if r := p.Restart; r != nil {
-		out.Restart = Restart{Failures: d.positive(r.Failures, "failures", "A plugin is left alone after at least one failure."), Pause: d.duration(r.Pause)}
-	}
-	if p.Sandbox != nil {
-		out.Confinement = d.confinement(p.Sandbox)
-	}
-	if p.Enabled != nil && !*p.Enabled {
+	readBlock(d, p.Restart, restartTable, &out.Restart)
+	readBlock(d, p.Sandbox, confinementTable, &out.Confinement)
+	if out.off {
 		d.cfg.Off = append(d.cfg.Off, p.Name)
-		return
+		return at
 	}
 	if out.Source == "" {
 		out.Missing = missing(out.Path)
 	}
-	leftOut := out.Missing != "" && p.Optional
+	leftOut := out.Missing != "" && out.optional
 	if err := out.describe(d.manifests); err != nil {
 		out.Missing, leftOut = err.Error(), false
 	}
@@ -364,9 +298,10 @@ func (d *decoder) plugin(p *pluginHCL) {
 	}
 	if leftOut {
 		d.cfg.absent = append(d.cfg.absent, absentPlugin{out, len(d.cfg.Plugins)})
-		return
+		return at
 	}
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
+	return at
 }
 
 // missing returns the reason why the host cannot run a binary. The reason is no error of the configuration,
@@ -390,7 +325,7 @@ func missing(path string) string {
 
 // pluginConfig evaluates a "config" block. Only the plugin knows the schema of this block. Attributes become values,
 // and nested blocks become lists of objects.
-func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
+func (d *decoder) pluginConfig(c *bodyHCL) (json.RawMessage, bodyRanges) {
 	ranges := bodyRanges{"": c.At}
 	b, err := json.Marshal(d.body(c.Body, nil, ranges))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // deniedPaths adds to the lists of paths what other settings keep from all tools: the globs of sandbox { deny }, and
 // rules that deny paths and nothing else. The sandbox enforces the lists, so that a command cannot use such a path
 // under another name.
-func (d *decoder) deniedPaths(s *sandboxHCL) {
+func (d *decoder) deniedPaths() {
 	p := &d.cfg.Permissions
 	for i := range p.Rules {
 		r := &p.Rules[i]
@@ -22,15 +22,12 @@ func (d *decoder) deniedPaths(s *sandboxHCL) {
 			d.tooWide(r.attributes["path"], r.Paths[i])
 		}
 	}
-	if s == nil || !given(s.Deny) {
-		return
-	}
 	for _, g := range d.cfg.Sandbox.Deny {
 		if everything(g) {
-			d.tooWide(s.Deny.Range(), g)
+			d.tooWide(d.denied, g)
 		}
 	}
-	p.denyPaths("sandbox.deny", s.Deny.Range(), d.cfg.Sandbox.Deny)
+	p.denyPaths("sandbox.deny", d.denied, d.cfg.Sandbox.Deny)
 }
 
 func (d *decoder) tooWide(at hcl.Range, glob string) {

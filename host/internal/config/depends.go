@@ -6,18 +6,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 
 	"toolhost.dev/sdk/suggest"
 )
-
-// dependsOn evaluates the attribute "depends_on", which lists the plugins that must start first.
-func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
-	if given(e) {
-		d.add(gohcl.DecodeExpression(e, d.ctx, &names))
-	}
-	return names
-}
 
 // dependencies reports plugins that depend on themselves or on an unknown plugin. The argument "at" maps each plugin to
 // the position of its attribute "depends_on".

@@ -55,25 +55,26 @@ type PackageInstallation struct {
 	Missing string
 }
 
-type publisherHCL struct {
-	Name    string         `hcl:"name,label"`
-	Sources hcl.Expression `hcl:"sources,optional"`
-	Keys    hcl.Expression `hcl:"keys,optional"`
-	Expires hcl.Expression `hcl:"expires,optional"`
-	At      hcl.Range      `hcl:",def_range"`
-}
+// publisherTable lists the attributes of a publisher block. Only commands that a person runs use the keys.
+var publisherTable = newTable(
+	row("sources", custom("list(string)", func(p *Publisher) *[]artifact.Pattern { return &p.Sources }, (*decoder).sources), free, "", `Sources that the publisher signs: whole names, or prefixes that end in "/*".`, needed),
+	row("keys", custom("list(string)", func(p *Publisher) *[]artifact.Key { return &p.Keys }, (*decoder).keys), free, "", `Public keys in PEM, such as file("acme.pub"). Each of them is enough, so that a key can be replaced.`, needed),
+	row("expires", custom("string", func(p *Publisher) *time.Time { return &p.Expires }, (*decoder).expires), free, "(never)", `Last day on which the keys sign new versions, such as "2027-12-31". Locked versions stay usable.`),
+)
 
 type mirrorHCL struct {
-	Of string         `hcl:"of,label"`
-	To hcl.Expression `hcl:"to,optional"`
-	At hcl.Range      `hcl:",def_range"`
+	Of   string    `hcl:"of,label"`
+	Rest hcl.Body  `hcl:",remain"`
+	At   hcl.Range `hcl:",def_range"`
 }
 
-type catalogHCL struct {
-	Name   string         `hcl:"name,label"`
-	Source hcl.Expression `hcl:"source,optional"`
-	At     hcl.Range      `hcl:",def_range"`
-}
+var mirrorTable = newTable(
+	row("to", plain("string", func(to *string) *string { return to }), free, "", `A registry such as "harbor.corp/hub", or a directory: "file:///srv/mirror" or "https://files.corp/mirror".`, needed),
+)
+
+var catalogTable = newTable(
+	row("source", plain("string", func(name *string) *string { return name }), free, "", "Name of the list in a registry.", needed),
+)
 
 // distribution reads the blocks for plugins from registries.
 func (d *decoder) distribution(f *fileHCL) {
@@ -92,7 +93,8 @@ func (d *decoder) distribution(f *fileHCL) {
 	}
 	for _, m := range f.Mirrors {
 		once("mirror", m.Of, m.At)
-		to := d.optionalText(m.To)
+		var to string
+		mirrorTable.read(d, m.Rest, &to)
 		mirror, err := artifact.ParseMirror(m.Of, to)
 		switch {
 		case to == "" && !d.diags.HasErrors():
@@ -104,7 +106,9 @@ func (d *decoder) distribution(f *fileHCL) {
 	}
 	for _, c := range f.Catalogs {
 		once("catalog", c.Name, c.At)
-		name, err := artifact.ParseName(d.optionalText(c.Source))
+		var text string
+		catalogTable.read(d, c.Rest, &text)
+		name, err := artifact.ParseName(text)
 		if err != nil {
 			d.fail(c.At, fmt.Sprintf("Catalog %q has no source", c.Name), "%s.", diagnose.Capital(err.Error()))
 		}
@@ -112,33 +116,45 @@ func (d *decoder) distribution(f *fileHCL) {
 	}
 }
 
-func (d *decoder) publisher(p *publisherHCL) Publisher {
+func (d *decoder) publisher(p *namedHCL) Publisher {
 	out := Publisher{Name: p.Name}
-	for _, text := range d.optionalTexts(p.Sources) {
-		pattern, err := artifact.ParsePattern(text)
-		if err != nil {
-			d.fail(p.Sources.Range(), "The sources of a publisher cannot be read", "%s.", diagnose.Capital(err.Error()))
-		}
-		out.Sources = append(out.Sources, pattern)
-	}
-	for _, text := range d.optionalTexts(p.Keys) {
-		key, err := artifact.ParseKey([]byte(text))
-		if err != nil {
-			d.fail(p.Keys.Range(), fmt.Sprintf("A key of publisher %q cannot be used", p.Name), "%s. Write keys = [file(\"%s.pub\")].", diagnose.Capital(err.Error()), p.Name)
-		}
-		out.Keys = append(out.Keys, key)
-	}
+	publisherTable.read(d, p.Rest, &out)
 	if len(out.Sources) == 0 || len(out.Keys) == 0 {
 		d.fail(p.At, fmt.Sprintf("Publisher %q needs sources and keys", p.Name), "Write sources = [\"registry.example.org/%s/*\"] and keys = [file(\"%[1]s.pub\")].", p.Name)
 	}
-	if text := d.optionalText(p.Expires); text != "" {
-		day, err := time.Parse(time.DateOnly, text)
-		if err != nil {
-			d.fail(p.Expires.Range(), fmt.Sprintf("%q is not a day", text), "Write it as \"2027-12-31\".")
-		}
-		out.Expires = day.AddDate(0, 0, 1)
-	}
 	return out
+}
+
+func (d *decoder) sources(a *hcl.Attribute, to *Publisher) {
+	for _, text := range d.optionalTexts(a.Expr) {
+		pattern, err := artifact.ParsePattern(text)
+		if err != nil {
+			d.fail(a.Expr.Range(), "The sources of a publisher cannot be read", "%s.", diagnose.Capital(err.Error()))
+		}
+		to.Sources = append(to.Sources, pattern)
+	}
+}
+
+func (d *decoder) keys(a *hcl.Attribute, to *Publisher) {
+	for _, text := range d.optionalTexts(a.Expr) {
+		key, err := artifact.ParseKey([]byte(text))
+		if err != nil {
+			d.fail(a.Expr.Range(), fmt.Sprintf("A key of publisher %q cannot be used", to.Name), "%s. Write keys = [file(\"%s.pub\")].", diagnose.Capital(err.Error()), to.Name)
+		}
+		to.Keys = append(to.Keys, key)
+	}
+}
+
+// expires evaluates a day.
+func (d *decoder) expires(a *hcl.Attribute, to *Publisher) {
+	text := d.optionalText(a.Expr)
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil && text != "" {
+		d.fail(a.Expr.Range(), fmt.Sprintf("%q is not a day", text), "Write it as \"2027-12-31\".")
+	}
+	if text != "" {
+		to.Expires = day.AddDate(0, 0, 1)
+	}
 }
 
 // optionalText evaluates a string. It returns "" if the attribute does not exist.
@@ -158,17 +174,16 @@ func (d *decoder) optionalTexts(e hcl.Expression) (list []string) {
 }
 
 // install sets the program of a plugin with a source.
-func (d *decoder) install(p *pluginHCL, out *Plugin) {
-	out.Source, out.Version = d.optionalText(p.Source), d.optionalText(p.Version)
-	if p.Path != nil {
+func (d *decoder) install(p *pluginHCL, at map[string]hcl.Range, out *Plugin) {
+	if _, both := at["path"]; both {
 		d.fail(p.At, fmt.Sprintf("Plugin %q has both a path and a source", p.Name), "Remove path to run the version from the registry, or remove source and version to run the file.")
 	}
 	if _, err := artifact.ParseName(out.Source); err != nil {
-		d.fail(p.Source.Range(), fmt.Sprintf("The source of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
+		d.fail(at["source"], fmt.Sprintf("The source of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
 		return
 	}
 	if _, err := artifact.ParseConstraint(out.Version); err != nil {
-		d.fail(p.Version.Range(), fmt.Sprintf("The version of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
+		d.fail(at["version"], fmt.Sprintf("The version of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
 		return
 	}
 	if d.env.Installed == nil {

@@ -8,19 +8,21 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 )
 
-type endpointHCL struct {
-	Name       string         `hcl:"name,label"`
-	Tools      hcl.Expression `hcl:"tools,optional"`
-	Mode       hcl.Expression `hcl:"mode,optional"`
-	Core       hcl.Expression `hcl:"core,optional"`
-	Principals hcl.Expression `hcl:"principals,optional"`
-	KeepAlive  *bool          `hcl:"keep_alive,optional"`
-	At         hcl.Range      `hcl:",def_range"`
-}
+var endpointTable = newTable(
+	row("tools", ownList(func(e *Endpoint) *[]string { return &e.Tools }, func(d *decoder, a *hcl.Attribute, to *Endpoint) {
+		to.Tools = d.toolGlobs("endpoint", to.Name, a.Expr)
+	}), filter, "(all)", `Globs for the full names of the tools, such as "read" or "jira:*". Calls of other tools are refused, in commands too.`),
+	row("mode", choice(func(e *Endpoint) *string { return &e.Mode }, "all", "single", "lazy", "auto"), free,
+		`"auto"`, "What is listed: all tools; single: one tool, bash, for commands; lazy: the core tools, find_tools and bash. auto is lazy above 60 tools or 64 KiB of definitions, and all otherwise."),
+	row("core", custom("list(string)", func(e *Endpoint) *[]string { return &e.Core }, (*decoder).core), free, `["read", "edit", "grep"]`, "Full names of the tools that a lazy endpoint lists."),
+	row("principals", ownList(func(e *Endpoint) *[]string { return &e.Principals }, (*decoder).endpointPrincipals), filter,
+		"(all)", `Principals that may use the endpoint over HTTP, such as "start-token". The endpoint does not exist for others.`),
+	row("keep_alive", not(func(e *Endpoint) *bool { return &e.Silent }), free,
+		"true", "A call of which nothing is heard for 10 seconds reports progress if its client wants progress, and over HTTP its response gets a comment every 15 seconds. Many clients and proxies give up after a minute of silence."),
+)
 
 // Endpoint is a list of tools for MCP clients. An endpoint can restrict the rights of a principal but not extend them.
 type Endpoint struct {
@@ -61,13 +63,8 @@ func (e *Endpoint) Admits(principal string) bool {
 }
 
 // endpoints reads the endpoint blocks. The caller must read the principals first, because endpoints name them.
-func (d *decoder) endpoints(blocks []endpointHCL) {
-	known := slices.Clone(ReservedPrincipals[:2])
-	for _, p := range d.cfg.Access.Principals {
-		known = append(known, p.Name)
-	}
+func (d *decoder) endpoints(blocks []namedHCL) {
 	for _, b := range blocks {
-		out := Endpoint{Name: b.Name, Tools: d.toolGlobs("endpoint", b.Name, b.Tools), Mode: d.choice(b.Mode, "auto", "all", "single", "lazy", "auto"), Silent: b.KeepAlive != nil && !*b.KeepAlive}
 		switch {
 		case slices.ContainsFunc(d.cfg.Endpoints, func(e Endpoint) bool { return e.Name == b.Name }):
 			d.fail(b.At, fmt.Sprintf("Endpoint %q is configured twice", b.Name), "Remove one, or give it another name.")
@@ -76,23 +73,25 @@ func (d *decoder) endpoints(blocks []endpointHCL) {
 			d.fail(b.At, fmt.Sprintf("%q cannot name an endpoint", b.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 			continue
 		}
-		if given(b.Core) {
-			d.keepPosition("core of endpoint", b.Name, b.Core)
-			out.Core = append([]string{}, d.texts(b.Core)...)
-			for _, name := range out.Core {
-				if !out.Offers(name) {
-					d.fail(b.Core.Range(), fmt.Sprintf("Endpoint %q does not offer %s", b.Name, name), "A tool in core must match tools, too. Add it there, or remove it from core.")
-				}
-			}
-		}
-		if given(b.Principals) {
-			out.Principals = append([]string{}, d.texts(b.Principals)...)
-			for _, name := range out.Principals {
-				if !slices.Contains(known, name) {
-					d.fail(b.Principals.Range(), fmt.Sprintf("There is no principal %q", name), "There are %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
-				}
-			}
-		}
+		out := Endpoint{Name: b.Name, Mode: "auto"}
+		endpointTable.read(d, b.Rest, &out)
 		d.cfg.Endpoints = append(d.cfg.Endpoints, out)
 	}
+}
+
+// core evaluates the tools that a lazy endpoint lists.
+func (d *decoder) core(a *hcl.Attribute, to *Endpoint) {
+	d.keepPosition("core of endpoint", to.Name, a.Expr)
+	to.Core = append([]string{}, d.texts(a.Expr)...)
+	for _, name := range to.Core {
+		if !to.Offers(name) {
+			d.fail(a.Expr.Range(), fmt.Sprintf("Endpoint %q does not offer %s", to.Name, name), "A tool in core must match tools, too. Add it there, or remove it from core.")
+		}
+	}
+}
+
+// endpointPrincipals evaluates the principals that can use an endpoint.
+func (d *decoder) endpointPrincipals(a *hcl.Attribute, to *Endpoint) {
+	to.Principals = append([]string{}, d.texts(a.Expr)...)
+	d.knownPrincipals(to.Principals, a.Expr.Range())
 }

@@ -19,14 +19,21 @@ import (
 
 // fieldHCL is a field namespace with tools from an MCP server or from functions.
 type fieldHCL struct {
-	Name         string          `hcl:"name,label"`
-	Timeout      hcl.Expression  `hcl:"timeout,optional"`
-	StartTimeout hcl.Expression  `hcl:"start_timeout,optional"`
-	Sandbox      *confinementHCL `hcl:"sandbox,block"`
-	MCP          []configHCL     `hcl:"mcp,block"`
-	Functions    []configHCL     `hcl:"function,block"`
-	At           hcl.Range       `hcl:",def_range"`
+	Name      string    `hcl:"name,label"`
+	Sandbox   *bodyHCL  `hcl:"sandbox,block"`
+	MCP       []bodyHCL `hcl:"mcp,block"`
+	Functions []bodyHCL `hcl:"function,block"`
+	Rest      hcl.Body  `hcl:",remain"`
+	At        hcl.Range `hcl:",def_range"`
 }
+
+// fieldLimits contains the timeouts of a field.
+type fieldLimits struct{ call, start time.Duration }
+
+var fieldTable = newTable(
+	row("timeout", duration(func(l *fieldLimits) *time.Duration { return &l.call }), free, `"2m"`, "Maximum time of a call without a sign of life."),
+	row("start_timeout", duration(func(l *fieldLimits) *time.Duration { return &l.start }), free, `"30s"`, "Maximum time until the server has listed its tools."),
+)
 
 // These bundled plugins serve the tools of MCP servers and of functions.
 const (
@@ -34,19 +41,17 @@ const (
 	functionPlugin = "function"
 )
 
-// These are the default timeouts of a mounted server. The first timeout applies to the start. The second timeout
-// applies to a call without progress.
-const (
-	mountStartTimeout = 30 * time.Second
-	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is added to the start timeout of the plugin that mounts a server. The plugin needs this time to report
-	// that its server did not start.
-	mountSpare = 10 * time.Second
-)
+// mountSpare is added to the start timeout of the plugin that mounts a server. The plugin needs this time to report
+// that its server did not start.
+const mountSpare = 10 * time.Second
 
 // field converts a "field" block into a plugin. The kind of the field determines the bundled plugin. The content of the
 // block becomes the configuration of the plugin.
 func (d *decoder) field(f *fieldHCL) {
+	out := Plugin{Name: f.Name, Field: f.Name, at: f.At}
+	limits := fieldTable.defaults()
+	fieldTable.read(d, f.Rest, &limits)
+	readBlock(d, f.Sandbox, confinementTable, &out.Confinement)
 	if !tool.ValidName(f.Name) {
 		d.fail(f.At, fmt.Sprintf("%q cannot name a field namespace", f.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 		return
@@ -57,18 +62,11 @@ func (d *decoder) field(f *fieldHCL) {
 			"Say which server it is, mcp { command = [\"…\"] } or mcp { url = \"…\" }, or define functions:\nfunction {\n  file    = \"tools.json\"\n  command = [\"…\"]\n}")
 		return
 	}
-	start, call := d.duration(f.StartTimeout), d.duration(f.Timeout)
-	if start == 0 {
-		start = mountStartTimeout
-	}
-	if call == 0 {
-		call = mountCallTimeout
-	}
-	out := Plugin{Name: f.Name, Field: f.Name, Mounted: server, Args: []string{"--call-timeout", call.String()}, StartTimeout: start + mountSpare, at: f.At}
+	out.Mounted, out.Args, out.StartTimeout = server, []string{"--call-timeout", limits.call.String()}, limits.start+mountSpare
 	kind := functionPlugin
 	if server {
 		kind = mountPlugin
-		out.Args = append(out.Args, "--start-timeout", start.String())
+		out.Args = append(out.Args, "--start-timeout", limits.start.String())
 	}
 	out.Path = filepath.Join(d.env.BundledDir, kind)
 	if out.Missing = missing(out.Path); d.env.BundledDir == "" {
@@ -76,9 +74,6 @@ func (d *decoder) field(f *fieldHCL) {
 	}
 	if err := d.describeField(&out); err != nil {
 		out.Missing = err.Error()
-	}
-	if f.Sandbox != nil {
-		out.Confinement = d.confinement(f.Sandbox)
 	}
 	n := len(d.diags)
 	if server {
@@ -115,7 +110,7 @@ type described struct {
 
 // mount reads an "mcp" block. The plugin validates the block, so mount changes only paths that are relative to the
 // directory of the configuration file.
-func (d *decoder) mount(c *configHCL, out *Plugin) {
+func (d *decoder) mount(c *bodyHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
 	d.installedPackage(values, ranges, out)
@@ -128,7 +123,7 @@ func (d *decoder) mount(c *configHCL, out *Plugin) {
 }
 
 // functions reads "function" blocks in the same way as mount reads "mcp" blocks.
-func (d *decoder) functions(blocks []configHCL, out *Plugin) {
+func (d *decoder) functions(blocks []bodyHCL, out *Plugin) {
 	ranges := bodyRanges{"": blocks[0].At}
 	var list []any
 	exec, network := false, false

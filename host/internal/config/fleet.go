@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 
 	"toolhost.dev/sdk/tool"
 
@@ -61,42 +60,64 @@ type FleetWorkspace struct {
 }
 
 type fleetHCL struct {
-	Name         hcl.Expression      `hcl:"name,optional"`
-	Node         hcl.Expression      `hcl:"node,optional"`
-	Coordinators hcl.Expression      `hcl:"coordinators,optional"`
-	Listen       hcl.Expression      `hcl:"listen,optional"`
-	Advertise    hcl.Expression      `hcl:"advertise,optional"`
-	Labels       hcl.Expression      `hcl:"labels,optional"`
-	Lease        hcl.Expression      `hcl:"lease,optional"`
-	Takeover     hcl.Expression      `hcl:"takeover,optional"`
-	Fence        hcl.Expression      `hcl:"fence,optional"`
-	NATS         *natsHCL            `hcl:"nats,block"`
-	Capacity     *capacityHCL        `hcl:"capacity,block"`
-	Workspaces   []fleetWorkspaceHCL `hcl:"workspace,block"`
-	At           hcl.Range           `hcl:",def_range"`
+	Workspaces []namedHCL `hcl:"workspace,block"`
+	Rest       hcl.Body   `hcl:",remain"`
+	At         hcl.Range  `hcl:",def_range"`
 }
 
-type natsHCL struct {
-	URLs        hcl.Expression `hcl:"urls"`
-	Credentials hcl.Expression `hcl:"credentials,optional"`
-	CA          hcl.Expression `hcl:"ca,optional"`
-	Certificate hcl.Expression `hcl:"certificate,optional"`
-	Key         hcl.Expression `hcl:"key,optional"`
-	Replicas    hcl.Expression `hcl:"replicas,optional"`
-}
+// fleetTable lists the attributes of the fleet block. They apply when a host starts, so no reload changes them.
+var fleetTable = newTable(
+	row("name", custom("string", func(f *Fleet) *string { return &f.Name }, func(d *decoder, a *hcl.Attribute, to *Fleet) { to.Name = cmp.Or(d.text(a.Expr), to.Name) }), free, `"toolhost"`, "Name of the fleet."),
+	row("node", custom("string", func(f *Fleet) *string { return &f.Node }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+		if to.Node = d.text(a.Expr); to.Node == "" {
+			return
+		}
+		if err := nodename.Check(to.Node); err != nil {
+			d.fail(a.Expr.Range(), "The node cannot have this name", "%s.", err)
+		}
+	}), free,
+		"(the name of the machine)", "Name of this host in the fleet."),
+	row("coordinators", ownList(func(f *Fleet) *[]string { return &f.Coordinators }, (*decoder).coordinators), free, "(the first node)", "Addresses of the coordinators, which keep the records: 1, 3 or 5."),
+	row("listen", address(func(f *Fleet) *string { return &f.Listen }), free, `(":7443")`, "Address on which other nodes reach this one."),
+	row("advertise", address(func(f *Fleet) *string { return &f.Advertise }), free, "(the name of the machine, and the port of listen)", "Address that other nodes use."),
+	row("labels", plain("map(string)", func(f *Fleet) *map[string]string { return &f.Labels }), free, "{}", "Labels of this node, which workspaces select."),
+	row("lease", duration(func(f *Fleet) *time.Duration { return &f.Lease }), free, `"15s"`, "Time after which a node that is not heard of loses its shared sessions. At least 12 s, or 2 s with one coordinator."),
+	row("takeover", either(func(f *Fleet) *bool { return &f.Manual }, "automatic", "manual"), free, `"automatic"`, "Who decides that a node has ended: automatic after its lease, or manual with toolhost fleet takeover."),
+	row("fence", ownList(func(f *Fleet) *[]string { return &f.Fence }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+		if to.Fence = d.texts(a.Expr); len(to.Fence) == 0 {
+			d.fail(a.Expr.Range(), "The command is empty", "Name a program and its arguments. It gets the name of the node as its last argument.")
+		}
+	}), free,
+		"(none)", "Command that cuts a node off from shared files, before others take its sessions. It gets the name of the node."),
+	nested[Fleet]("nats", "An external NATS cluster with JetStream in place of coordinators, version 2.12 or later."),
+	row("nats.urls", ownList(func(f *Fleet) *[]string { return &f.NATS }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+		if to.NATS = d.texts(a.Expr); len(to.NATS) == 0 {
+			d.fail(a.Expr.Range(), "No server is named", "Write URLs such as [\"tls://nats.example.org:4222\"].")
+		}
+	}), free,
+		"", `Its servers, such as "tls://nats.example.org:4222".`, required),
+	row("nats.credentials", file(func(f *Fleet) *string { return &f.Credentials }), free, "(none)", "File with the credentials of this node.", isPath),
+	row("nats.ca", file(func(f *Fleet) *string { return &f.CA }), free, "(those of the system)", "File with the certificate of the authority that signed the certificates of the servers.", isPath),
+	row("nats.certificate", file(func(f *Fleet) *string { return &f.Certificate }), free, "(none)", "File with a certificate of this node, for servers that ask for one.", isPath),
+	row("nats.key", file(func(f *Fleet) *string { return &f.Key }), free, "(none)", "File with the key of the certificate.", isPath),
+	row("nats.replicas", custom("number", func(f *Fleet) *int { return &f.Replicas }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+		if to.Replicas = d.positive(a.Expr, "The number of replicas", "Write 1, 3 or 5."); !slices.Contains([]int{0, 1, 3, 5}, to.Replicas) {
+			d.fail(a.Expr.Range(), fmt.Sprintf("%d is not allowed here", to.Replicas), "Write 1, 3 or 5.")
+		}
+	}), free,
+		"3", "Copies of each record."),
+	nested[Fleet]("capacity", "How much this node takes. New sessions go to nodes with room."),
+	row("capacity.sessions", count(func(f *Fleet) *int { return &f.MaxSessions }, "Write a whole number of at least 1."), free, "(no limit)", "Maximum number of sessions."),
+	row("capacity.calls", count(func(f *Fleet) *int { return &f.MaxCalls }, "Write a whole number of at least 1."), free, "(no limit)", "Number of running calls at which the node counts as full."),
+)
 
-type capacityHCL struct {
-	Sessions hcl.Expression `hcl:"sessions,optional"`
-	Calls    hcl.Expression `hcl:"calls,optional"`
-}
-
-type fleetWorkspaceHCL struct {
-	Name   string         `hcl:"name,label"`
-	Path   string         `hcl:"path"`
-	Shared hcl.Expression `hcl:"shared,optional"`
-	Nodes  hcl.Expression `hcl:"nodes,optional"`
-	At     hcl.Range      `hcl:",def_range"`
-}
+var fleetWorkspaceTable = newTable(
+	row("path", custom("string", func(w *FleetWorkspace) *string { return &w.Path }, func(d *decoder, a *hcl.Attribute, to *FleetWorkspace) { to.Path = d.path(d.optionalText(a.Expr)) }), free,
+		"", "Directory of the workspace on this node.", required, isPath),
+	row("shared", custom("string", func(w *FleetWorkspace) *string { return &w.Shared }, func(d *decoder, a *hcl.Attribute, to *FleetWorkspace) { to.Shared = d.text(a.Expr) }), free,
+		"(only on this node)", "Identity of the files, for a directory that several nodes have under the same path. Other nodes can take its sessions."),
+	row("nodes", plain("map(string)", func(w *FleetWorkspace) *map[string]string { return &w.Nodes }), free, "(all nodes)", "Labels of the nodes that have the workspace."),
+)
 
 // MinLease is the shortest lease in a fleet with several coordinators. Their JetStream can need nine seconds to elect a
 // leader, and a lease must not end during the election. A single coordinator needs no election, so minLeaseOfOne is
@@ -107,59 +128,25 @@ const (
 )
 
 // DefaultFleet returns the settings of an empty fleet block.
-func DefaultFleet() *Fleet { return &Fleet{Name: "toolhost", Lease: 15 * time.Second, Replicas: 3} }
+func DefaultFleet() *Fleet { f := fleetTable.defaults(); return &f }
 
 func (d *decoder) fleet(f *fleetHCL) {
 	out := DefaultFleet()
-	out.Name, out.Node = cmp.Or(d.optional(f.Name), out.Name), d.optional(f.Node)
-	if out.Node != "" {
-		if err := nodename.Check(out.Node); err != nil {
-			d.fail(f.Node.Range(), "The node cannot have this name", "%s.", err)
-		}
-	}
-	if given(f.Coordinators) {
-		out.Coordinators = d.texts(f.Coordinators)
-		if n := len(out.Coordinators); !slices.Contains([]int{1, 3, 5}, n) {
-			d.fail(f.Coordinators.Range(), fmt.Sprintf("A fleet cannot have %d coordinators", n), "Name 1, 3 or 5 of them. An even number survives no more failures than the odd number below it.")
-		}
-		for _, a := range out.Coordinators {
-			d.address(f.Coordinators, a)
-		}
-	}
-	out.Listen, out.Advertise = d.optional(f.Listen), d.optional(f.Advertise)
-	if out.Listen != "" {
-		d.address(f.Listen, out.Listen)
-	}
-	if out.Advertise != "" {
-		d.address(f.Advertise, out.Advertise)
-	}
-	if given(f.Labels) {
-		d.add(gohcl.DecodeExpression(f.Labels, d.ctx, &out.Labels))
-	}
-	if given(f.Lease) {
-		out.Lease = d.duration(f.Lease)
+	at := fleetTable.read(d, f.Rest, out)
+	if lease, given := at["lease"]; given {
 		least, why := MinLease, "the coordinators can need nine seconds to elect a leader, and the leases of all nodes would end meanwhile"
-		if len(out.Coordinators) < 2 && f.NATS == nil {
+		if len(out.Coordinators) < 2 && out.NATS == nil {
 			least, why = minLeaseOfOne, "a slow disk of the coordinator must not end the leases of all nodes"
 		}
 		if out.Lease < least {
-			d.fail(f.Lease.Range(), fmt.Sprintf("A lease of %s is too short", out.Lease), "Write at least \"%s\": %s.", least, why)
+			d.fail(lease, fmt.Sprintf("A lease of %s is too short", out.Lease), "Write at least \"%s\": %s.", least, why)
 		}
 	}
-	out.Manual = d.choice(f.Takeover, "automatic", "automatic", "manual") == "manual"
-	if given(f.Fence) {
-		if out.Fence = d.texts(f.Fence); len(out.Fence) == 0 {
-			d.fail(f.Fence.Range(), "The command is empty", "Name a program and its arguments. It gets the name of the node as its last argument.")
-		}
+	if out.NATS != nil && out.Coordinators != nil {
+		d.fail(f.At, "The fleet has coordinators and an external NATS cluster", "Keep one of them: coordinators, or the nats block.")
 	}
-	d.nats(f, out)
-	if c := f.Capacity; c != nil {
-		if given(c.Sessions) {
-			out.MaxSessions = d.positive(c.Sessions, "The number of sessions", "Write a whole number of at least 1.")
-		}
-		if given(c.Calls) {
-			out.MaxCalls = d.positive(c.Calls, "The number of calls", "Write a whole number of at least 1.")
-		}
+	if (out.Certificate == "") != (out.Key == "") {
+		d.fail(at["nats.urls"], "A certificate needs its key, and a key its certificate", "Write both certificate and key, or neither.")
 	}
 	d.fleetWorkspaces(f, out)
 	d.cfg.Fleet = out
@@ -168,35 +155,38 @@ func (d *decoder) fleet(f *fleetHCL) {
 	}
 }
 
-func (d *decoder) nats(f *fleetHCL, out *Fleet) {
-	n := f.NATS
-	if n == nil {
-		return
+func (d *decoder) coordinators(a *hcl.Attribute, to *Fleet) {
+	to.Coordinators = d.texts(a.Expr)
+	if n := len(to.Coordinators); !slices.Contains([]int{1, 3, 5}, n) {
+		d.fail(a.Expr.Range(), fmt.Sprintf("A fleet cannot have %d coordinators", n), "Name 1, 3 or 5 of them. An even number survives no more failures than the odd number below it.")
 	}
-	if given(f.Coordinators) {
-		d.fail(f.At, "The fleet has coordinators and an external NATS cluster", "Keep one of them: coordinators, or the nats block.")
+	for _, text := range to.Coordinators {
+		d.address(a.Expr, text)
 	}
-	if out.NATS = d.texts(n.URLs); len(out.NATS) == 0 {
-		d.fail(n.URLs.Range(), "No server is named", "Write URLs such as [\"tls://nats.example.org:4222\"].")
-	}
-	for to, e := range map[*string]hcl.Expression{&out.Credentials: n.Credentials, &out.CA: n.CA, &out.Certificate: n.Certificate, &out.Key: n.Key} {
-		if file := d.optional(e); file != "" {
-			*to = d.path(file)
+}
+
+// file returns the path of a file. An empty text is no file.
+func file[T any](at func(*T) *string) value[T] {
+	return custom("string", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		if name := d.text(a.Expr); name != "" {
+			*at(to) = d.path(name)
 		}
-	}
-	if (out.Certificate == "") != (out.Key == "") {
-		d.fail(n.URLs.Range(), "A certificate needs its key, and a key its certificate", "Write both certificate and key, or neither.")
-	}
-	if given(n.Replicas) {
-		if out.Replicas = d.positive(n.Replicas, "The number of replicas", "Write 1, 3 or 5."); !slices.Contains([]int{0, 1, 3, 5}, out.Replicas) {
-			d.fail(n.Replicas.Range(), fmt.Sprintf("%d is not allowed here", out.Replicas), "Write 1, 3 or 5.")
+	})
+}
+
+// address returns an address of the form HOST:PORT.
+func address[T any](at func(*T) *string) value[T] {
+	return custom("string", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		if *at(to) = d.text(a.Expr); *at(to) != "" {
+			d.address(a.Expr, *at(to))
 		}
-	}
+	})
 }
 
 func (d *decoder) fleetWorkspaces(f *fleetHCL, out *Fleet) {
 	for _, w := range f.Workspaces {
-		ws := FleetWorkspace{Name: w.Name, Path: d.path(w.Path), Shared: d.optional(w.Shared)}
+		ws := FleetWorkspace{Name: w.Name}
+		fleetWorkspaceTable.read(d, w.Rest, &ws)
 		switch {
 		case !tool.ValidName(w.Name):
 			d.fail(w.At, fmt.Sprintf("%q cannot name a workspace", w.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
@@ -205,19 +195,8 @@ func (d *decoder) fleetWorkspaces(f *fleetHCL, out *Fleet) {
 			d.fail(w.At, fmt.Sprintf("Workspace %q is configured twice", w.Name), "Remove one, or give it another name.")
 			continue
 		}
-		if given(w.Nodes) {
-			d.add(gohcl.DecodeExpression(w.Nodes, d.ctx, &ws.Nodes))
-		}
 		out.Workspaces = append(out.Workspaces, ws)
 	}
-}
-
-// optional evaluates a string attribute. It returns "" if the attribute is not set.
-func (d *decoder) optional(e hcl.Expression) string {
-	if !given(e) {
-		return ""
-	}
-	return d.text(e)
 }
 
 // address reports a problem if a text does not have the form HOST:PORT.

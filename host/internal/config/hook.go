@@ -12,19 +12,19 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-type hookHCL struct {
-	Name      string            `hcl:"name,label"`
-	On        hcl.Expression    `hcl:"on,optional"`
-	Tools     hcl.Expression    `hcl:"tools,optional"`
-	Priority  int               `hcl:"priority,optional"`
-	Timeout   hcl.Expression    `hcl:"timeout,optional"`
-	OnFailure hcl.Expression    `hcl:"on_failure,optional"`
-	Command   hcl.Expression    `hcl:"command,optional"`
-	Env       map[string]string `hcl:"env,optional"`
-	Plugin    hcl.Expression    `hcl:"plugin,optional"`
-	Trial     *bool             `hcl:"trial,optional"`
-	At        hcl.Range         `hcl:",def_range"`
-}
+// hookTable lists the attributes of a hook block. Package privilege compares hooks as a whole: any change of a hook
+// that judges calls can permit more.
+var hookTable = newTable(
+	row("on", ownList(func(h *Hook) *[]string { return &h.On }, (*decoder).hookEvents), compared, "", "Events: register, unregister, before_call, after_call.", needed),
+	row("tools", ownList(func(h *Hook) *[]string { return &h.Tools }, (*decoder).hookTools), compared, "(all tools)", "Globs over full names of tools; a single one may be a string."),
+	row("priority", plain("number", func(h *Hook) *int { return &h.Priority }), compared, "0", "Order of the hooks; a higher one runs first."),
+	row("timeout", duration(func(h *Hook) *time.Duration { return &h.Timeout }), compared, `"10s"`, "Maximum time of one event."),
+	row("on_failure", either(func(h *Hook) *bool { return &h.AllowOnFailure }, "deny", "allow"), compared, `"deny"`, "Decision on a call if the hook fails: deny or allow."),
+	row("command", ownList(func(h *Hook) *[]string { return &h.Command }, (*decoder).hookCommand), compared, "", "The program and its arguments.", isCommand),
+	row("env", plain("map(string)", func(h *Hook) *map[string]string { return &h.Env }), compared, "{}", "Variables added to the program's environment."),
+	row("plugin", custom("string", func(h *Hook) *string { return &h.Plugin }, func(d *decoder, a *hcl.Attribute, to *Hook) { to.Plugin = d.text(a.Expr) }), compared, "", "The plugin that answers, instead of a command."),
+	row("trial", not(func(h *Hook) *bool { return &h.NoTrial }), compared, "true", "Whether a new program gets the event trial before the configuration takes effect."),
+)
 
 // Hook configures a program or plugin that runs on events of tools and calls.
 type Hook struct {
@@ -61,7 +61,7 @@ func (h *Hook) Judges() bool {
 
 var hookEvents = []string{"register", "unregister", "before_call", "after_call"}
 
-func (d *decoder) hooks(blocks []hookHCL) {
+func (d *decoder) hooks(blocks []namedHCL) {
 	seen := make(map[string]hcl.Range)
 	for i := range blocks {
 		b := &blocks[i]
@@ -74,69 +74,72 @@ func (d *decoder) hooks(blocks []hookHCL) {
 	}
 }
 
-func (d *decoder) hook(b *hookHCL) Hook {
-	out := Hook{
-		Name: b.Name, Priority: b.Priority, Timeout: d.duration(b.Timeout), Env: b.Env, Place: place(b.At), NoTrial: b.Trial != nil && !*b.Trial,
-		AllowOnFailure: d.choice(b.OnFailure, "deny", "deny", "allow") == "allow",
-	}
-	if !given(b.On) {
+func (d *decoder) hook(b *namedHCL) Hook {
+	out := Hook{Name: b.Name, Place: place(b.At)}
+	at := hookTable.read(d, b.Rest, &out)
+	if _, ok := at["on"]; !ok {
 		d.fail(b.At, fmt.Sprintf("Hook %q is for no event", b.Name), "Say when it is called: on = [\"before_call\"]. There are %s.", strings.Join(hookEvents, ", "))
-	} else {
-		out.On = d.texts(b.On)
-		for _, e := range out.On {
-			if !slices.Contains(hookEvents, e) {
-				d.fail(b.On.Range(), fmt.Sprintf("There is no event %q", e), "There are %s.%s", strings.Join(hookEvents, ", "), suggest.DidYouMean(e, hookEvents))
-			}
-		}
-		if len(out.On) == 0 {
-			d.fail(b.On.Range(), fmt.Sprintf("Hook %q is for no event", b.Name), "There are %s.", strings.Join(hookEvents, ", "))
-		}
 	}
-	if given(b.Tools) {
-		var ok bool
-		d.keepPosition("hook", b.Name, b.Tools)
-		if out.Tools, ok = d.globs(b.Tools); ok && len(out.Tools) == 0 {
-			d.fail(b.Tools.Range(), fmt.Sprintf("Hook %q is about no tool", b.Name), "Name tools, or leave tools out for all of them.")
-		}
-	}
+	_, command := at["command"]
+	_, plugin := at["plugin"]
 	switch {
-	case given(b.Command) == given(b.Plugin):
+	case command == plugin:
 		d.fail(b.At, fmt.Sprintf("Hook %q needs a command or a plugin", b.Name), "Say who answers: command = [\"/usr/local/bin/guard\"] or plugin = \"guard\", and not both.")
-	case given(b.Command):
-		if _, diags := b.Command.Value(d.ctx); diags.HasErrors() {
-			d.add(diags)
-			out.Refused = d.external(len(d.diags) - len(diags))
-			break
-		}
-		out.Command = d.texts(b.Command)
-		if len(out.Command) == 0 || out.Command[0] == "" {
-			d.fail(b.Command.Range(), fmt.Sprintf("The command of hook %q is empty", b.Name), "Name a program, with its arguments as further elements.")
-			break
-		}
-		if p := out.Command[0]; strings.Contains(p, "/") {
-			out.Command[0] = d.path(p)
-		}
-	default:
-		out.Plugin = d.hookPlugin(b)
+	case plugin:
+		d.hookPlugin(b, at["plugin"], &out)
 	}
 	return out
 }
 
-// hookPlugin evaluates the name of the plugin that implements a hook. It also accepts an optional plugin whose binary
-// does not exist. Such a hook fails at every call, so the host denies the calls.
-func (d *decoder) hookPlugin(b *hookHCL) string {
-	name := d.text(b.Plugin)
-	if len(b.Env) > 0 {
-		d.fail(b.At, fmt.Sprintf("Hook %q sets env, but a plugin serves it", b.Name), "Put env into the block of plugin %q.", name)
+func (d *decoder) hookEvents(a *hcl.Attribute, to *Hook) {
+	to.On = d.texts(a.Expr)
+	for _, e := range to.On {
+		if !slices.Contains(hookEvents, e) {
+			d.fail(a.Expr.Range(), fmt.Sprintf("There is no event %q", e), "There are %s.%s", strings.Join(hookEvents, ", "), suggest.DidYouMean(e, hookEvents))
+		}
+	}
+	if len(to.On) == 0 {
+		d.fail(a.Expr.Range(), fmt.Sprintf("Hook %q is for no event", to.Name), "There are %s.", strings.Join(hookEvents, ", "))
+	}
+}
+
+func (d *decoder) hookTools(a *hcl.Attribute, to *Hook) {
+	var ok bool
+	d.keepPosition("hook", to.Name, a.Expr)
+	if to.Tools, ok = d.globs(a.Expr); ok && len(to.Tools) == 0 {
+		d.fail(a.Expr.Range(), fmt.Sprintf("Hook %q is about no tool", to.Name), "Name tools, or leave tools out for all of them.")
+	}
+}
+
+func (d *decoder) hookCommand(a *hcl.Attribute, to *Hook) {
+	if _, diags := a.Expr.Value(d.ctx); diags.HasErrors() {
+		d.add(diags)
+		to.Refused = d.external(len(d.diags) - len(diags))
+		return
+	}
+	to.Command = d.texts(a.Expr)
+	if len(to.Command) == 0 || to.Command[0] == "" {
+		d.fail(a.Expr.Range(), fmt.Sprintf("The command of hook %q is empty", to.Name), "Name a program, with its arguments as further elements.")
+		return
+	}
+	if p := to.Command[0]; strings.Contains(p, "/") {
+		to.Command[0] = d.path(p)
+	}
+}
+
+// hookPlugin checks the plugin that implements a hook. It also accepts an optional plugin whose binary does not exist.
+// Such a hook fails at every call, so the host denies the calls.
+func (d *decoder) hookPlugin(b *namedHCL, at hcl.Range, out *Hook) {
+	if len(out.Env) > 0 {
+		d.fail(b.At, fmt.Sprintf("Hook %q sets env, but a plugin serves it", b.Name), "Put env into the block of plugin %q.", out.Plugin)
 	}
 	var known []string
 	for _, p := range d.cfg.Plugins {
 		known = append(known, p.Name)
 	}
-	if !slices.Contains(known, name) && !slices.ContainsFunc(d.cfg.absent, func(a absentPlugin) bool { return a.Name == name }) {
-		d.fail(b.Plugin.Range(), fmt.Sprintf("Hook %q is served by %q, which is not configured", b.Name, name), "Add a block plugin %q.%s", name, suggest.DidYouMean(name, known))
+	if !slices.Contains(known, out.Plugin) && !slices.ContainsFunc(d.cfg.absent, func(a absentPlugin) bool { return a.Name == out.Plugin }) {
+		d.fail(at, fmt.Sprintf("Hook %q is served by %q, which is not configured", b.Name, out.Plugin), "Add a block plugin %q.%s", out.Plugin, suggest.DidYouMean(out.Plugin, known))
 	}
-	return name
 }
 
 // text evaluates an attribute that must be a string.

@@ -94,68 +94,68 @@ type PermissionTest struct {
 }
 
 type permissionsHCL struct {
-	Policy   hcl.Expression `hcl:"policy,optional"`
-	Default  hcl.Expression `hcl:"default,optional"`
-	Commands hcl.Expression `hcl:"commands,optional"`
-	Builtin  *bool          `hcl:"builtin,optional"`
-	Deny     []ruleHCL      `hcl:"deny,block"`
-	Ask      []ruleHCL      `hcl:"ask,block"`
-	Allow    []ruleHCL      `hcl:"allow,block"`
-	Programs *programsHCL   `hcl:"programs,block"`
-	Paths    *pathsHCL      `hcl:"paths,block"`
-	Tests    []testHCL      `hcl:"test,block"`
+	Deny  []namedHCL `hcl:"deny,block"`
+	Ask   []namedHCL `hcl:"ask,block"`
+	Allow []namedHCL `hcl:"allow,block"`
+	Tests []namedHCL `hcl:"test,block"`
+	Rest  hcl.Body   `hcl:",remain"`
 }
 
-type programsHCL struct {
-	Mode  hcl.Expression `hcl:"mode,optional"`
-	Allow hcl.Expression `hcl:"allow,optional"`
-	Ask   hcl.Expression `hcl:"ask,optional"`
-	Deny  hcl.Expression `hcl:"deny,optional"`
-	At    hcl.Range      `hcl:",def_range"`
-}
+// permissionsTable lists the attributes of the permissions block. Package privilege compares the lists of programs
+// together with the rules, because a rule can permit what a list denies.
+var permissionsTable = newTable(
+	row("policy", choice(func(p *Permissions) *string { return &p.Policy }, Policies...), ranked(Policies...),
+		`"open"`, "Mode of the built-in rules: open denies what destroys the system and asks before all of a workspace or repository is lost, careful also asks before work is lost or data leaves the machine, listed is careful and runs only listed programs."),
+	row("default", choice(func(p *Permissions) *string { return &p.Default }, "allow", "ask", "deny"), ranked("allow", "ask", "deny"), `"allow"`, "Decision on a call that no rule matches: allow, ask or deny."),
+	row("commands", either(func(p *Permissions) *bool { return &p.AllowList }, "rules", "allow-list"), compared, `"rules"`, "Rule for commands: rules, or allow-list, which is the same as the mode listed of programs."),
+	row("builtin", not(func(p *Permissions) *bool { return &p.NoBuiltin }), lower, "true", "Whether the built-in rules apply."),
+	nested[Permissions]("programs", "Programs that commands can run."),
+	row("programs.mode", either(func(p *Permissions) *bool { return &p.Programs.Listed }, "open", "listed"), compared, `"open"`, "Programs that can run: open allows all that no rule denies, listed only those that an allow or ask rule lists."),
+	row("programs.allow", texts(func(p *Permissions) *[]string { return &p.Programs.Allow }), compared, "[]", "Patterns of commands that can run."),
+	row("programs.ask", texts(func(p *Permissions) *[]string { return &p.Programs.Ask }), compared, "[]", "Patterns of commands that a person must confirm."),
+	row("programs.deny", texts(func(p *Permissions) *[]string { return &p.Programs.Deny }), shorter, "[]", "Patterns of commands that cannot run."),
+	nested[Permissions]("paths", "Paths that tools cannot use."),
+	row("paths.deny", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Deny }, (*decoder).someFiles), shorter, "[]", "Globs over paths that tools cannot read or write."),
+	row("paths.protect", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Protect }, (*decoder).someFiles), shorter, "[]", "Globs over paths that tools cannot write."),
+	row("paths.writable", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Writable }, (*decoder).protectedNames), longer,
+		"[]", "Names of settings of editors and agents that tools can write. Without it they are protected."),
+)
 
-type pathsHCL struct {
-	Deny     hcl.Expression `hcl:"deny,optional"`
-	Protect  hcl.Expression `hcl:"protect,optional"`
-	Writable hcl.Expression `hcl:"writable,optional"`
-	At       hcl.Range      `hcl:",def_range"`
-}
+var ruleTable = newTable(
+	row("tool", texts(func(r *PermissionRule) *[]string { return &r.Tools }), compared, "(any)", "Globs over names of tools."),
+	row("kind", texts(func(r *PermissionRule) *[]string { return &r.Kinds }), compared, "(any)", "Kinds of calls: bash, edit, external_directory, or the name of a tool."),
+	row("path", texts(func(r *PermissionRule) *[]string { return &r.Paths }), compared, "(any)", "Globs over paths."),
+	row("command", texts(func(r *PermissionRule) *[]string { return &r.Commands }), compared, "(any)", "Patterns of commands."),
+	row("domain", texts(func(r *PermissionRule) *[]string { return &r.Domains }), compared, "(any)", "Patterns of domains."),
+	row("builtin", texts(func(r *PermissionRule) *[]string { return &r.Builtins }), compared, "(any)", "Names of built-in rules. The rule matches the commands that they match, and decides in their place."),
+	row("starts", texts(func(r *PermissionRule) *[]string { return &r.Starts }), compared, "[]", "Names of programs that the programs of the rule can start in the mode listed."),
+	row("trait", texts(func(r *PermissionRule) *[]string { return &r.Traits }), compared, "(any)", "Traits of tools: read_only, concurrency_safe, dangerous, auto_execute or idempotent."),
+	row("set", custom("object", func(r *PermissionRule) *map[string]json.RawMessage { return &r.Set }, func(d *decoder, a *hcl.Attribute, to *PermissionRule) { to.Set = d.values(a.Expr) }), compared,
+		"{}", "Values of parameters that replace those of the call."),
+	row("reason", plain("string", func(r *PermissionRule) *string { return &r.Reason }), free, `""`, "Reason that the message of the decision contains."),
+	row("show", custom("string", func(r *PermissionRule) *string { return &r.Show }, func(d *decoder, a *hcl.Attribute, to *PermissionRule) {
+		if to.Show = d.choice(a.Expr, "", "diff", "command"); to.Show == "command" {
+			to.Show = ""
+		}
+	}), compared,
+		`"command"`, "What an ask shows. diff: the command runs on a copy of the files first, and the ask shows what it changes; only for commands."),
+)
 
-type ruleHCL struct {
-	Name    string         `hcl:"name,label"`
-	Tool    hcl.Expression `hcl:"tool,optional"`
-	Kind    hcl.Expression `hcl:"kind,optional"`
-	Path    hcl.Expression `hcl:"path,optional"`
-	Command hcl.Expression `hcl:"command,optional"`
-	Domain  hcl.Expression `hcl:"domain,optional"`
-	Builtin hcl.Expression `hcl:"builtin,optional"`
-	Starts  hcl.Expression `hcl:"starts,optional"`
-	Trait   hcl.Expression `hcl:"trait,optional"`
-	Set     hcl.Expression `hcl:"set,optional"`
-	Reason  string         `hcl:"reason,optional"`
-	Show    hcl.Expression `hcl:"show,optional"`
-	At      hcl.Range      `hcl:",def_range"`
-}
-
-type testHCL struct {
-	Name    string         `hcl:"name,label"`
-	Command string         `hcl:"command"`
-	Expect  hcl.Expression `hcl:"expect"`
-	Rule    string         `hcl:"rule,optional"`
-	Unknown *bool          `hcl:"unknown,optional"`
-	At      hcl.Range      `hcl:",def_range"`
-}
+var testTable = newTable(
+	row("command", plain("string", func(t *PermissionTest) *string { return &t.Command }), free, "", "The command.", required),
+	row("expect", choice(func(t *PermissionTest) *string { return &t.Expect }, "allow", "ask", "deny"), free, "", "Expected decision: allow, ask or deny.", needed),
+	row("rule", plain("string", func(t *PermissionTest) *string { return &t.Rule }), free, `""`, "Name of the rule that must decide."),
+	row("unknown", plain("bool", func(t *PermissionTest) **bool { return &t.Unknown }), free, "(any)", "Whether the decision must contain parts that cannot be known."),
+)
 
 func (d *decoder) permissions(p *permissionsHCL) {
 	out := &d.cfg.Permissions
-	out.Policy = d.choice(p.Policy, "", Policies...)
-	out.Default = d.choice(p.Default, "allow", "allow", "ask", "deny")
-	out.AllowList = d.choice(p.Commands, "rules", "rules", "allow-list") == "allow-list"
-	out.NoBuiltin = p.Builtin != nil && !*p.Builtin
+	out.Default = "allow"
+	at := permissionsTable.read(d, p.Rest, out)
 	seen := make(map[string]hcl.Range)
 	for _, l := range []struct {
 		effect string
-		blocks []ruleHCL
+		blocks []namedHCL
 	}{{"deny", p.Deny}, {"ask", p.Ask}, {"allow", p.Allow}} {
 		for i := range l.blocks {
 			b := &l.blocks[i]
@@ -167,38 +167,38 @@ func (d *decoder) permissions(p *permissionsHCL) {
 			out.Rules = append(out.Rules, d.rule(l.effect, b))
 		}
 	}
-	out.Rules = append(out.Rules, d.programs(p.Programs, out)...)
+	out.Rules = append(out.Rules, out.programRules(at)...)
 	if out.Policy == "listed" {
-		if p.Programs != nil && given(p.Programs.Mode) && !out.Programs.Listed {
-			d.fail(p.Programs.Mode.Range(), `The mode "open" contradicts policy = "listed"`, "Remove one of both.")
+		if mode, given := at["programs.mode"]; given && !out.Programs.Listed {
+			d.fail(mode, `The mode "open" contradicts policy = "listed"`, "Remove one of both.")
 		}
-		out.list(p.Policy.Range())
+		out.list(at["policy"])
 	}
-	out.Rules = append(out.Rules, d.paths(p.Paths, out)...)
-	d.listed(p, out)
-	d.effective(p, out)
+	out.Rules = append(out.Rules, out.pathRules(at)...)
+	d.listed(at, out)
+	d.effective(at, out)
 	out.Tests = d.tests(p.Tests)
 }
 
 // effective reports an error if a list of allowed programs has no effect, because all programs are allowed. Operators
 // could mistake such a list for a restriction.
-func (d *decoder) effective(p *permissionsHCL, out *Permissions) {
+func (d *decoder) effective(at map[string]hcl.Range, out *Permissions) {
 	if len(out.Programs.Allow) == 0 || out.Programs.Listed || out.AllowList || out.Policy == "careful" || out.Default != "allow" {
 		return
 	}
 	if !slices.ContainsFunc(out.Rules, func(r PermissionRule) bool { return r.Effect == "ask" }) {
-		d.fail(p.Programs.Allow.Range(), "programs { allow } has no effect", "All programs are allowed already. To allow only these programs, add mode = \"listed\". To keep all programs, remove the list.")
+		d.fail(at["programs.allow"], "programs { allow } has no effect", "All programs are allowed already. To allow only these programs, add mode = \"listed\". To keep all programs, remove the list.")
 	}
 }
 
 // listed reports an error if the mode "listed" contains no programs or allows all programs.
-func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
+func (d *decoder) listed(at map[string]hcl.Range, out *Permissions) {
 	if !out.Programs.Listed {
 		return
 	}
-	at := p.Policy.Range()
-	if p.Programs != nil && given(p.Programs.Mode) {
-		at = p.Programs.Mode.Range()
+	mode, given := at["programs.mode"]
+	if !given {
+		mode = at["policy"]
 	}
 	programs := false
 	for i := range out.Rules {
@@ -212,67 +212,63 @@ func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
 		}
 	}
 	if !programs {
-		d.fail(at, `The mode "listed" has no programs`, "List the programs that can run: allow = [\"ls *\", \"git status *\"].")
+		d.fail(mode, `The mode "listed" has no programs`, "List the programs that can run: allow = [\"ls *\", \"git status *\"].")
 	}
 }
 
-// programs decodes the "programs" block. It returns the rules for the lists in the block.
-func (d *decoder) programs(b *programsHCL, out *Permissions) (rules []PermissionRule) {
-	if b == nil {
-		return nil
-	}
-	out.Programs.Listed = d.choice(b.Mode, "open", "open", "listed") == "listed"
+// programRules returns the rules for the lists of programs. The argument "at" contains the positions of the lists.
+func (p *Permissions) programRules(at map[string]hcl.Range) (rules []PermissionRule) {
 	for _, l := range []struct {
 		effect string
-		expr   hcl.Expression
-		into   *[]string
-	}{{"deny", b.Deny, &out.Programs.Deny}, {"ask", b.Ask, &out.Programs.Ask}, {"allow", b.Allow, &out.Programs.Allow}} {
-		if given(l.expr) {
-			*l.into = d.texts(l.expr)
+		list   []string
+	}{{"deny", p.Programs.Deny}, {"ask", p.Programs.Ask}, {"allow", p.Programs.Allow}} {
+		if at, given := at["programs."+l.effect]; given {
 			rules = append(rules, PermissionRule{
-				Effect: l.effect, Name: "programs." + l.effect, Commands: *l.into, List: true, at: l.expr.Range(), attributes: map[string]hcl.Range{"command": l.expr.Range()},
+				Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, List: true, at: at, attributes: map[string]hcl.Range{"command": at},
 			})
 		}
 	}
 	return rules
 }
 
-// paths decodes the "paths" block. It returns the rules for the lists in the block.
-func (d *decoder) paths(b *pathsHCL, out *Permissions) (rules []PermissionRule) {
-	if b == nil {
-		return nil
-	}
-	if given(b.Writable) {
-		out.Paths.Writable = d.texts(b.Writable)
-		for _, name := range out.Paths.Writable {
-			if !slices.Contains(sandbox.Settings, name) {
-				d.fail(b.Writable.Range(), fmt.Sprintf("%q is not protected", name), "Use names of protected settings: %s.", strings.Join(sandbox.Settings, ", "))
-			}
-		}
-	}
+// pathRules returns the rules for the lists of paths. The argument "at" contains the positions of the lists.
+func (p *Permissions) pathRules(at map[string]hcl.Range) (rules []PermissionRule) {
 	for _, l := range []struct {
 		name, reason string
-		expr         hcl.Expression
-		into         *[]string
-		kinds        []string
+		list, kinds  []string
 	}{
-		{"paths.deny", "tools cannot use this path", b.Deny, &out.Paths.Deny, nil},
-		{"paths.protect", "tools cannot change this path", b.Protect, &out.Paths.Protect, []string{"edit"}},
+		{"paths.deny", "tools cannot use this path", p.Paths.Deny, nil},
+		{"paths.protect", "tools cannot change this path", p.Paths.Protect, []string{"edit"}},
 	} {
-		if !given(l.expr) {
-			continue
+		if at, given := at[l.name]; given {
+			rules = append(rules, PermissionRule{
+				Effect: "deny", Name: l.name, Reason: l.reason, Paths: l.list, Kinds: l.kinds, List: true, at: at, attributes: map[string]hcl.Range{"path": at},
+			})
 		}
-		*l.into = d.texts(l.expr)
-		for _, g := range *l.into {
-			if everything(g) {
-				d.fail(l.expr.Range(), fmt.Sprintf("The glob %q matches every path", g), "Name the files or directories: \"**/.env\", \"secrets/**\".")
-			}
-		}
-		rules = append(rules, PermissionRule{
-			Effect: "deny", Name: l.name, Reason: l.reason, Paths: *l.into, Kinds: l.kinds, List: true, at: l.expr.Range(), attributes: map[string]hcl.Range{"path": l.expr.Range()},
-		})
 	}
 	return rules
+}
+
+// someFiles evaluates a list of globs for paths, none of which matches every path.
+func (d *decoder) someFiles(e hcl.Expression) []string {
+	list := d.texts(e)
+	for _, g := range list {
+		if everything(g) {
+			d.tooWide(e.Range(), g)
+		}
+	}
+	return list
+}
+
+// protectedNames evaluates a list of names of protected settings.
+func (d *decoder) protectedNames(e hcl.Expression) []string {
+	list := d.texts(e)
+	for _, name := range list {
+		if !slices.Contains(sandbox.Settings, name) {
+			d.fail(e.Range(), fmt.Sprintf("%q is not protected", name), "Use names of protected settings: %s.", strings.Join(sandbox.Settings, ", "))
+		}
+	}
+	return list
 }
 
 // everything reports whether a glob matches every path in a directory.
@@ -282,28 +278,9 @@ func everything(glob string) bool {
 		strings.HasPrefix(glob, "**") && doublestar.ValidatePattern(glob) && doublestar.MatchUnvalidated(glob, "\x02/\x03") && doublestar.MatchUnvalidated(glob, "\x02/\x03.\x04")
 }
 
-func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
-	r := PermissionRule{Effect: effect, Name: b.Name, Reason: b.Reason, at: b.At, attributes: make(map[string]hcl.Range)}
-	for _, a := range []struct {
-		name string
-		expr hcl.Expression
-		into *[]string
-	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}, {"builtin", b.Builtin, &r.Builtins}, {"starts", b.Starts, &r.Starts}, {"trait", b.Trait, &r.Traits}} {
-		if given(a.expr) {
-			r.attributes[a.name] = a.expr.Range()
-			*a.into = d.texts(a.expr)
-		}
-	}
-	if given(b.Show) {
-		r.attributes["show"] = b.Show.Range()
-		if r.Show = d.choice(b.Show, "", "diff", "command"); r.Show == "command" {
-			r.Show = ""
-		}
-	}
-	if given(b.Set) {
-		r.attributes["set"] = b.Set.Range()
-		r.Set = d.values(b.Set)
-	}
+func (d *decoder) rule(effect string, b *namedHCL) PermissionRule {
+	r := PermissionRule{Effect: effect, Name: b.Name, at: b.At}
+	r.attributes = ruleTable.read(d, b.Rest, &r)
 	return r
 }
 
@@ -341,14 +318,13 @@ func (d *decoder) values(e hcl.Expression) map[string]json.RawMessage {
 	return out
 }
 
-func (d *decoder) tests(blocks []testHCL) []PermissionTest {
-	var out []PermissionTest
+func (d *decoder) tests(blocks []namedHCL) (out []PermissionTest) {
 	for _, b := range blocks {
-		if !given(b.Expect) {
+		test := PermissionTest{Name: b.Name, At: place(b.At)}
+		if _, given := testTable.read(d, b.Rest, &test)["expect"]; !given && !d.diags.HasErrors() {
 			d.fail(b.At, fmt.Sprintf("Test %q expects nothing", b.Name), "Say what the rules are meant to make of it: expect = \"deny\", \"ask\" or \"allow\".")
-			continue
 		}
-		out = append(out, PermissionTest{Name: b.Name, Command: b.Command, Expect: d.choice(b.Expect, "", "allow", "ask", "deny"), Rule: b.Rule, Unknown: b.Unknown, At: place(b.At)})
+		out = append(out, test)
 	}
 	return out
 }
@@ -369,15 +345,15 @@ func LoadTests(file string) ([]PermissionTest, error) {
 	var out []PermissionTest
 	if !diags.HasErrors() {
 		var content struct {
-			Tests []testHCL `hcl:"test,block"`
+			Tests []namedHCL `hcl:"test,block"`
 		}
 		d.add(gohcl.DecodeBody(f.Body, d.ctx, &content))
 		if !d.diags.HasErrors() {
 			out = d.tests(content.Tests)
 		}
 	}
-	if d.diags.HasErrors() {
-		return nil, d.cfg.failed(d.diags)
+	if problems := d.problems(); problems.HasErrors() {
+		return nil, d.cfg.failed(problems)
 	}
 	return out, nil
 }

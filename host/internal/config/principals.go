@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/url"
 	"os/user"
 	"path"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/sdk/suggest"
@@ -20,43 +18,65 @@ import (
 )
 
 type principalHCL struct {
-	Name       string              `hcl:"name,label"`
-	Role       hcl.Expression      `hcl:"role,optional"`
-	Rights     hcl.Expression      `hcl:"rights,optional"`
-	Workspaces hcl.Expression      `hcl:"workspaces,optional"`
-	Tools      hcl.Expression      `hcl:"tools,optional"`
-	Fields     hcl.Expression      `hcl:"fields,optional"`
-	AnswersFor hcl.Expression      `hcl:"answers_for,optional"`
-	Users      hcl.Expression      `hcl:"users,optional"`
-	Issuer     hcl.Expression      `hcl:"issuer,optional"`
-	Claims     map[string]string   `hcl:"claims,optional"`
-	Limits     *principalLimitsHCL `hcl:"limits,block"`
-	At         hcl.Range           `hcl:",def_range"`
+	Name   string    `hcl:"name,label"`
+	Limits *bodyHCL  `hcl:"limits,block"`
+	Rest   hcl.Body  `hcl:",remain"`
+	At     hcl.Range `hcl:",def_range"`
 }
 
-type principalLimitsHCL struct {
-	Calls    hcl.Expression `hcl:"calls,optional"`
-	Sessions hcl.Expression `hcl:"sessions,optional"`
-	Output   hcl.Expression `hcl:"output,optional"`
-}
+// principalTable lists the attributes of a principal block, except for its limits.
+var principalTable = newTable(
+	row("role", custom("string", func(b *principal.Block) *principal.Rights { return &b.Rights }, func(d *decoder, a *hcl.Attribute, to *principal.Block) {
+		to.Rights = principal.Roles[d.choice(a.Expr, "caller", slices.Sorted(maps.Keys(principal.Roles))...)]
+	}), compared,
+		`"caller"`, "Set of rights: caller (call), viewer (log), approver (log, answer), administrator (log, answer, administer)."),
+	row("rights", custom("list(string)", func(b *principal.Block) *principal.Rights { return &b.Rights }, (*decoder).rights), compared, "(those of the role)", "Rights, instead of a role: call, answer, log, administer."),
+	row("workspaces", listOf("list(string)", func(b *principal.Block) *[]string { return &b.Workspaces }, (*decoder).workspaces), compared,
+		"(the workspace of the host)", `Directories in which its calls may run. "DIR/*" permits each directory directly inside DIR, "*" every directory.`),
+	row("tools", ownList(func(b *principal.Block) *[]string { return &b.Tools }, func(d *decoder, a *hcl.Attribute, to *principal.Block) {
+		to.Tools = d.toolGlobs("principal", to.Name, a.Expr)
+	}), filter,
+		"(all)", `Globs for the full names of the tools that it may call, such as "read" or "jira:*".`),
+	row("fields", ownList(func(b *principal.Block) *[]string { return &b.Fields }, func(d *decoder, a *hcl.Attribute, to *principal.Block) {
+		d.keepPosition("fields of principal", to.Name, a.Expr)
+		to.Fields = d.texts(a.Expr)
+	}), filter,
+		"(all, unless tools is set)", "Field namespaces whose tools it may call."),
+	row("answers_for", texts(func(b *principal.Block) *[]string { return &b.AnswersFor }), filter, "(all)", "Principals whose permission asks it may answer."),
+	row("users", custom("list(string)", func(b *principal.Block) *[]int { return &b.Users }, func(d *decoder, a *hcl.Attribute, to *principal.Block) { to.Users = d.users(a.Expr) }), compared,
+		"(none)", "Names or numbers of the users who are this principal on a Unix socket."),
+	row("issuer", custom("string", func(b *principal.Block) *string { return &b.Issuer }, (*decoder).issuerOf), compared, "(none)", "Issuer whose tokens are for this principal. Each subject has sessions of its own."),
+	row("claims", plain("map(string)", func(b *principal.Block) *map[string]string { return &b.Claims }), compared, "{}", "Values that the claims of a token must have. A claim with a list must contain the value."),
+)
 
-type issuerHCL struct {
-	Name     string         `hcl:"name,label"`
-	URL      hcl.Expression `hcl:"url,optional"`
-	Audience hcl.Expression `hcl:"audience,optional"`
-	Resource hcl.Expression `hcl:"resource,optional"`
-	Scopes   hcl.Expression `hcl:"scopes,optional"`
-	ClientID hcl.Expression `hcl:"client_id,optional"`
-	Secret   hcl.Expression `hcl:"client_secret,optional"`
-	At       hcl.Range      `hcl:",def_range"`
-}
+// principalLimitsTable lists the attributes of the limits of a principal.
+var principalLimitsTable = newTable(
+	row("calls", count(func(b *principal.Block) *int { return &b.MaxCalls }, leastOrNoLimit), higher, "(no limit)", "Maximum number of calls at the same time."),
+	row("sessions", count(func(b *principal.Block) *int { return &b.MaxSessions }, "At least one session must be possible. Leave it out for no limit."), higher, "(no limit)", "Maximum number of sessions used within a day."),
+	row("output", size(func(b *principal.Block) *int64 { return &b.MaxOutput }), higher,
+		"(that of the plugin)", `Maximum size of the files with long output that a plugin keeps, such as "200 MiB". A change applies at the next start of the plugin.`),
+)
+
+// issuerTable lists the attributes of an issuer block. Package privilege compares issuers as a whole.
+var issuerTable = newTable(
+	row("url", custom("string", func(i *principal.Issuer) *string { return &i.URL }, (*decoder).issuerURL), compared, "", "Identifier of the provider, as in the claim iss of its tokens.", needed),
+	row("audience", plain("string", func(i *principal.Issuer) *string { return &i.Audience }), compared, "(resource)", "Value that the claim aud of each token must contain."),
+	row("resource", custom("string", func(i *principal.Issuer) *string { return &i.Resource }, (*decoder).resource), compared,
+		"(none)", "URL under which clients reach the server. Clients without a token then learn where to get one (RFC 9728)."),
+	row("scopes", custom("list of strings", func(i *principal.Issuer) *string { return &i.Scopes }, (*decoder).scopes), compared, "[]", "Scopes that each token must have."),
+	row("client_id", custom("string", func(i *principal.Issuer) *string { return &i.ClientID }, func(d *decoder, a *hcl.Attribute, to *principal.Issuer) { to.ClientID = d.text(a.Expr) }), compared,
+		"(none)", "Name of the web console at the provider. With it, people log in to the console there (authorization code with PKCE)."),
+	row("client_secret", custom("string", func(i *principal.Issuer) *string { return &i.ClientSecret }, func(d *decoder, a *hcl.Attribute, to *principal.Issuer) { to.ClientSecret = d.text(a.Expr) }), compared,
+		"(none)", "Secret of the web console at the provider. A public client has none.", secret),
+)
 
 // ReservedPrincipals lists the names of principals that the host itself creates.
 var ReservedPrincipals = []string{"anonymous", "start-token", "approver-token", "unix"}
 
 // principals collects the principals and the issuers.
-func (d *decoder) principals(blocks []principalHCL, issuers []issuerHCL) {
+func (d *decoder) principals(blocks []principalHCL, issuers []namedHCL) {
 	out := &d.cfg.Access
+	answers := make(map[string]hcl.Range) // positions of answers_for, by the names of the principals
 	for _, b := range issuers {
 		if slices.ContainsFunc(out.Issuers, func(i principal.Issuer) bool { return i.Name == b.Name }) {
 			d.fail(b.At, fmt.Sprintf("Issuer %q is configured twice", b.Name), "Remove one, or give it another name.")
@@ -74,46 +94,49 @@ func (d *decoder) principals(blocks []principalHCL, issuers []issuerHCL) {
 			d.fail(b.At, fmt.Sprintf("%q cannot name a principal", b.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter. These names are taken: %s.", strings.Join(ReservedPrincipals, ", "))
 			continue
 		}
-		out.Principals = append(out.Principals, d.principal(b, out.Issuers))
+		block, at := d.principal(b)
+		out.Principals, answers[b.Name] = append(out.Principals, block), at["answers_for"]
 	}
-	for i := range blocks {
-		d.answersFor(&blocks[i], out.Principals)
+	for i := range out.Principals {
+		d.answersFor(&out.Principals[i], answers[out.Principals[i].Name])
 	}
 }
 
-func (d *decoder) issuer(b *issuerHCL) principal.Issuer {
+func (d *decoder) issuer(b *namedHCL) principal.Issuer {
 	out := principal.Issuer{Name: b.Name}
-	if out.URL = d.required(b.URL, b.At, "url", fmt.Sprintf("Issuer %q has no url", b.Name), `url = "https://login.example.com"`); out.URL != "" {
-		u, err := url.Parse(out.URL)
-		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-			d.fail(b.URL.Range(), fmt.Sprintf("%q cannot be an issuer", out.URL), "Use the https URL that the provider's tokens have in the claim iss.")
-		}
-	}
-	if given(b.Resource) {
-		if out.Resource = d.text(b.Resource); !resourceURL(out.Resource) {
-			d.fail(b.Resource.Range(), fmt.Sprintf("%q cannot be the resource of issuer %q", out.Resource, b.Name), "Use the https URL under which clients reach this server, for example: https://tools.example.com/mcp.")
-		}
-	}
-	if given(b.Audience) || out.Resource == "" {
-		out.Audience = d.required(b.Audience, b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name), `audience = "toolhost"`)
-	}
-	if given(b.Scopes) {
-		scopes := d.texts(b.Scopes)
-		if slices.ContainsFunc(scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\r\n\"\\") }) {
-			d.fail(b.Scopes.Range(), fmt.Sprintf("The scopes of issuer %q cannot be used", b.Name), "Write each scope as a text without spaces and quotes.")
-		}
-		out.Scopes = strings.Join(scopes, " ")
-	}
-	if given(b.ClientID) {
-		out.ClientID = d.text(b.ClientID)
-	}
-	if given(b.Secret) {
-		out.ClientSecret = d.text(b.Secret)
+	at := issuerTable.read(d, b.Rest, &out)
+	d.require(out.URL, at["url"], b.At, "url", fmt.Sprintf("Issuer %q has no url", b.Name), `url = "https://login.example.com"`)
+	if _, given := at["audience"]; given || out.Resource == "" {
+		d.require(out.Audience, at["audience"], b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name), `audience = "toolhost"`)
 	}
 	if out.ClientSecret != "" && out.ClientID == "" {
-		d.fail(b.Secret.Range(), fmt.Sprintf("Issuer %q has a client_secret and no client_id", b.Name), "Add client_id, the name of the console at the provider.")
+		d.fail(at["client_secret"], fmt.Sprintf("Issuer %q has a client_secret and no client_id", b.Name), "Add client_id, the name of the console at the provider.")
 	}
 	return out
+}
+
+func (d *decoder) issuerURL(a *hcl.Attribute, to *principal.Issuer) {
+	if to.URL = d.optionalText(a.Expr); to.URL == "" {
+		return
+	}
+	u, err := url.Parse(to.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		d.fail(a.Expr.Range(), fmt.Sprintf("%q cannot be an issuer", to.URL), "Use the https URL that the provider's tokens have in the claim iss.")
+	}
+}
+
+func (d *decoder) resource(a *hcl.Attribute, to *principal.Issuer) {
+	if to.Resource = d.text(a.Expr); !resourceURL(to.Resource) {
+		d.fail(a.Expr.Range(), fmt.Sprintf("%q cannot be the resource of issuer %q", to.Resource, to.Name), "Use the https URL under which clients reach this server, for example: https://tools.example.com/mcp.")
+	}
+}
+
+func (d *decoder) scopes(a *hcl.Attribute, to *principal.Issuer) {
+	scopes := d.texts(a.Expr)
+	if slices.ContainsFunc(scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\r\n\"\\") }) {
+		d.fail(a.Expr.Range(), fmt.Sprintf("The scopes of issuer %q cannot be used", to.Name), "Write each scope as a text without spaces and quotes.")
+	}
+	to.Scopes = strings.Join(scopes, " ")
 }
 
 // resourceURL reports whether a text can identify a protected resource (RFC 9728, section 1.2).
@@ -124,77 +147,56 @@ func resourceURL(s string) bool {
 
 func loopback(name string) bool { return name == "localhost" || name == "127.0.0.1" || name == "::1" }
 
-// required evaluates a string attribute that a block must contain.
-func (d *decoder) required(e hcl.Expression, at hcl.Range, name, problem, example string) (s string) {
-	if given(e) {
-		d.add(gohcl.DecodeExpression(e, d.ctx, &s))
-		at = e.Range()
+// require reports a problem if a text that a block must contain is empty. The text is at the position at, or nowhere.
+func (d *decoder) require(text string, at, block hcl.Range, name, problem, example string) {
+	if at == (hcl.Range{}) {
+		at = block
 	}
-	if s == "" && !d.diags.HasErrors() {
+	if text == "" && !d.diags.HasErrors() {
 		d.fail(at, problem, "Set %s, for example: %s.", name, example)
 	}
-	return s
 }
 
-func (d *decoder) principal(b *principalHCL, issuers []principal.Issuer) principal.Block {
-	out := principal.Block{Name: b.Name, Claims: b.Claims}
-	out.Rights = d.rights(b)
-	out.Workspaces = d.workspaces(b.Workspaces)
-	if given(b.Fields) {
-		d.keepPosition("fields of principal", b.Name, b.Fields)
-		out.Fields = d.texts(b.Fields)
-	}
-	out.Tools = d.toolGlobs("principal", b.Name, b.Tools)
-	if given(b.Users) {
-		out.Users = d.users(b.Users)
-	}
-	if given(b.Issuer) {
-		out.Issuer = d.text(b.Issuer)
-		var names []string
-		for _, i := range issuers {
-			names = append(names, i.Name)
-		}
-		if !slices.Contains(names, out.Issuer) {
-			d.fail(b.Issuer.Range(), fmt.Sprintf("There is no issuer %q", out.Issuer), "Add it: issuer %q { … }.%s", out.Issuer, suggest.DidYouMean(out.Issuer, names))
-		}
+func (d *decoder) principal(b *principalHCL) (out principal.Block, at map[string]hcl.Range) {
+	out.Name, out.Rights = b.Name, principal.Call
+	at = principalTable.read(d, b.Rest, &out)
+	if _, both := at["role"]; both && at["rights"] != (hcl.Range{}) {
+		d.fail(at["rights"], "role and rights are the same setting", "Remove one of them.")
 	}
 	switch {
-	case out.Issuer == "" && len(b.Claims) > 0:
+	case out.Issuer == "" && len(out.Claims) > 0:
 		d.fail(b.At, fmt.Sprintf("Principal %q has claims and no issuer", b.Name), "Name the issuer of the tokens: issuer = \"NAME\".")
-	case out.Issuer != "" && len(b.Claims) == 0:
+	case out.Issuer != "" && len(out.Claims) == 0:
 		d.fail(b.At, fmt.Sprintf("Principal %q accepts every token of issuer %q", b.Name, out.Issuer), "Say which ones: claims = { sub = \"…\" }, or claims = { groups = \"…\" }.")
 	}
-	if l := b.Limits; l != nil {
-		out.MaxCalls = d.positive(l.Calls, "calls", "At least one call must be possible. Leave it out for no limit.")
-		out.MaxSessions = d.positive(l.Sessions, "sessions", "At least one session must be possible. Leave it out for no limit.")
-		out.MaxOutput = int64(min(d.size(l.Output), math.MaxInt64))
-	}
-	return out
+	readBlock(d, b.Limits, principalLimitsTable, &out)
+	return out, at
 }
 
-func (d *decoder) rights(b *principalHCL) principal.Rights {
-	switch {
-	case given(b.Role) && given(b.Rights):
-		d.fail(b.Rights.Range(), "role and rights are the same setting", "Remove one of them.")
-	case given(b.Role):
-		return principal.Roles[d.choice(b.Role, "caller", slices.Sorted(maps.Keys(principal.Roles))...)]
-	case given(b.Rights):
-		rights, unknown := principal.ParseRights(d.texts(b.Rights))
-		if unknown != "" {
-			names := principal.All.Names()
-			d.fail(b.Rights.Range(), fmt.Sprintf("There is no right %q", unknown), "There are %s.%s", strings.Join(names, ", "), suggest.DidYouMean(unknown, names))
-		}
-		return rights
+// issuerOf evaluates the issuer of the tokens of a principal.
+func (d *decoder) issuerOf(a *hcl.Attribute, to *principal.Block) {
+	to.Issuer = d.text(a.Expr)
+	var names []string
+	for _, i := range d.cfg.Access.Issuers {
+		names = append(names, i.Name)
 	}
-	return principal.Call
+	if !slices.Contains(names, to.Issuer) {
+		d.fail(a.Expr.Range(), fmt.Sprintf("There is no issuer %q", to.Issuer), "Add it: issuer %q { … }.%s", to.Issuer, suggest.DidYouMean(to.Issuer, names))
+	}
+}
+
+func (d *decoder) rights(a *hcl.Attribute, to *principal.Block) {
+	rights, unknown := principal.ParseRights(d.texts(a.Expr))
+	if unknown != "" {
+		names := principal.All.Names()
+		d.fail(a.Expr.Range(), fmt.Sprintf("There is no right %q", unknown), "There are %s.%s", strings.Join(names, ", "), suggest.DidYouMean(unknown, names))
+	}
+	to.Rights = rights
 }
 
 // workspaces evaluates a list of directories. No directory can be inside another directory. Otherwise a principal that
 // writes in the outer directory could replace the inner directory.
 func (d *decoder) workspaces(e hcl.Expression) (out []string) {
-	if !given(e) {
-		return nil
-	}
 	for _, w := range d.texts(e) {
 		if w != "*" {
 			w = d.path(w)
@@ -220,9 +222,6 @@ func (d *decoder) workspaces(e hcl.Expression) (out []string) {
 
 // toolGlobs evaluates a list of globs for names of tools, and saves its position.
 func (d *decoder) toolGlobs(block, name string, e hcl.Expression) []string {
-	if !given(e) {
-		return nil
-	}
 	d.keepPosition(block, name, e)
 	out := d.texts(e)
 	for _, glob := range out {
@@ -252,25 +251,27 @@ func (d *decoder) users(e hcl.Expression) (out []int) {
 	return out
 }
 
-// answersFor evaluates a list of principals. The principal of block b answers the asks of these principals. Principals
-// can be defined in any order.
-func (d *decoder) answersFor(b *principalHCL, all []principal.Block) {
-	i := slices.IndexFunc(all, func(p principal.Block) bool { return p.Name == b.Name })
-	if i < 0 || !given(b.AnswersFor) {
+// answersFor checks the principals whose asks the principal p answers. Principals can be defined in any order.
+func (d *decoder) answersFor(p *principal.Block, at hcl.Range) {
+	if at == (hcl.Range{}) {
 		return
 	}
-	all[i].AnswersFor = d.texts(b.AnswersFor)
+	d.knownPrincipals(p.AnswersFor, at)
+	if !p.Has(principal.Answer) {
+		d.fail(at, fmt.Sprintf("Principal %q cannot answer", p.Name), "Give it the right: role = \"approver\", or \"answer\" in rights.")
+	}
+}
+
+// knownPrincipals reports each name that is not the name of a principal.
+func (d *decoder) knownPrincipals(names []string, at hcl.Range) {
 	known := slices.Clone(ReservedPrincipals[:2])
-	for _, p := range all {
+	for _, p := range d.cfg.Access.Principals {
 		known = append(known, p.Name)
 	}
-	for _, name := range all[i].AnswersFor {
+	for _, name := range names {
 		if !slices.Contains(known, name) {
-			d.fail(b.AnswersFor.Range(), fmt.Sprintf("There is no principal %q", name), "There are %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
+			d.fail(at, fmt.Sprintf("There is no principal %q", name), "There are %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
 		}
-	}
-	if !all[i].Has(principal.Answer) {
-		d.fail(b.AnswersFor.Range(), fmt.Sprintf("Principal %q cannot answer", b.Name), "Give it the right: role = \"approver\", or \"answer\" in rights.")
 	}
 }
 

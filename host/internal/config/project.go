@@ -42,9 +42,9 @@ type narrowPermissionsHCL struct {
 	Policy   hcl.Expression `hcl:"policy,optional"`
 	Default  hcl.Expression `hcl:"default,optional"`
 	Commands hcl.Expression `hcl:"commands,optional"`
-	Deny     []ruleHCL      `hcl:"deny,block"`
-	Ask      []ruleHCL      `hcl:"ask,block"`
-	Tests    []testHCL      `hcl:"test,block"`
+	Deny     []namedHCL     `hcl:"deny,block"`
+	Ask      []namedHCL     `hcl:"ask,block"`
+	Tests    []namedHCL     `hcl:"test,block"`
 	Programs []struct {
 		Mode hcl.Expression `hcl:"mode,optional"`
 		Ask  hcl.Expression `hcl:"ask,optional"`
@@ -138,7 +138,7 @@ func (n *Narrowing) nothingElse(rest hcl.Body) {
 // as incomplete.
 func (n *Narrowing) try(evaluate func(d *decoder) bool) bool {
 	d := &decoder{ctx: &hcl.EvalContext{}, cfg: n.config, dir: "/"}
-	ok := evaluate(d) && !d.diags.HasErrors()
+	ok := evaluate(d) && !d.problems().HasErrors()
 	n.Complete = n.Complete && ok
 	return ok
 }
@@ -163,12 +163,12 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 	_, n.allowList = n.word(p.Commands, "allow-list")
 	for _, l := range []struct {
 		effect string
-		blocks []ruleHCL
+		blocks []namedHCL
 	}{{"deny", p.Deny}, {"ask", p.Ask}} {
 		for i := range l.blocks {
 			n.try(func(d *decoder) bool {
 				rule := d.rule(l.effect, &l.blocks[i])
-				if d.diags.HasErrors() || rule.Set != nil { // a rule that sets parameters is not a restriction
+				if d.problems().HasErrors() || rule.Set != nil { // a rule that sets parameters is not a restriction
 					return false
 				}
 				rule.Name, rule.Reason = oneLine(rule.Name), oneLine(rule.Reason) // models and terminals display these texts
@@ -190,7 +190,9 @@ func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 			n.listed = true
 		}
 		n.try(func(d *decoder) bool {
-			out.Project = append(out.Project, d.programs(&programsHCL{Ask: b.Ask, Deny: b.Deny}, &Permissions{})...)
+			var lists Permissions
+			at := d.lists(map[string]hcl.Expression{"programs.ask": b.Ask, "programs.deny": b.Deny}, &lists)
+			out.Project = append(out.Project, lists.programRules(at)...)
 			return true
 		})
 	}
@@ -198,16 +200,28 @@ func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 		n.nothingElse(b.Rest)
 		n.try(func(d *decoder) bool {
 			var lists Permissions
-			rules := d.paths(&pathsHCL{Deny: b.Deny, Protect: b.Protect}, &lists)
-			if d.diags.HasErrors() {
+			at := d.lists(map[string]hcl.Expression{"paths.deny": b.Deny, "paths.protect": b.Protect}, &lists)
+			if d.problems().HasErrors() {
 				return false
 			}
-			out.Project = append(out.Project, rules...)
+			out.Project = append(out.Project, lists.pathRules(at)...)
 			out.Paths.Protect = append(out.Paths.Protect, lists.Paths.Protect...)
 			out.Paths.Deny = append(out.Paths.Deny, lists.Paths.Deny...)
 			return true
 		})
 	}
+}
+
+// lists evaluates some attributes of the permissions block.
+func (d *decoder) lists(attributes map[string]hcl.Expression, to *Permissions) (at map[string]hcl.Range) {
+	at = make(map[string]hcl.Range)
+	for i := range permissionsTable.rows {
+		if a := &permissionsTable.rows[i]; given(attributes[a.name]) {
+			at[a.name] = attributes[a.name].Range()
+			a.decode(d, &hcl.Attribute{Name: a.name, Expr: attributes[a.name]}, to)
+		}
+	}
+	return at
 }
 
 func (n *Narrowing) sandbox(s *narrowSandboxHCL) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,23 +14,21 @@ import (
 )
 
 type quotaHCL struct {
-	Subject        string         `hcl:"subject,label"`
-	Parallel       hcl.Expression `hcl:"parallel,optional"`
-	CallsPerMinute hcl.Expression `hcl:"calls_per_minute,optional"`
-	BytesPerMinute hcl.Expression `hcl:"bytes_per_minute,optional"`
-	Breaker        *breakerHCL    `hcl:"breaker,block"`
-	At             hcl.Range      `hcl:",def_range"`
+	Subject string    `hcl:"subject,label"`
+	Breaker *bodyHCL  `hcl:"breaker,block"`
+	Rest    hcl.Body  `hcl:",remain"`
+	At      hcl.Range `hcl:",def_range"`
 }
 
-type breakerHCL struct {
-	Failures hcl.Expression `hcl:"failures,optional"`
-	Pause    hcl.Expression `hcl:"pause,optional"`
-}
+var quotaTable = newTable(
+	row("parallel", count(func(l *quota.Limits) *int { return &l.Parallel }, leastOrNoLimit), higher, "(no limit)", "Maximum number of calls at the same time."),
+	row("calls_per_minute", count(func(l *quota.Limits) *int { return &l.CallsPerMinute }, leastOrNoLimit), higher, "(no limit)", "Calls that become available in a minute. As many can be saved up."),
+	row("bytes_per_minute", size(func(l *quota.Limits) *uint64 { return &l.BytesPerMinute }), higher, "(no limit)", "Bytes of arguments and results that become available in a minute."),
+)
 
-// Default settings of a breaker.
-const (
-	defaultBreakerFailures = 5
-	defaultBreakerPause    = 30 * time.Second
+var breakerTable = newTable(
+	row("failures", count(func(b *quota.Breaker) *int { return &b.Failures }, "At least one failure opens the breaker. Leave the block out for no breaker."), higher, "5", "Failures in a row that open the breaker."),
+	row("pause", duration(func(b *quota.Breaker) *time.Duration { return &b.Pause }), lower, `"30s"`, "Time for which calls are refused. Then one call tries whether the subject works again."),
 )
 
 // quotas collects the limits of fields and principals.
@@ -81,26 +78,13 @@ func (d *decoder) quotaNames(kind string) (out []string) {
 	return out
 }
 
-func (d *decoder) quota(b *quotaHCL) quota.Limits {
-	out := quota.Limits{
-		Parallel:       d.positive(b.Parallel, "parallel", "At least one call must be possible. Leave it out for no limit."),
-		CallsPerMinute: d.positive(b.CallsPerMinute, "calls_per_minute", "At least one call must be possible. Leave it out for no limit."),
-		BytesPerMinute: d.size(b.BytesPerMinute),
-	}
-	if out.BytesPerMinute == math.MaxUint64 {
-		out.BytesPerMinute = 0
-	}
+func (d *decoder) quota(b *quotaHCL) (out quota.Limits) {
+	quotaTable.read(d, b.Rest, &out)
 	if b.Breaker != nil {
-		out.Breaker.Failures = d.positive(b.Breaker.Failures, "failures", "At least one failure opens the breaker. Leave the block out for no breaker.")
-		out.Breaker.Pause = d.duration(b.Breaker.Pause)
-		if out.Breaker.Failures == 0 {
-			out.Breaker.Failures = defaultBreakerFailures
-		}
-		if out.Breaker.Pause == 0 {
-			out.Breaker.Pause = defaultBreakerPause
-		}
+		out.Breaker = breakerTable.defaults()
+		breakerTable.read(d, b.Breaker.Body, &out.Breaker)
 	}
-	if !given(b.Parallel) && !given(b.CallsPerMinute) && !given(b.BytesPerMinute) && b.Breaker == nil {
+	if out == (quota.Limits{}) && !d.diags.HasErrors() {
 		d.fail(b.At, fmt.Sprintf("Quota %q limits nothing", b.Subject), "Set parallel, calls_per_minute, bytes_per_minute or a breaker block.")
 	}
 	return out

@@ -12,26 +12,29 @@ import (
 )
 
 type toolHCL struct {
-	Name    string         `hcl:"name,label"`
-	Enabled *bool          `hcl:"enabled,optional"`
-	Timeout hcl.Expression `hcl:"timeout,optional"`
-
-	Priority      int            `hcl:"priority,optional"`
-	MaxConcurrent hcl.Expression `hcl:"max_concurrent,optional"`
-	Queue         hcl.Expression `hcl:"queue,optional"`
-	Attempts      hcl.Expression `hcl:"attempts,optional"`
-	RetryDelay    hcl.Expression `hcl:"retry_delay,optional"`
-	Keywords      hcl.Expression `hcl:"keywords,optional"`
-	Fallback      *fallbackHCL   `hcl:"fallback,block"`
-
-	At hcl.Range `hcl:",def_range"`
+	Name     string    `hcl:"name,label"`
+	Fallback *bodyHCL  `hcl:"fallback,block"`
+	Rest     hcl.Body  `hcl:",remain"`
+	At       hcl.Range `hcl:",def_range"`
 }
 
-type fallbackHCL struct {
-	Tool   string            `hcl:"tool"`
-	Params map[string]string `hcl:"params,optional"`
-	At     hcl.Range         `hcl:",def_range"`
-}
+// toolTable lists the attributes of a tool block.
+var toolTable = newTable(
+	row("enabled", optional(func(t *Tool) **bool { return &t.Enabled }), higher, "(that of the tool)", "Whether the tool can be called."),
+	row("timeout", duration(func(t *Tool) *time.Duration { return &t.Timeout }), free, "(that of the tool)", "Timeout of a call."),
+	row("priority", plain("number", func(t *Tool) *int { return &t.Priority }), free, "0", "Priority among calls that wait because of max_calls; a higher one runs first."),
+	row("max_concurrent", count(func(t *Tool) *int { return &t.MaxConcurrent }, "At least one call must be able to run; enabled = false turns the tool off."), higher, "(no limit)", "Maximum number of concurrent calls, of all sessions."),
+	row("queue", custom("number", func(t *Tool) *int { return &t.Queue }, (*decoder).queue), free, "(no limit)", "Maximum number of calls that wait for the limit; further calls fail."),
+	row("attempts", count(func(t *Tool) *int { return &t.Attempts }, "A call is tried at least once."), free,
+		"(5 for read-only and idempotent tools)", "Maximum number of attempts if the plugin is killed during the call, or the tool names the time of the next try. Arguments that end the plugin twice are refused."),
+	row("retry_delay", duration(func(t *Tool) *time.Duration { return &t.RetryDelay }), free, "(50 ms)", "Delay before the second retry; it doubles with each later one."),
+	row("keywords", texts(func(t *Tool) *[]string { return &t.Keywords }), free, "[]", "Words by which a search finds the tool, in addition to the words of its definition."),
+)
+
+var fallbackTable = newTable(
+	row("tool", plain("string", func(t *Tool) *string { return &t.Fallback }), free, "", "Full name of the fallback tool.", required),
+	row("params", plain("map(string)", func(t *Tool) *map[string]string { return &t.FallbackParams }), free, "{}", "Names of the parameters there. An empty name drops the parameter."),
+)
 
 // Tool contains the operator's settings for one tool. Zero fields do not change the tool's own settings.
 type Tool struct {
@@ -83,34 +86,30 @@ func (t *Tool) Restricted(by *Tool) Tool {
 }
 
 func (d *decoder) tool(t *toolHCL) {
-	out := Tool{
-		Enabled: t.Enabled, Timeout: d.duration(t.Timeout), Priority: t.Priority, RetryDelay: d.duration(t.RetryDelay), at: t.At,
-		MaxConcurrent: d.positive(t.MaxConcurrent, "max_concurrent", "At least one call must be able to run; enabled = false turns the tool off."),
-		Attempts:      d.positive(t.Attempts, "attempts", "A call is tried at least once."),
-	}
-	if given(t.Queue) {
-		diags := gohcl.DecodeExpression(t.Queue, d.ctx, &out.Queue)
-		d.add(diags)
-		switch {
-		case diags.HasErrors():
-		case out.Queue < 0:
-			d.fail(t.Queue.Range(), "queue is negative", "Say how many calls may wait; 0 lets none wait.")
-		case out.MaxConcurrent == 0 && !given(t.MaxConcurrent):
-			d.fail(t.Queue.Range(), "There is no queue without max_concurrent", "Say how many calls may run at once: max_concurrent = 4.")
-		case out.Queue == 0:
-			out.Queue = -1
-		}
-	}
-	if given(t.Keywords) {
-		out.Keywords = d.texts(t.Keywords)
-	}
+	out := Tool{at: t.At}
+	toolTable.read(d, t.Rest, &out)
 	if f := t.Fallback; f != nil {
-		out.Fallback, out.FallbackParams = f.Tool, f.Params
-		if f.Tool == t.Name {
+		fallbackTable.read(d, f.Body, &out)
+		if out.Fallback == t.Name {
 			d.fail(f.At, fmt.Sprintf("Tool %q is its own fallback", t.Name), "Name another tool.")
 		}
 	}
 	d.cfg.Tools[t.Name] = out
+}
+
+// queue evaluates the number of calls that may wait for max_concurrent.
+func (d *decoder) queue(a *hcl.Attribute, to *Tool) {
+	diags := gohcl.DecodeExpression(a.Expr, d.ctx, &to.Queue)
+	d.add(diags)
+	switch {
+	case diags.HasErrors():
+	case to.Queue < 0:
+		d.fail(a.Expr.Range(), "queue is negative", "Say how many calls may wait; 0 lets none wait.")
+	case to.MaxConcurrent == 0 && !d.diags.HasErrors():
+		d.fail(a.Expr.Range(), "There is no queue without max_concurrent", "Say how many calls may run at once: max_concurrent = 4.")
+	case to.Queue == 0:
+		to.Queue = -1
+	}
 }
 
 // fallbacks reports tools whose fallbacks form a cycle. In a cycle, a call would never end.

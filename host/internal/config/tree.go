@@ -17,6 +17,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
+	"toolhost.dev/host/internal/config/internal/schema"
 )
 
 // Tree is an evaluated configuration, with the origin of each value.
@@ -109,7 +110,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 		return n
 	}
 	for _, a := range inOrder(content.Attributes) {
-		f.add(n, s.Path, a)
+		f.add(n, s.Attribute(a.Name), a)
 	}
 	if f.Defaults {
 		f.defaults(n, s, content.Attributes)
@@ -181,7 +182,7 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 	if !ok {
 		attrs, _ := body.JustAttributes()
 		for _, a := range inOrder(attrs) {
-			f.add(n, path, a)
+			f.add(n, withoutTable[path+"."+a.Name], a)
 		}
 		return
 	}
@@ -190,7 +191,7 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 		attrs[name] = a.AsHCLAttribute()
 	}
 	for _, a := range inOrder(attrs) {
-		f.add(n, path, a)
+		f.add(n, withoutTable[path+"."+a.Name], a)
 	}
 	for _, b := range native.Blocks {
 		inner := &TreeNode{Type: b.Type, Labels: b.Labels, From: f.place(b.DefRange()), Values: []TreeValue{}}
@@ -199,33 +200,35 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 	}
 }
 
-func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
+func (f *forest) add(n *TreeNode, is schema.Attribute, a *hcl.Attribute) {
 	value, diags := a.Expr.Value(f.d.ctx)
 	if diags.HasErrors() || !value.IsWhollyKnown() {
 		return // only the block of an optional plugin without a binary can be invalid here; ignore its invalid values
 	}
-	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, f.place(a.NameRange)))
+	value = f.absolute(&is, value)
+	if is.Secret {
+		n.Values = append(n.Values, newTreeValue(a.Name, value, concealed(value), f.place(a.NameRange)))
+		return
+	}
+	n.Values = append(n.Values, f.value(a.Name, value, a.Expr, f.place(a.NameRange)))
 }
 
-// paths lists the attributes that can contain relative paths. If the value is true, all strings of the attribute are
-// paths. If the value is false, the attribute is a command, and only its first element can be a path. This element is a
-// path only if it contains a slash.
-var paths = map[string]bool{
-	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
-	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
-	"hook.command": false, "field.mcp.command": false, "field.function.command": false,
+// withoutTable contains the attributes with paths in the blocks that have no table.
+var withoutTable = map[string]schema.Attribute{
+	"field.mcp.cwd": {Path: true}, "field.function.cwd": {Path: true}, "field.function.file": {Path: true},
+	"field.mcp.command": {Command: true}, "field.function.command": {Command: true},
 }
 
-func (f *forest) absolute(path string, v cty.Value) cty.Value {
-	all, ok := paths[path]
-	if !ok || v.IsNull() {
+// absolute makes the paths in the value of an attribute absolute.
+func (f *forest) absolute(is *schema.Attribute, v cty.Value) cty.Value {
+	if !is.Path && !is.Command || v.IsNull() {
 		return v
 	}
 	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() {
 			return v, nil
 		}
-		if !all {
+		if !is.Path {
 			first := len(at) == 1
 			if first {
 				step, isIndex := at[0].(cty.IndexStep)
@@ -246,7 +249,11 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 // value returns a tree value with sensitive parts masked. A nil expr means that the value does not come from an
 // expression.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
-	shown := f.shown(name, v, expr)
+	return newTreeValue(name, v, f.shown(name, v, expr), from)
+}
+
+// newTreeValue returns a tree value. The argument "shown" is v with sensitive parts masked.
+func newTreeValue(name string, v, shown cty.Value, from string) TreeValue {
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}
 	var err error
 	if out.Value, err = ctyjson.Marshal(shown, shown.Type()); err != nil {

@@ -1,7 +1,7 @@
 package config_test
 
 import (
-	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,49 +11,49 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// TestReferenceIsWhole checks that the reference documents every setting of a configuration and nothing else.
-func TestReferenceIsWhole(t *testing.T) {
-	used := make(map[string]bool)
-	var walk func(b *config.Block)
-	walk = func(b *config.Block) {
-		use := func(path, doc string) {
-			if doc == "" {
-				t.Errorf("reference.txt has no line for %s", path)
-			}
-			parts := strings.Split(path, ".")
-			used[path] = true
-			if len(parts) == 3 {
-				used[parts[0]+".*."+parts[2]] = true
-			}
-		}
+// TestEveryAttribute checks what follows from the row of each attribute: it is in the reference, it decides whether it
+// limits tools, a file can set it, and the host evaluates what the file has.
+func TestEveryAttribute(t *testing.T) {
+	seen := 0
+	var walk func(b *config.Block, head, tail string)
+	walk = func(b *config.Block, head, tail string) {
 		if b.Path != "" {
-			use(b.Path, b.Doc)
+			head, tail = head+b.Name+strings.Repeat(` "x"`, len(b.Labels))+" {\n", "}\n"+tail
+			if b.Doc == "" {
+				t.Errorf("%s has no description", b.Path)
+			}
 		}
 		for _, a := range b.Attributes {
-			use(strings.TrimPrefix(b.Path+"."+a.Name, "."), a.Doc)
-			if a.Type == "" {
-				t.Errorf("%s.%s has no type", b.Path, a.Name)
+			seen++
+			if a.Type == "" || a.Doc == "" || a.Rights == 0 {
+				t.Errorf("%s.%s lacks a type, a description, or rights: %+v", b.Path, a.Name, a)
+			}
+			if b.Path == "variable" && a.Name == "type" { // a type is no expression
+				continue
+			}
+			text := head + a.Name + " = nosuch\n"
+			for _, other := range b.Attributes {
+				if other.Required && other.Name != a.Name {
+					text += other.Name + " = null\n"
+				}
+			}
+			text += tail
+			text = strings.Replace(text, `quota "x"`, `quota "principal:*"`, 1)
+			if strings.HasPrefix(text, "field ") {
+				text = strings.TrimSuffix(text, "}\n") + "mcp {}\n}\n"
+			}
+			_, _, err := load(t, map[string]string{"x.hcl": text})
+			if line := fmt.Sprintf("x.hcl:%d:", strings.Count(head, "\n")+1); err == nil || !strings.Contains(err.Error(), line) || !strings.Contains(err.Error(), "nosuch") {
+				t.Errorf("%s.%s is not evaluated: %v", b.Path, a.Name, err)
 			}
 		}
 		for _, inner := range b.Blocks {
-			walk(inner)
+			walk(inner, head, tail)
 		}
 	}
-	walk(config.Schema())
-	f, err := os.Open("reference.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		line := lines.Text()
-		path, _, ok := strings.Cut(line, " | ")
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if !ok || strings.Count(line, " | ") < 3 || !used[path] {
-			t.Errorf("reference.txt has a line that is about nothing, or is not whole: %s", line)
-		}
+	walk(config.Schema(), "", "")
+	if seen < 200 {
+		t.Errorf("the schema has only %d attributes", seen)
 	}
 }
 

@@ -37,11 +37,13 @@ func Intersect(old, now *config.Config) (out *config.Config, taken []string) {
 	x := &intersection{old: old, now: now, out: &result}
 	x.sandbox()
 	x.plugins()
-	x.tools()
 	x.permissions()
 	x.principals()
-	x.endpoints()
-	x.host()
+	x.texts = append(x.texts, config.Restrict(&result, now)...)
+	if quotas := old.Quotas.Stricter(now.Quotas); !maps.Equal(quotas, old.Quotas) {
+		result.Quotas = quotas
+		x.add("the quotas are lower")
+	}
 	result.Restricted = union(old.Restricted, x.texts)
 	return &result, x.texts
 }
@@ -63,14 +65,6 @@ func (x *intersection) stricter(name string, value *string, now string, order ..
 func (x *intersection) both(value *bool, now bool, format string, a ...any) {
 	if *value && !now {
 		*value = false
-		x.add(format, a...)
-	}
-}
-
-// either sets a restriction to true if one of the configurations has it.
-func (x *intersection) either(value *bool, now bool, format string, a ...any) {
-	if !*value && now {
-		*value = true
 		x.add(format, a...)
 	}
 }
@@ -116,7 +110,6 @@ func union(a, b []string) []string { return slices.Concat(a, lost(b, a)) }
 
 func (x *intersection) sandbox() {
 	s, now := &x.out.Sandbox, x.now.Sandbox
-	x.stricter("the workspace", &s.Workspace, now.Workspace, "read-write", "read-only")
 	var roots []config.Root
 	for _, r := range s.Roots {
 		i := slices.IndexFunc(now.Roots, func(o config.Root) bool { return o.Path == r.Path })
@@ -128,8 +121,6 @@ func (x *intersection) sandbox() {
 		roots = append(roots, r)
 	}
 	s.Roots = roots
-	s.AllowRoot = common(s.AllowRoot, now.AllowRoot)
-	x.either(&s.Strict, now.Strict, "paths with symbolic links or \"..\" are refused")
 	if len(now.Allow) > 0 {
 		switch was := s.Allow; {
 		case len(was) == 0:
@@ -146,9 +137,6 @@ func (x *intersection) sandbox() {
 		s.Deny = union(s.Deny, now.Deny)
 		x.add("sandbox.deny has %s", some(more))
 	}
-	x.stricter("sandbox.backend", &s.Backend, now.Backend, sandbox.ByPrivilege()...)
-	x.stricter("sandbox.enforce", &s.Enforce, now.Enforce, "off", "auto", "require")
-	x.stricter("sandbox.repositories", &s.Repositories, now.Repositories, "off", "quarantine")
 }
 
 // plugins removes the plugins that the new configuration lacks, and narrows the sandboxes of the others.
@@ -226,23 +214,30 @@ func (x *intersection) limits(p, now *config.Plugin) {
 	name := "plugin " + p.Name
 	a, b := confinement.Profile(p), confinement.Profile(now)
 	l, m := &p.Confinement.Limits, now.Confinement.Limits
-	for _, limit := range []struct {
-		what          string
-		is, will      uint64 // the limits that apply; 0 means no limit
-		mine, setting *uint64
-	}{
-		{"memory", a.Limits.Memory, b.Limits.Memory, &l.Memory, &m.Memory}, {"processes", a.Limits.Processes, b.Limits.Processes, &l.Processes, &m.Processes},
-		{"files", a.Limits.Files, b.Limits.Files, &l.Files, &m.Files}, {"file_size", a.Limits.FileSize, b.Limits.FileSize, &l.FileSize, &m.FileSize},
-		{"temporary", a.Temporary, b.Temporary, &l.Temporary, &m.Temporary},
-		{"memory in all", a.Total.Memory, b.Total.Memory, &l.Total.Memory, &m.Total.Memory}, {"processes in all", a.Total.Processes, b.Total.Processes, &l.Total.Processes, &m.Total.Processes},
-	} {
-		if limit.will != 0 && (limit.is == 0 || limit.will < limit.is) {
-			*limit.mine = *limit.setting
-			x.add("the limit %s of %s is %d", limit.what, name, limit.will)
+	for _, limit := range limits {
+		if is, will := limit.value(&a), limit.value(&b); will != 0 && (is == 0 || will < is) {
+			*limit.setting(l) = *limit.setting(&m)
+			x.add("the limit %s of %s is %d", limit.what, name, will)
 		}
 	}
 	lower(x, &l.CPU, m.CPU, "the limit cpu of "+name)
 	lower(x, &l.Total.CPUs, m.Total.CPUs, "the limit cpus of "+name+" in all")
+}
+
+// limits lists the limits of a plugin, except for its processor time. value returns the limit that applies, and setting
+// the field of the configuration.
+var limits = []struct {
+	what    string
+	value   func(p *sandbox.Profile) uint64
+	setting func(l *config.Limits) *uint64
+}{
+	{"memory", func(p *sandbox.Profile) uint64 { return p.Limits.Memory }, func(l *config.Limits) *uint64 { return &l.Memory }},
+	{"processes", func(p *sandbox.Profile) uint64 { return p.Limits.Processes }, func(l *config.Limits) *uint64 { return &l.Processes }},
+	{"files", func(p *sandbox.Profile) uint64 { return p.Limits.Files }, func(l *config.Limits) *uint64 { return &l.Files }},
+	{"file_size", func(p *sandbox.Profile) uint64 { return p.Limits.FileSize }, func(l *config.Limits) *uint64 { return &l.FileSize }},
+	{"temporary", func(p *sandbox.Profile) uint64 { return p.Temporary }, func(l *config.Limits) *uint64 { return &l.Temporary }},
+	{"memory in all", func(p *sandbox.Profile) uint64 { return p.Total.Memory }, func(l *config.Limits) *uint64 { return &l.Total.Memory }},
+	{"processes in all", func(p *sandbox.Profile) uint64 { return p.Total.Processes }, func(l *config.Limits) *uint64 { return &l.Total.Processes }},
 }
 
 func except(hosts []string) string {
@@ -250,34 +245,6 @@ func except(hosts []string) string {
 		return ""
 	}
 	return " except for " + strings.Join(hosts, ", ")
-}
-
-func (x *intersection) tools() {
-	off := false
-	tools := maps.Clone(x.old.Tools)
-	if tools == nil {
-		tools = make(map[string]config.Tool)
-	}
-	for _, name := range slices.Sorted(maps.Keys(x.now.Tools)) {
-		t, now := tools[name], x.now.Tools[name]
-		if now.Enabled != nil && !*now.Enabled && (t.Enabled == nil || *t.Enabled) {
-			t.Enabled = &off
-			x.add("the tool %s is disabled", name)
-		}
-		lower(x, &t.MaxConcurrent, now.MaxConcurrent, "max_concurrent of the tool "+name)
-		if t.Enabled != nil || t.MaxConcurrent != 0 {
-			tools[name] = t
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(x.old.Tools)) {
-		t, now := tools[name], x.now.Tools[name]
-		if t.Enabled != nil && *t.Enabled && now.Enabled == nil {
-			t.Enabled = nil
-			tools[name] = t
-			x.add("the tool %s is no longer enabled explicitly", name)
-		}
-	}
-	x.out.Tools = tools
 }
 
 func (x *intersection) principals() {
@@ -307,88 +274,26 @@ func (x *intersection) principal(p, now *principal.Block) {
 		p.Rights &= now.Rights
 		x.add("%s lacks the right %s", name, strings.Join(gone.Names(), ", "))
 	}
-	for _, l := range []struct {
-		what      string
-		mine, now *[]string
-		start     bool // whether an empty list stands for the workspace in which the host was started
-	}{
-		{"workspaces", &p.Workspaces, &now.Workspaces, true}, {"tools", &p.Tools, &now.Tools, false}, {"fields", &p.Fields, &now.Fields, false},
-		{"answers_for", &p.AnswersFor, &now.AnswersFor, false},
-	} {
-		is := orAll(*l.mine, *l.now)
-		if l.start && len(*l.mine)+len(*l.now) > 0 {
-			if is = common(*l.mine, *l.now); len(is) == 0 {
-				is = []string{nowhere}
-			}
+	if len(p.Workspaces)+len(now.Workspaces) > 0 { // an empty list stands for the workspace in which the host was started
+		is := common(p.Workspaces, now.Workspaces)
+		if len(is) == 0 {
+			is = []string{nowhere}
 		}
-		if !slices.Equal(is, *l.mine) || (is == nil) != (*l.mine == nil) && !l.start {
-			x.add("%s of %s are %s", l.what, name, cmp.Or(some(is), "none"))
-			*l.mine = is
+		if !slices.Equal(is, p.Workspaces) {
+			x.add("workspaces of %s are %s", name, some(is))
+			p.Workspaces = is
 		}
 	}
-	for _, id := range lostUsers(p.Users, now.Users) {
-		x.add("user %d is not %s", id, name)
-		p.Users = slices.DeleteFunc(slices.Clone(p.Users), func(u int) bool { return u == id })
-	}
+	p.Users = slices.DeleteFunc(slices.Clone(p.Users), func(id int) bool {
+		gone := !slices.Contains(now.Users, id)
+		if gone {
+			x.add("user %d is not %s", id, name)
+		}
+		return gone
+	})
 	if p.Issuer != "" && (p.Issuer != now.Issuer || !maps.Equal(p.Claims, now.Claims)) {
 		p.Issuer, p.Claims = "", nil
 		x.add("no token of an issuer is accepted for %s", name)
 	}
-	lower(x, &p.MaxCalls, now.MaxCalls, "max_calls of "+name)
-	lower(x, &p.MaxSessions, now.MaxSessions, "max_sessions of "+name)
-	lower(x, &p.MaxOutput, now.MaxOutput, "max_output of "+name)
-}
-
-func lostUsers(old, now []int) (out []int) {
-	for _, id := range old {
-		if !slices.Contains(now, id) {
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
-func (x *intersection) endpoints() {
-	var out []config.Endpoint
-	for _, e := range x.old.Endpoints {
-		at := slices.IndexFunc(x.now.Endpoints, func(o config.Endpoint) bool { return o.Name == e.Name })
-		if at < 0 {
-			x.add("the endpoint %s is removed", e.Name)
-			continue
-		}
-		now := x.now.Endpoints[at]
-		tools, principals := orAll(e.Tools, now.Tools), orAll(e.Principals, now.Principals)
-		if len(tools) != len(e.Tools) || len(principals) != len(e.Principals) {
-			x.add("the endpoint %s offers less", e.Name)
-		}
-		e.Tools, e.Principals = tools, principals
-		out = append(out, e)
-	}
-	x.out.Endpoints = out
-}
-
-func (x *intersection) host() {
-	h, now := &x.out.Host, x.now.Host
-	x.stricter("on_ask", &h.OnAsk, now.OnAsk, "allow", "prompt", "", "deny")
-	lower(x, &h.MaxCalls, now.MaxCalls, "max_calls of the host")
-	lower(x, &h.MaxParallel, now.MaxParallel, "max_parallel of the host")
-	if quotas := x.old.Quotas.Stricter(x.now.Quotas); !maps.Equal(quotas, x.old.Quotas) {
-		x.out.Quotas = quotas
-		x.add("the quotas are lower")
-	}
-	a := &x.out.Audit
-	x.both(&a.Off, x.now.Audit.Off, "calls are audited")
-	x.both(&a.Continue, x.now.Audit.Continue, "calls are refused while the audit log cannot be written")
-	if more := lost(x.now.Audit.Secrets, a.Secrets); len(more) > 0 {
-		a.Secrets = union(a.Secrets, x.now.Audit.Secrets)
-		x.add("the audit log masks %s", some(more))
-	}
-	x.either(&x.out.Trust.Approve, x.now.Trust.Approve, "tools with unapproved definitions cannot be called")
-	x.both(&x.out.Reload.AnyChanges, x.now.Reload.AnyChanges, "versions of plugins that break callers are refused")
-	mode := cmp.Or(x.out.Workspace.Mode, "direct")
-	x.stricter("workspace.mode", &mode, cmp.Or(x.now.Workspace.Mode, "direct"), "direct", config.ModeBranch, "require")
-	if mode != "direct" {
-		x.out.Workspace.Mode = mode
-	}
-	x.stricter("reload.privilege_increases", &x.out.Reload.PrivilegeIncreases, x.now.Reload.PrivilegeIncreases, "allow", "explicit", "approve")
+	x.texts = append(x.texts, config.RestrictPrincipal(p, now)...)
 }

@@ -35,13 +35,10 @@ func find(in []config.PermissionRule, r *config.PermissionRule) *config.Permissi
 func (x *intersection) permissions() {
 	old, now := x.old.Permissions, x.now.Permissions
 	p := &x.out.Permissions
-	p.Default, p.Policy = cmp.Or(p.Default, "allow"), cmp.Or(p.Policy, "open")
-	x.stricter("permissions.default", &p.Default, cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
-	x.stricter("permissions.policy", &p.Policy, cmp.Or(now.Policy, "open"), config.Policies...)
-	if !listed(&old) {
-		x.either(&p.Programs.Listed, listed(&now), "only listed programs may run")
+	if !listed(&old) && listed(&now) {
+		p.Programs.Listed = true
+		x.add("only listed programs may run")
 	}
-	x.both(&p.NoBuiltin, now.NoBuiltin, "the built-in rules apply")
 	p.Rules, p.Project, p.Tests = nil, slices.Clone(old.Project), nil
 	for i := range old.Rules {
 		x.oldRule(&old.Rules[i])
@@ -52,12 +49,6 @@ func (x *intersection) permissions() {
 	for i := range now.Project {
 		x.restrict(&now.Project[i])
 	}
-	p.Paths.Deny, p.Paths.Protect = union(old.Paths.Deny, now.Paths.Deny), union(old.Paths.Protect, now.Paths.Protect)
-	if gone := lost(old.Paths.Writable, now.Paths.Writable); len(gone) > 0 {
-		p.Paths.Writable = common(old.Paths.Writable, now.Paths.Writable)
-		x.add("permissions.paths.writable lacks %s", some(gone))
-	}
-	p.Programs.Deny = union(old.Programs.Deny, now.Programs.Deny)
 	p.Programs.Allow, p.Programs.Ask = commands(p.Rules, "programs.allow"), union(commands(p.Rules, "programs.ask"), commands(p.Project, "programs.ask"))
 }
 

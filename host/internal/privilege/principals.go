@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/principal"
 )
 
@@ -30,32 +31,21 @@ func (c *comparison) principal(old, now *principal.Block) {
 	if added := now.Rights &^ old.Rights; added != 0 {
 		c.when(true, "%s has the right %s", name, strings.Join(added.Names(), ", "))
 	}
-	c.wider(name+" may work in", "another workspace", old.Workspaces, now.Workspaces, len(old.Workspaces) == 0)
-	c.wider(name+" may call", "all tools", old.Tools, now.Tools, false)
-	c.wider(name+" may call tools of", "all fields", old.Fields, now.Fields, false)
-	c.wider(name+" answers for", "all principals", old.AnswersFor, now.AnswersFor, false)
+	c.workspaces(name+" may work in", old.Workspaces, now.Workspaces)
 	for _, id := range now.Users {
 		c.when(!slices.Contains(old.Users, id), "user %d is %s", id, name)
 	}
 	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)), "different tokens are accepted for %s", name)
-	c.limit("calls of "+name, uint64(old.MaxCalls), uint64(now.MaxCalls))
-	c.limit("sessions of "+name, uint64(old.MaxSessions), uint64(now.MaxSessions))
-	c.limit("bytes of output files of "+name, uint64(old.MaxOutput), uint64(now.MaxOutput))
+	c.out = append(c.out, config.PrincipalIncreases(old, now)...)
 }
 
-// wider records a change if the list "now" permits values that the list "old" did not permit. A nil list
-// permits all values. If the argument "narrow" is true, a non-empty list permits more than a nil list.
-func (c *comparison) wider(what, all string, old, now []string, narrow bool) {
-	if now != nil {
-		now = lost(now, []string{nowhere})
-	}
-	switch added := lost(now, old); {
-	case narrow && len(now) > 0:
-		c.when(true, "%s %s", what, strings.Join(now, ", "))
-	case narrow:
-	case now == nil && old != nil:
-		c.when(true, "%s %s", what, all)
-	case old != nil && len(added) > 0:
+// workspaces compares the workspaces of a principal. An empty list stands for the workspace in which the host was
+// started.
+func (c *comparison) workspaces(what string, old, now []string) {
+	switch added := lost(lost(now, old), []string{nowhere}); {
+	case len(now) == 0:
+		c.when(len(old) > 0, "%s another workspace", what)
+	case len(added) > 0:
 		c.when(true, "%s %s", what, strings.Join(added, ", "))
 	}
 }

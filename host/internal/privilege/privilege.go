@@ -9,13 +9,11 @@ package privilege
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/sandbox"
 )
 
 // comparison collects the additional privileges in a new configuration.
@@ -47,18 +45,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c.permissions(old.Permissions, now.Permissions)
 	c.hooks()
 	c.principals(old.Access, now.Access)
-	c.ranked("on_ask", old.Host.OnAsk, now.Host.OnAsk, "allow", "prompt", "", "deny")
-	c.limit("max_calls of the host", uint64(old.Host.MaxCalls), uint64(now.Host.MaxCalls))
-	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))
-	c.tools()
-	c.quotas()
-	c.when(!old.Audit.Off && now.Audit.Off, "calls are no longer audited")
-	c.when(!old.Audit.Continue && now.Audit.Continue, "calls run while the audit log cannot be written")
-	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
-	c.when(old.Trust.Approve && !now.Trust.Approve, "tools with unapproved definitions can be called")
-	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break callers are applied")
-	c.ranked("workspace.mode", cmp.Or(old.Workspace.Mode, "direct"), cmp.Or(now.Workspace.Mode, "direct"), "direct", config.ModeBranch, "require")
-	c.ranked("reload.privilege_increases", old.Reload.PrivilegeIncreases, now.Reload.PrivilegeIncreases, "allow", "explicit", "approve")
+	c.out = append(c.out, config.Increases(old, now)...)
 	return c.out
 }
 
@@ -71,13 +58,7 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 // ranked compares a setting with ordered values. The parameter "order" lists the values and begins with
 // the most permissive value.
 func (c *comparison) ranked(name, old, now string, order ...string) {
-	show := func(s string) string {
-		if s == "" {
-			return "nothing"
-		}
-		return s
-	}
-	c.when(slices.Index(order, now) < slices.Index(order, old), "%s was %s and is %s", name, show(old), show(now))
+	c.when(slices.Index(order, now) < slices.Index(order, old), "%s was %s and is %s", name, old, now)
 }
 
 // limit compares a numeric limit. Zero means no limit.
@@ -96,7 +77,6 @@ func lost(old, now []string) []string {
 }
 
 func (c *comparison) sandbox(old, now config.Sandbox) {
-	c.ranked("the workspace", old.Workspace, now.Workspace, "read-write", "read-only")
 	for _, r := range now.Roots {
 		i := slices.IndexFunc(old.Roots, func(o config.Root) bool { return o.Path == r.Path })
 		switch {
@@ -108,14 +88,10 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 			c.when(r.Writable && !old.Roots[i].Writable, "tools may write in %s", r.Path)
 		}
 	}
-	c.when(old.Strict && !now.Strict, "symbolic links and \"..\" are followed")
 	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths no longer have to match sandbox.allow")
 	if added := lost(lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 && len(added) > 0 {
 		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
 	}
-	c.ranked("sandbox.backend", old.Backend, now.Backend, sandbox.ByPrivilege()...)
-	c.ranked("sandbox.enforce", old.Enforce, now.Enforce, "off", "auto", "require")
-	c.ranked("sandbox.repositories", old.Repositories, now.Repositories, "off", "quarantine")
 }
 
 func (c *comparison) plugin(old, now *config.Plugin) {
@@ -140,18 +116,11 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 			c.when(true, "%s may %s %s", name, l.what, path)
 		}
 	}
-	for _, l := range []struct {
-		what     string
-		old, now uint64
-	}{
-		{"memory", a.Limits.Memory, b.Limits.Memory}, {"processes", a.Limits.Processes, b.Limits.Processes}, {"files", a.Limits.Files, b.Limits.Files},
-		{"file_size", a.Limits.FileSize, b.Limits.FileSize}, {"cpu", a.Limits.CPU, b.Limits.CPU},
-	} {
-		c.limit("the limit "+l.what+" of "+name, l.old, l.now)
+	for _, l := range limits {
+		c.limit("the limit "+l.what+" of "+name, l.value(&a), l.value(&b))
 	}
+	c.limit("the limit cpu of "+name, a.Limits.CPU, b.Limits.CPU)
 	x, y := a.Total, b.Total
-	c.limit("the limit memory of "+name+" in all", x.Memory, y.Memory)
-	c.limit("the limit processes of "+name+" in all", x.Processes, y.Processes)
 	c.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0 means none)", name, x.CPUs, y.CPUs)
 }
 
@@ -175,24 +144,11 @@ func (c *comparison) newPlugin(p *config.Plugin) {
 }
 
 func (c *comparison) permissions(old, now config.Permissions) {
-	c.ranked("permissions.default", cmp.Or(old.Default, "allow"), cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
-	c.ranked("permissions.policy", cmp.Or(old.Policy, "open"), cmp.Or(now.Policy, "open"), config.Policies...)
 	c.when(old.AllowList && !now.AllowList && !now.Programs.Listed, "commands that no rule allows may run")
-	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules are off")
 	left := old.Policy == "listed" && now.Policy != "listed" // the message about the policy includes its lists
 	c.when(!left && old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
-	for _, l := range []struct {
-		name     string
-		old, now []string
-	}{
-		{"programs.deny", old.Programs.Deny, now.Programs.Deny}, {"programs.ask", old.Programs.Ask, now.Programs.Ask},
-		{"paths.deny", old.Paths.Deny, now.Paths.Deny}, {"paths.protect", old.Paths.Protect, now.Paths.Protect},
-	} {
-		gone := lost(l.old, l.now)
-		c.when(len(gone) > 0 && (!left || l.name != "programs.ask"), "permissions.%s lacks %s", l.name, some(gone))
-	}
-	writable := lost(now.Paths.Writable, old.Paths.Writable)
-	c.when(len(writable) > 0, "permissions.paths.writable has %s", strings.Join(writable, ", "))
+	gone := lost(old.Programs.Ask, now.Programs.Ask)
+	c.when(len(gone) > 0 && !left, "permissions.programs.ask lacks %s", some(gone))
 	listed := old.Programs.Listed || old.AllowList
 	if free := !listed && cmp.Or(old.Default, "allow") == "allow"; !free || now.Policy != "listed" { // a list adds no permission if everything was permitted before
 		added := lost(now.Programs.Allow, old.Programs.Allow)
@@ -246,19 +202,5 @@ func (c *comparison) hooks() {
 			continue
 		}
 		c.when(!h.Equal(c.now.Hooks[i]), "the hook %q changed", h.Name)
-	}
-}
-
-func (c *comparison) tools() {
-	for _, name := range slices.Sorted(maps.Keys(c.old.Tools)) {
-		old, now := c.old.Tools[name], c.now.Tools[name]
-		off := old.Enabled != nil && !*old.Enabled
-		c.when(off && (now.Enabled == nil || *now.Enabled), "the tool %s is no longer disabled", name)
-		c.limit("max_concurrent of the tool "+name, uint64(old.MaxConcurrent), uint64(now.MaxConcurrent))
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.now.Tools)) {
-		_, was := c.old.Tools[name]
-		on := c.now.Tools[name].Enabled
-		c.when(!was && on != nil && *on, "the tool %s is enabled explicitly", name)
 	}
 }
