@@ -101,8 +101,8 @@ type permissionsHCL struct {
 	Rest  hcl.Body   `hcl:",remain"`
 }
 
-// permissionsTable lists the attributes of the permissions block. Package privilege compares the lists of programs
-// together with the rules, because a rule can permit what a list denies.
+// permissionsTable lists the attributes of the permissions block. Package privilege compares the lists together with the
+// rules, because each list is also a rule.
 var permissionsTable = newTable(
 	row("policy", choice(func(p *Permissions) *string { return &p.Policy }, Policies...), ranked(Policies...),
 		`"open"`, "Mode of the built-in rules: open denies what destroys the system and asks before all of a workspace or repository is lost, careful also asks before work is lost or data leaves the machine, listed is careful and runs only listed programs."),
@@ -113,10 +113,10 @@ var permissionsTable = newTable(
 	row("programs.mode", either(func(p *Permissions) *bool { return &p.Programs.Listed }, "open", "listed"), compared, `"open"`, "Programs that can run: open allows all that no rule denies, listed only those that an allow or ask rule lists."),
 	row("programs.allow", texts(func(p *Permissions) *[]string { return &p.Programs.Allow }), compared, "[]", "Patterns of commands that can run."),
 	row("programs.ask", texts(func(p *Permissions) *[]string { return &p.Programs.Ask }), compared, "[]", "Patterns of commands that a person must confirm."),
-	row("programs.deny", texts(func(p *Permissions) *[]string { return &p.Programs.Deny }), shorter, "[]", "Patterns of commands that cannot run."),
+	row("programs.deny", texts(func(p *Permissions) *[]string { return &p.Programs.Deny }), compared, "[]", "Patterns of commands that cannot run."),
 	nested[Permissions]("paths", "Paths that tools cannot use."),
-	row("paths.deny", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Deny }, (*decoder).someFiles), shorter, "[]", "Globs over paths that tools cannot read or write."),
-	row("paths.protect", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Protect }, (*decoder).someFiles), shorter, "[]", "Globs over paths that tools cannot write."),
+	row("paths.deny", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Deny }, (*decoder).someFiles), compared, "[]", "Globs over paths that tools cannot read or write."),
+	row("paths.protect", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Protect }, (*decoder).someFiles), compared, "[]", "Globs over paths that tools cannot write."),
 	row("paths.writable", listOf("list(string)", func(p *Permissions) *[]string { return &p.Paths.Writable }, (*decoder).protectedNames), longer,
 		"[]", "Names of settings of editors and agents that tools can write. Without it they are protected."),
 )

@@ -49,6 +49,8 @@ func (x *intersection) permissions() {
 	for i := range now.Project {
 		x.restrict(&now.Project[i])
 	}
+	p.Paths.Deny, p.Paths.Protect = union(old.Paths.Deny, now.Paths.Deny), union(old.Paths.Protect, now.Paths.Protect)
+	p.Programs.Deny = union(old.Programs.Deny, now.Programs.Deny)
 	p.Programs.Allow, p.Programs.Ask = commands(p.Rules, "programs.allow"), union(commands(p.Rules, "programs.ask"), commands(p.Project, "programs.ask"))
 }
 

@@ -147,8 +147,16 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	c.when(old.AllowList && !now.AllowList && !now.Programs.Listed, "commands that no rule allows may run")
 	left := old.Policy == "listed" && now.Policy != "listed" // the message about the policy includes its lists
 	c.when(!left && old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
-	gone := lost(old.Programs.Ask, now.Programs.Ask)
-	c.when(len(gone) > 0 && !left, "permissions.programs.ask lacks %s", some(gone))
+	for _, l := range []struct {
+		name     string
+		old, now []string
+	}{
+		{"programs.deny", old.Programs.Deny, now.Programs.Deny}, {"programs.ask", old.Programs.Ask, now.Programs.Ask},
+		{"paths.deny", old.Paths.Deny, now.Paths.Deny}, {"paths.protect", old.Paths.Protect, now.Paths.Protect},
+	} {
+		gone := lost(l.old, l.now)
+		c.when(len(gone) > 0 && (!left || l.name != "programs.ask"), "permissions.%s lacks %s", l.name, some(gone))
+	}
 	listed := old.Programs.Listed || old.AllowList
 	if free := !listed && cmp.Or(old.Default, "allow") == "allow"; !free || now.Policy != "listed" { // a list adds no permission if everything was permitted before
 		added := lost(now.Programs.Allow, old.Programs.Allow)
