@@ -12,7 +12,7 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Reference of the configuration\n\nMade by `make generate`; what it means is in [configuration.md](../configuration.md) and [operators.md](../operators.md), examples are in [config.hcl](../../config.hcl).\n\n" +
 		"A duration is text such as `\"90s\"` or `\"14d\"`, a size text such as `\"64MiB\"`. A default in parentheses depends on other settings. " +
-		"Where *restricts* is yes, a change to a value that permits more is an [increase of privileges](../operators/swaps.md).\n")
+		"A key with an entry under *permits more* restricts tools: a change to a higher value, a longer list, or as the entry says, is an [increase of privileges](../operators/swaps.md).\n")
 	blocks(&b, config.Schema())
 	b.WriteString("\n## Functions\n\n| function | what |\n|---|---|\n")
 	for _, f := range config.Functions() {
@@ -43,7 +43,7 @@ func blocks(b *strings.Builder, in *config.Block) {
 
 func attributes(b *strings.Builder, block *config.Block) {
 	if len(block.Attributes) > 0 {
-		b.WriteString("\n| attribute | type | default | restricts | what |\n|---|---|---|---|---|\n")
+		b.WriteString("\n| attribute | type | default | permits more | what |\n|---|---|---|---|---|\n")
 	}
 	for _, a := range block.Attributes {
 		def := a.Default
@@ -53,11 +53,7 @@ func attributes(b *strings.Builder, block *config.Block) {
 		case def != "" && !strings.HasPrefix(def, "("):
 			def = "`" + def + "`"
 		}
-		restricts := ""
-		if a.Restricts() {
-			restricts = "yes"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", a.Name, a.Type, cell(def), restricts, cell(a.Doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", a.Name, a.Type, cell(def), a.Wider(), cell(a.Doc))
 	}
 }
 

@@ -39,6 +39,8 @@ func TestCompare(t *testing.T) {
 		"another argument":  {strings.Replace(base, "config {", "args = [\"x\"]\n  config {", 1), false, false},
 		"a tool":            {base + "tool \"t\" { enabled = false }\n", false, true},
 		"a deny glob":       {base + "sandbox { deny = [\"*.x\"] }\n", false, false},
+		"strict paths":      {base + "sandbox { paths = \"strict\" }\n", false, true},
+		"allowed tools":     {strings.Replace(base, "config {", "calls = [\"a\"]\n  config {", 1), false, true},
 		"a denied path":     {base + "permissions {\n paths {\n deny = [\"*.x\"]\n }\n}\n", false, false},
 		"a writable name":   {base + "permissions {\n paths {\n writable = [\".vscode\"]\n }\n}\n", false, false},
 		"another backend":   {base + "sandbox { backend = \"none\" }\n", false, false},

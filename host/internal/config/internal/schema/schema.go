@@ -3,6 +3,7 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -65,6 +66,14 @@ const (
 // Restricts reports whether the attribute limits what tools can do, so that a change to a value that permits more needs
 // an approval.
 func (a *Attribute) Restricts() bool { return a.Rights > Free }
+
+// Wider returns the values that permit more, for the reference. The most permissive word of a list comes first.
+func (a *Attribute) Wider() string {
+	if len(a.Order) > 0 {
+		return strings.Join(slices.DeleteFunc(slices.Clone(a.Order), func(s string) bool { return s == "" }), " > ")
+	}
+	return map[Rights]string{Higher: "higher", Lower: "lower", Longer: "longer", Shorter: "shorter", Filter: "longer, or none", Compared: "yes"}[a.Rights]
+}
 
 // Falls reports whether a lower value, or a shorter list, permits more.
 func (a *Attribute) Falls() bool { return a.Rights == Lower || a.Rights == Shorter }
