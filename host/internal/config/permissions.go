@@ -101,8 +101,8 @@ type permissionsHCL struct {
 	Rest  hcl.Body   `hcl:",remain"`
 }
 
-// permissionsTable lists the attributes of the permissions block. Package privilege compares the lists together with the
-// rules, because each list is also a rule.
+// permissionsTable lists the attributes of the permissions block. Package privilege compares the lists together with
+// the rules, because each list is also a rule.
 var permissionsTable = newTable(
 	row("policy", choice(func(p *Permissions) *string { return &p.Policy }, Policies...), ranked(Policies...),
 		`"open"`, "Mode of the built-in rules: open denies what destroys the system and asks before all of a workspace or repository is lost, careful also asks before work is lost or data leaves the machine, listed is careful and runs only listed programs."),

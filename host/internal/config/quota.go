@@ -79,12 +79,12 @@ func (d *decoder) quotaNames(kind string) (out []string) {
 }
 
 func (d *decoder) quota(b *quotaHCL) (out quota.Limits) {
-	quotaTable.read(d, b.Rest, &out)
+	at := quotaTable.read(d, b.Rest, &out)
 	if b.Breaker != nil {
 		out.Breaker = breakerTable.defaults()
 		breakerTable.read(d, b.Breaker.Body, &out.Breaker)
 	}
-	if out == (quota.Limits{}) && !d.diags.HasErrors() {
+	if len(at) == 0 && b.Breaker == nil {
 		d.fail(b.At, fmt.Sprintf("Quota %q limits nothing", b.Subject), "Set parallel, calls_per_minute, bytes_per_minute or a breaker block.")
 	}
 	return out
