@@ -217,7 +217,7 @@ func (b *Branch) follow(paths []string, all bool) error {
 }
 
 // renewVersions records that the branch has seen the current versions of the base at the given paths and directories.
-// They are the results of renew.
+// The arguments are the results of the method renew.
 func (b *Branch) renewVersions(paths, dirs []string) error {
 	return b.withCopy(func(m *mirror.Mirror) error { return m.Renew(paths, dirs) })
 }

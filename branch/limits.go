@@ -250,8 +250,8 @@ type measurer struct {
 	files int
 }
 
-// enter counts the content of a directory that cannot be opened by the path top/below. The argument "rel" is the path
-// of the directory in the layer.
+// enter counts the content of the directory top/below, whose path is too long for the system or whose owner cannot read
+// it. The argument "rel" is the path of the directory in the layer.
 func (m *measurer) enter(top, below, rel string, depth int) {
 	if depth == maxEntered {
 		m.files = Beyond

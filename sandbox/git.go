@@ -69,8 +69,8 @@ func isRepository(dir string) bool {
 	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
-// gitDir collects the protected paths below the .git directory of a root. Its methods return false if it is only safe
-// to protect the whole .git directory.
+// gitDir collects the protected paths below the .git directory of a root. Its methods return false if these paths
+// cannot be protected one by one. The caller must then protect the whole .git directory.
 type gitDir struct {
 	dir              string
 	root             *os.Root

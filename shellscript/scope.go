@@ -114,7 +114,8 @@ func variablesOf(builtin string, args []Word) (out []Word) {
 	return out
 }
 
-// attribute records what a declaration of a variable means for its value. The value is empty if it is unknown.
+// attribute records that the options of a declaration make a variable read-only, change the values that it gets, or
+// make it a reference to another variable. The argument "value" is empty if the value is unknown.
 func (w *walker) attribute(command, options, name, value string) {
 	if command == "readonly" || strings.Contains(options, "r") {
 		w.fixed[name] = true

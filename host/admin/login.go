@@ -148,6 +148,9 @@ func PingServers(ctx context.Context, opts Options, fields []string, wait time.D
 	}
 	for _, name := range fields {
 		if _, ok := urls[name]; !ok {
+			if len(mounted) == 0 {
+				return nil, fmt.Errorf("field %q has no mounted server, and no other field has one; add an mcp block to it", name)
+			}
 			return nil, fmt.Errorf("field %q has no mounted server; these have one: %q%s", name, mounted, suggest.DidYouMean(name, mounted))
 		}
 	}

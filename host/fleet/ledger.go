@@ -50,7 +50,7 @@ func (l *ledger) Begin(ctx context.Context, name string) error {
 		case errors.Is(err, journal.ErrLost):
 			return tool.Errorf(tool.Unavailable, "Another node took the session before the call ran. Nothing was run. Try again.").WithRetryAfter(time.Second)
 		case err != nil:
-			return tool.Errorf(tool.Unavailable, "The call could not begin: %w. Nothing was run, but a repetition with the same id will say that the outcome is not known.", err).WithCode(CodeNoQuorum)
+			return tool.Errorf(tool.Unavailable, "The call could not begin: %w. Nothing was run. Try again with a new call id: with the same id, the answer can be that the outcome is not known.", err).WithCode(CodeNoQuorum)
 		}
 	}
 	failpoint.At("call begun")

@@ -1,4 +1,5 @@
-// Package store keeps values on disk that must survive restarts of a plugin, such as tokens, cursors and counters.
+// Package store implements a store on disk for values that must survive restarts of a plugin, such as tokens, cursors
+// and counters. A plugin gets its [Store] from the call:
 //
 //	s, err := call.Store()
 //	found, err := s.Get("cursor", &cursor)

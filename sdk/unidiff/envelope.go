@@ -89,8 +89,8 @@ func (p *envelope) add(f File) {
 	p.files = append(p.files, f)
 }
 
-// section reports whether a line ends the current section of the patch. A section contains the changes of one file. In
-// a section without context lines, the caller removes blanks at the begin of the line.
+// section reports whether a line ends the current section of the patch. A section contains the changes of one file. The
+// section of a new file has no context lines. There, the caller first removes leading blanks from the line.
 func section(line string) bool {
 	line = strings.TrimRight(line, " \t")
 	return line == endPatch || line == "```" || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile)

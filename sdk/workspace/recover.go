@@ -46,7 +46,7 @@ func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	}
 	now, err := w.ReadFile(target, MaxFileSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return true, fmt.Errorf("a write to %s was interrupted; the old or new content is in %s: %w", r.Target, r.Temp, err)
+		return true, fmt.Errorf("a write to %s was interrupted, and the file cannot be read now: %w; compare it with %s, which has its old or new content", r.Target, err, r.Temp)
 	}
 	if r.Backup {
 		return true, w.recoverBackup(r, target, now)

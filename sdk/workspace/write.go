@@ -279,5 +279,5 @@ func (d *pinned) sync(path string) error {
 	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // ignore the error of file systems that cannot sync directories
 		return nil
 	}
-	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo the change. Check the file and the disk first.", path, cause(err))
+	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo the change. Check the disk and the file before you change it again.", path, cause(err))
 }

@@ -113,7 +113,7 @@ func (t *task) uninstall() error {
 		return err
 	}
 	if paths == nil {
-		return fmt.Errorf("nothing is installed below %s; name the PREFIX and DESTDIR of the installation", in.prefix)
+		return fmt.Errorf("nothing is installed below %s; set PREFIX and DESTDIR to the values of the installation", in.prefix)
 	}
 	if err := in.remove(append(paths, installedList)); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (f *follower) follow(paths []string) error {
 	return f.copier.finish()
 }
 
-// path transfers the changes at and below a path of the original that can have changed.
+// path transfers all changes at and below one path of the original, if there are any.
 func (f *follower) path(rel string) error {
 	at, err := f.m.base.At(rel)
 	now := Stamp{}

@@ -103,7 +103,7 @@ func (s *Store) Has(content string) bool {
 }
 
 // Temporary creates a directory for files that are being unpacked. The directory is locked until release is called, so
-// that [Store.Sweep] does not remove it.
+// that [Store.Sweep] does not remove it. The function release also removes the directory, unless it was published.
 func (s *Store) Temporary() (dir string, release func(), err error) {
 	for {
 		if dir, err = os.MkdirTemp(s.Partial(), "x-"); err != nil {

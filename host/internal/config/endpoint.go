@@ -85,7 +85,7 @@ func (d *decoder) core(a *hcl.Attribute, to *Endpoint) {
 	to.Core = append([]string{}, d.texts(a.Expr)...)
 	for _, name := range to.Core {
 		if !to.Offers(name) {
-			d.fail(a.Expr.Range(), fmt.Sprintf("Endpoint %q does not offer %s", to.Name, name), "A tool in core must match tools, too. Add it there, or remove it from core.")
+			d.fail(a.Expr.Range(), fmt.Sprintf("Endpoint %q does not offer %s", to.Name, name), "Each tool in core must match an entry of tools. Add it to tools, or remove it from core.")
 		}
 	}
 }

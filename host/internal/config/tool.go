@@ -104,7 +104,7 @@ func (d *decoder) queue(a *hcl.Attribute, to *Tool) {
 	switch {
 	case diags.HasErrors():
 	case to.Queue < 0:
-		d.fail(a.Expr.Range(), "queue is negative", "Say how many calls may wait; 0 lets none wait.")
+		d.fail(a.Expr.Range(), "queue is negative", "Set the maximum number of waiting calls. With 0, no call waits.")
 	case to.MaxConcurrent == 0 && !d.diags.HasErrors():
 		d.fail(a.Expr.Range(), "There is no queue without max_concurrent", "Say how many calls may run at once: max_concurrent = 4.")
 	case to.Queue == 0:

@@ -109,7 +109,7 @@ func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 		v := all[name]
 		if v.value == nil {
 			d.fail(v.At, fmt.Sprintf("Variable %q has no value", name),
-				"Give it one, by --var %s=…, $%s%s or a line in %s, or a default here.", name, VariablePrefix, name, filepath.Base(d.besideFile()))
+				"Set it by --var %s=…, $%s%s or a line in %s, or add a default here.", name, VariablePrefix, name, filepath.Base(d.besideFile()))
 			v.value = &cty.DynamicVal
 		}
 		if v.Sensitive {

@@ -196,8 +196,8 @@ func (g *Generation) failed(p *Plugin) {
 }
 
 // WhyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin, of its namespace,
-// of a function that can be a tool in the namespace, or of a tool that its pin contains. WhyUnloaded returns "" for any
-// other name.
+// or of one of its tools. If the plugin has a namespace, every function name with the prefix of the namespace counts as
+// a tool. Otherwise the plugin's pin contains its tools. For any other name, WhyUnloaded returns "".
 func (g *Generation) WhyUnloaded(name string) string {
 	if plugin := g.lostTools[name]; plugin != "" {
 		return g.Unloaded[plugin]

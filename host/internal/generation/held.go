@@ -125,7 +125,7 @@ func (b *Builder) executable(cfg *config.Config, p *Plugin) (string, error) {
 	}
 	copied, ok := b.copied(p, p.Binary.sum())
 	if !ok {
-		return "", fmt.Errorf("the binary %s is another version, and the copy of the version that serves is missing; restore the binary, or run toolhost config reload", p.Path)
+		return "", fmt.Errorf("the binary %s is another version, and the copy of the version in use is missing; restore the binary, or run toolhost config reload", p.Path)
 	}
 	return copied, b.Pins(cfg).CheckStarts(p.Name)
 }

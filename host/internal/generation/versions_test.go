@@ -144,7 +144,7 @@ func TestMissingCopy(t *testing.T) {
 	cfg, launcher := h.Open(t)
 	p := h.NewPlugin(*cfg.Plugin("p"), h.Environment(cfg, launcher, g.Plugin), nil)
 	p.Binary = g.Plugin("p").Binary
-	if _, err := p.Process.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "is another version, and the copy of the version that serves is missing") {
+	if _, err := p.Process.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "is another version, and the copy of the version in use is missing") {
 		t.Errorf("%v", err)
 	}
 }

@@ -187,8 +187,8 @@ func arguments(c *shellscript.Command) (short string, long, operands []string) {
 	return short, long, operands
 }
 
-// canHave reports whether one of the arguments can be one of the options in the argument "names". Programs accept
-// abbreviations of their options. An ambiguous abbreviation counts as all options that it can mean.
+// canHave reports whether one of the long options of a command can stand for an option in names. Programs accept
+// abbreviations of their options. An ambiguous abbreviation counts as every option that it can stand for.
 func canHave(long []string, names ...string) bool {
 	return slices.ContainsFunc(long, func(l string) bool {
 		l, _, _ = strings.Cut(l, "=")

@@ -260,7 +260,7 @@ func (s *snapshot) add(a Addition, bundled map[string]string) error {
 	for _, other := range slices.Sorted(maps.Keys(taken)) {
 		names := taken[other]
 		if other == plugin {
-			errs = append(errs, fmt.Errorf("plugin %s declares %s more than once; only the first definition is registered", plugin, strings.Join(names, ", ")))
+			errs = append(errs, fmt.Errorf("plugin %s declares %s more than once; only the first definition is registered; rename or remove the others in the plugin", plugin, strings.Join(names, ", ")))
 			continue
 		}
 		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s cannot use the same names; give one of the two plugins its own namespace (field = \"NAME\" in its block), or turn one of them off (enabled = false)", other, strings.Join(names, ", "), plugin))

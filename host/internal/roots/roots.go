@@ -174,7 +174,8 @@ func (s *Sets) Refused(workspace string) error {
 const maxPlaces = 1024
 
 // Outside returns an error if tools in the workspace of a request can write to the state directory, or reach a secret.
-// It caches a nil result, because tools cannot change it: they cannot write to any directory with a link to a place.
+// The function "places" returns the paths of both. Outside caches a nil result, because tools cannot change it: they
+// cannot write to a directory with a link that leads to one of these paths.
 func (s *Sets) Outside(workspace string, places func() *Places) error {
 	s.mu.Lock()
 	known := s.outside[workspace]

@@ -88,7 +88,8 @@ func lastWrite(path string) (last time.Time) {
 	return last
 }
 
-// recoverFile is the file beside the journals that a process locks while it recovers journals.
+// recoverFile is the name of the lock file of a recovery. It is beside the journals. A process that recovers journals
+// locks it.
 const recoverFile = "recover.lock"
 
 // escapeGlob returns a pattern that matches only the path.

@@ -23,9 +23,9 @@ const (
 // argument is limited to 128 KiB. The script stores the command in BASH_EXECUTION_STRING, as bash -c does. Files are
 // read with mapfile, which ignores the user's IFS.
 //
-// The wait has a very long time limit, for two reasons. Without a limit, the user's TMOUT would apply. With a limit,
-// the shell does not read before the byte arrives. A shell that is killed while blocked in a read could lose the
-// byte. The plugin would then believe that the shell had run the command.
+// The wait has a very long time limit, for two reasons. Without a limit, the user's TMOUT would apply. The shell would
+// also block in the read, and could lose the byte if it is killed there. The plugin would then believe that the shell
+// had run the command. With a limit, the shell reads only after the byte has arrived.
 //
 // The shell reports its state at the end of the command. If the command calls exit, the EXIT trap reports the state.
 // If the command sets its own EXIT trap, that trap runs after the first report and replaces the second report. After

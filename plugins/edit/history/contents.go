@@ -141,8 +141,9 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes those contents of the table "loose" that no change needs. A content that a change wrote is
-// needed only while the change is undone. At other times, the changed file itself has this content.
+// dropContents removes the contents that are listed in the table "loose" and that no change needs. A change always
+// needs the content from before it. It needs the content from after it only while it is in the state "undone";
+// otherwise the changed file itself has this content.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)

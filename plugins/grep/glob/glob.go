@@ -87,12 +87,12 @@ func (g *Glob) Match(path string) bool {
 	return g.prog.match(path)
 }
 
-// Basename returns the name that the last element must have. The bool is false if matching also depends on other
-// elements.
+// Basename returns the name of the last element if the glob matches exactly the paths that end with this element. For
+// any other glob, the bool is false, and the text has no meaning.
 func (g *Glob) Basename() (string, bool) { return g.text, g.kind == basename }
 
-// Extension returns the [Ext] that the path must have. The bool is false if matching also depends on the rest of the
-// path.
+// Extension returns the [Ext] of the path if the glob matches exactly the paths with this extension. For any other
+// glob, the bool is false, and the text has no meaning.
 func (g *Glob) Extension() (string, bool) { return g.text, g.kind == extension }
 
 // Ext returns the last element of the path from its last dot on, including the dot. If the element has no dot, Ext

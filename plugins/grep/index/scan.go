@@ -185,7 +185,8 @@ func (x *Index) keepDir(e *entry, f *os.File) {
 	}
 }
 
-// place adds an entry to the index or removes the entry, depending on the ignore rules. It lists new directories.
+// place adds an entry to the index or removes the entry, depending on the ignore rules. It lists new directories. If
+// deep is true, it also relists known directories.
 func (x *Index) place(e *entry, deep bool) error {
 	if e.verdict = ignore.None; e.in.rules != nil {
 		e.verdict = e.in.rules.Match(e.path, e.kind.IsDir())

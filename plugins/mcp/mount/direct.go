@@ -224,9 +224,9 @@ func unreadable(block json.RawMessage, err error) string {
 // foldedKey is the key in the metadata of a folded result that has the result as a text.
 const foldedKey = "toolhost.dev/folded"
 
-// folded returns the result of a call in a form that the SDK can decode without a loss: a text in its metadata. The SDK
-// rounds large numbers, and refuses the whole result for one block that it does not know. The members for the SDK stay,
-// and so do results of other requests.
+// folded stores the whole result of a call as a text in the result's metadata, so that the SDK decodes it without a
+// loss. Otherwise the SDK would round large numbers, and one block of an unknown type would make it refuse the whole
+// result. folded keeps the members that the SDK itself uses. It returns results of other requests unchanged.
 func folded(raw json.RawMessage) json.RawMessage {
 	out, err := parseObject(raw)
 	if err != nil || out.get("content") == nil && out.get("structuredContent") == nil {

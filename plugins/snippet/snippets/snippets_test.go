@@ -26,7 +26,7 @@ func host(t testing.TB, state, config string) *tooltest.Host {
 	return h
 }
 
-// This helper calls a tool and expects success. It returns the output and the decoded data.
+// does calls a tool and fails the test if the call fails. It returns the output and the decoded data.
 func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[string]any) {
 	t.Helper()
 	res := h.Call(name, a)

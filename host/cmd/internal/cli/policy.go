@@ -188,7 +188,7 @@ func newPolicyRevoke(s *globals.Settings) *cobra.Command {
 			var id int64
 			switch {
 			case all == (len(args) == 1):
-				return errors.New("no id is given: use an id from toolhost policy list, or --all")
+				return errors.New("give one of the two: an id from toolhost policy list, or --all")
 			case len(args) == 1:
 				n, err := strconv.ParseInt(args[0], 10, 64)
 				if err != nil || n < 1 {

@@ -319,7 +319,7 @@ func (f *serveFlags) tokens() (token, approver string, err error) {
 	s.Unsetenv(tokenEnv)
 	s.Unsetenv(approverEnv)
 	if f.noAuth && (token != "" || f.tokenFile != "") {
-		return "", "", errors.New("a token and --no-auth exclude each other: use one of them")
+		return "", "", errors.New("a token and --no-auth exclude each other: unset $" + tokenEnv + " and omit --token-file, or omit --no-auth")
 	}
 	return token, approver, nil
 }

@@ -216,7 +216,7 @@ func newLogout(s *globals.Settings) *cobra.Command {
 			}
 			fmt.Fprintf(s.Out, "The login of field %s is removed.\n", args[0])
 			if revoked != nil {
-				fmt.Fprintf(s.Err, "warning: the tokens are not revoked: %s. They end when they expire, or when you revoke them on the page of %s.\n", shown(revoked), server.URL)
+				fmt.Fprintf(s.Err, "warning: the tokens could not be revoked: %s. They stay valid until they expire, or until you revoke them on the site of %s.\n", shown(revoked), server.URL)
 			}
 			return nil
 		},

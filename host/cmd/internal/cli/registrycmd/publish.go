@@ -149,7 +149,7 @@ func (f *publishFlags) builds(s *globals.Settings, p *registries.Publication, re
 		return err
 	}
 	if len(f.platforms) == 0 {
-		return fmt.Errorf("the builds are missing: add --platform linux/amd64=%s for each platform", filepath.Join("dist", ref.Base()))
+		return fmt.Errorf("no build is given: add --platform OS/ARCH=PATH for each platform, such as --platform linux/amd64=%s", filepath.Join("dist", ref.Base()))
 	}
 	for _, build := range f.platforms {
 		platform, path, ok := strings.Cut(build, "=")
