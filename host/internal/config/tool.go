@@ -87,7 +87,10 @@ func (t *Tool) Restricted(by *Tool) Tool {
 
 func (d *decoder) tool(t *toolHCL) {
 	out := Tool{at: t.At}
-	toolTable.read(d, t.Rest, &out)
+	at := toolTable.read(d, t.Rest, &out)
+	if _, limited := at["max_concurrent"]; !limited && out.Queue != 0 {
+		d.fail(at["queue"], "There is no queue without max_concurrent", "Set the maximum number of concurrent calls: max_concurrent = 4.")
+	}
 	if f := t.Fallback; f != nil {
 		fallbackTable.read(d, f.Body, &out)
 		if out.Fallback == t.Name {
@@ -105,8 +108,7 @@ func (d *decoder) queue(a *hcl.Attribute, to *Tool) {
 	case diags.HasErrors():
 	case to.Queue < 0:
 		d.fail(a.Expr.Range(), "queue is negative", "Set the maximum number of waiting calls. With 0, no call waits.")
-	case to.MaxConcurrent == 0 && !d.diags.HasErrors():
-		d.fail(a.Expr.Range(), "There is no queue without max_concurrent", "Say how many calls may run at once: max_concurrent = 4.")
+		to.Queue = 0
 	case to.Queue == 0:
 		to.Queue = -1
 	}
