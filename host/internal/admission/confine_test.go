@@ -1,0 +1,83 @@
+package admission
+
+import (
+	"reflect"
+	"testing"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/sandbox"
+)
+
+// TestConfineTakesEveryAbility checks that a plugin has no ability and no higher limit after [confine] than in its
+// earlier profile. It grants every field of the block "sandbox" of a plugin, so it fails for a new ability that confine
+// does not know.
+func TestConfineTakesEveryAbility(t *testing.T) {
+	p := &config.Plugin{Name: "p", Path: "/nowhere/p"}
+	grant(reflect.ValueOf(&p.Confinement).Elem())
+	p.Confinement.Enforce, p.Confinement.NoRoots = "", new(false)
+	granted := confinement.Profile(p)
+	if !granted.Network || !granted.WriteGit || !granted.WriteRoots || granted.NoRoots || len(granted.Read) == 0 {
+		t.Fatalf("the abilities are not granted: %+v", granted)
+	}
+	was := sandbox.Profile{NoRoots: true}
+	for _, limits := range []any{&was.Limits, &was.Total} {
+		lowest(reflect.ValueOf(limits).Elem())
+	}
+	was.Temporary = 1
+	confine(p, was)
+	now := reflect.ValueOf(confinement.Profile(p))
+	for i := range now.NumField() {
+		name, v := now.Type().Field(i).Name, now.Field(i)
+		switch {
+		case name == "DeniedPaths" || name == "Resident": // not in the block of a plugin
+		case name == "NoRoots":
+			if !v.Bool() {
+				t.Error("the roots are accessible again")
+			}
+		case name == "Limits" || name == "Total":
+			for j := range v.NumField() {
+				if limit := v.Field(j); !limit.Equal(reflect.ValueOf(was).Field(i).Field(j)) {
+					t.Errorf("the limit %s.%s is %v", name, v.Type().Field(j).Name, limit)
+				}
+			}
+		case name == "Temporary":
+			if v.Uint() != 1 {
+				t.Errorf("the limit %s is %d", name, v.Uint())
+			}
+		case !v.IsZero() && !(v.Kind() == reflect.Slice && v.Len() == 0):
+			t.Errorf("%s is still %v", name, v)
+		}
+	}
+}
+
+// grant sets all fields of a struct: true, a path, or no limit.
+func grant(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Pointer:
+			f.Set(reflect.ValueOf(new(true)))
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{"/x"}))
+		case reflect.Struct:
+			grant(f)
+		case reflect.Uint64:
+			f.SetUint(config.Unlimited)
+		default: // a text, or a limit without a value for "no limit": it stays unset
+		}
+	}
+}
+
+// lowest sets all limits of a struct to 1.
+func lowest(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Uint64:
+			f.SetUint(1)
+		case reflect.Float64:
+			f.SetFloat(1)
+		}
+	}
+}
