@@ -28,6 +28,7 @@ import (
 	"syscall"
 
 	"toolhost.dev/sdk/durable"
+	"toolhost.dev/sdk/flock"
 )
 
 // Options limits a store. A field that is zero has the default limit.
@@ -223,23 +224,14 @@ func (s *Store) replace(path string, content []byte) error {
 	return nil
 }
 
-// lock locks the store against other processes and other callers. The kernel releases the lock of a killed process.
+// lock locks the store against other processes and other callers.
 func (s *Store) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := flock.Open(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX)
 	if err != nil {
 		return nil, err
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }

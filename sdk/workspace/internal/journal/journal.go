@@ -17,10 +17,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/flock"
 )
 
 // Journal is the journal in one directory. A nil Journal neither records writes nor locks paths. Journal is safe for
@@ -92,36 +93,17 @@ func (j *Journal) add(r Record) {
 	_, _ = j.file.Write(append(line, '\n'))
 }
 
-// create creates the journal file of this process and locks it until the process ends. If another process removes
-// the file before it is locked, create tries again.
+// create creates the journal file of this process and locks it until the process ends.
 func (j *Journal) create() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
 	}
-	for {
-		f, err := os.OpenFile(j.Path(rand.Text()+suffix), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
-		if err != nil {
-			return err
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-			return errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-		info, err := f.Stat()
-		if err == nil && !removed(info) {
-			j.file = f
-			return nil
-		}
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
+	f, err := flock.Open(j.Path(rand.Text()+suffix), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, unix.LOCK_EX)
+	if err != nil {
+		return err
 	}
-}
-
-// removed reports whether an open file was removed from its directory.
-func removed(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Nlink == 0
+	j.file = f
+	return nil
 }
 
 // Entry is one recorded write. The methods of a nil Entry do nothing.
@@ -188,7 +170,7 @@ func recoverFile(name string, clean func(Record) (recovered bool, err error)) er
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if !flock.Try(f) {
 		return nil
 	}
 	records, err := pending(f)
