@@ -126,7 +126,7 @@ var libraryParts = map[string]string{
 }
 
 // timeByPart splits the processor time of a profile. A part is a package of toolhost, a library or a duty of Go's
-// runtime. It returns the client of the benchmark separately; total does not contain it.
+// runtime. The results "parts" and "total" do not contain the time of the client, which is returned separately.
 func timeByPart(p *profile.Profile) (parts map[string]time.Duration, client, total time.Duration) {
 	parts = make(map[string]time.Duration)
 	for _, s := range p.Sample {
@@ -142,7 +142,8 @@ func timeByPart(p *profile.Profile) (parts map[string]time.Duration, client, tot
 	return parts, client, total
 }
 
-// partOf returns the part that a sample belongs to: that of its innermost function with a known part.
+// partOf returns the part that a sample belongs to. This is the part of its innermost function that has one, unless the
+// runtime was on a duty of its own.
 func partOf(s *profile.Sample) string {
 	ours := ""
 	duty := ""

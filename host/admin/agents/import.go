@@ -27,8 +27,8 @@ type Import struct {
 }
 
 // ImportServers reads the MCP servers from a settings file of an agent. It returns a change that adds these servers to
-// the configuration. It writes nothing. The function getenv returns environment variables, which select the
-// configuration of the user.
+// the configuration. It writes nothing. The function getenv returns environment variables, because they can name the
+// user's configuration.
 func ImportServers(opts admin.Options, file string, getenv func(string) string) (*Import, error) {
 	servers, err := agent.ReadServers(file)
 	if err != nil {

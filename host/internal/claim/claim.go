@@ -27,9 +27,9 @@ var kindsOf = map[tool.Role]scheduler.Kind{
 	tool.RoleUndo: scheduler.Edit,
 }
 
-// Controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to the bundled tool for
-// jobs, because it must work while commands use all slots, and to the bundled tool that asks, because it only waits for
-// a person. The role of another tool is no reason to believe this.
+// Controls reports whether calls of a tool ignore the limit of concurrent calls. Two bundled tools do: the tool for
+// jobs, because it must work while commands use all slots, and the tool that asks, because it only waits for a person.
+// A tool of another plugin does not, although it has the same role.
 func Controls(e *registry.Entry) bool {
 	return controls(e, e.Role())
 }

@@ -56,8 +56,8 @@ func describe(b *Block, t reflect.Type) {
 	}
 }
 
-// blocks contains the table and the description of each block, by its path. A block without a table has any content, or
-// the attributes in [untabled].
+// blocks contains the table and the description of each block, by its path. A block without a table can have
+// any content, unless [untabled] lists its attributes.
 var blocks = map[string]struct {
 	table interface{ describe(b *Block, prefix string) }
 	doc   string

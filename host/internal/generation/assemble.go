@@ -317,13 +317,15 @@ func (g *Generation) addAliases(more []config.Alias) {
 // addHabits registers names of tools and parameters that agents know from other programs. These names are valid only in
 // function calls.
 func (g *Generation) addHabits() {
+	habits := make(map[string]registry.Alias)
 	for _, preset := range g.Config.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {
 			if to := g.toolOf(a.Role); a.Calls && to != "" {
-				g.Registry.SetHabit(a.Name, to, registry.Habit{Params: a.Params, Convert: g.converter(a.Convert)})
+				habits[a.Name] = registry.Alias{Name: a.Name, Tool: to, Habit: registry.Habit{Params: a.Params, Convert: g.converter(a.Convert)}}
 			}
 		}
 	}
+	g.Registry.SetHabits(habits)
 }
 
 // toolOf returns the name of the tool with a role. If the configuration has none, it returns the name of a bundled tool
