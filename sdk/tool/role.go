@@ -10,7 +10,8 @@ import "slices"
 // are those of a tool without a role:
 //
 //   - At most one tool has each role: the bundled one, or the first agent tool that claims it if the configuration has no
-//     bundled one. The role of a disabled tool stays with it. Tools in a namespace have none.
+//     bundled one. The role of a disabled tool stays with it. Tools in a namespace have none. A new version of a plugin
+//     takes no role from a tool of another plugin.
 //   - A read-only tool cannot have a role that changes files, because rules treat its calls as reads.
 //   - The host judges each command of the [RoleShell], and otherwise trusts neither its result nor that it ran only the
 //     command. Only for a bundled shell it omits the checkpoint before a command that changes nothing.

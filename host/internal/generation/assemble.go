@@ -61,6 +61,9 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 		usable, additions = append(usable, p), append(additions, b.addition(g, p, known))
 	}
+	if old := b.owner.Current(); old != nil && sameOrder(old.Plugins, plugins) {
+		g.Registry.Keep(old.Registry, names(old.Plugins))
+	}
 	g.Registry.Reserve(missing) // otherwise all commands would reach another plugin as soon as the bundled one fails
 	for i, err := range g.Registry.AddAll(additions...) {
 		if err != nil {
@@ -82,6 +85,23 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	core := b.core(g, set, rules)
 	g.Dispatch = dispatch.New(core, b.stages(g, core)...)
 	return g, refused, err
+}
+
+// sameOrder reports whether the plugins in both lists have the same order in each. Otherwise, the operator changed it.
+func sameOrder(old, now []*Plugin) bool {
+	was, is := names(old), names(now)
+	missing := func(in []string) func(string) bool {
+		return func(name string) bool { return !slices.Contains(in, name) }
+	}
+	return slices.Equal(slices.DeleteFunc(slices.Clone(was), missing(is)), slices.DeleteFunc(is, missing(was)))
+}
+
+func names(plugins []*Plugin) []string {
+	out := make([]string, len(plugins))
+	for i, p := range plugins {
+		out[i] = p.Name
+	}
+	return out
 }
 
 // lose records that a plugin is not loaded. It adds the tools of a bundled plugin to the argument "missing".

@@ -65,6 +65,12 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 			add(t.name == "auto_execute", "the tool is now %s", t.name)
 		}
 	}
+	if was, is := old.Claims(), now.Claims(); was != is { // other calls reach the tool than before, or its own do not
+		add(true, "the role changed from %q to %q", was, is)
+	}
+	if !reflect.DeepEqual(old.Shares(), now.Shares()) {
+		add(now.Shares() == nil, "other commands with its name run the tool")
+	}
 	if old.Description != now.Description {
 		add(false, "the description changed")
 	}

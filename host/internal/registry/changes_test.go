@@ -18,6 +18,11 @@ func TestCompare(t *testing.T) {
 		f(&d.Traits)
 		return d
 	}
+	claims := func(role tool.Role, program *tool.Program) tool.Definition {
+		d := def(`"a":{"type":"string"}`, "")
+		d.Role, d.Program = role, program
+		return d
+	}
 	a, b := `"a":{"type":"string"}`, `"b":{"type":"integer"}`
 	for name, tc := range map[string]struct {
 		from, to tool.Definition
@@ -38,6 +43,11 @@ func TestCompare(t *testing.T) {
 		"it only reads now":     {def(a, ""), read(def(a, ""), func(t *tool.Traits) { t.ReadOnly = true }), "[t: the tool is now read_only false]"},
 		"nobody is asked":       {read(def(a, ""), func(t *tool.Traits) { t.Dangerous = true }), def(a, ""), "[t: the tool is no longer dangerous true]"},
 		"another name":          {def(a, ""), func() tool.Definition { d := def(a, ""); d.Name = "u"; return d }(), "[t: the tool was removed true u: the tool is new false]"},
+		"a role":                {def(a, ""), claims(tool.RoleEdit, nil), `[t: the role changed from "" to "edit" true]`},
+		"no role":               {claims(tool.RoleEdit, nil), def(a, ""), `[t: the role changed from "edit" to "" true]`},
+		"an unknown role":       {def(a, ""), claims("no such role", nil), "[]"},
+		"fewer commands":        {def(a, ""), claims("", new(tool.Program)), "[t: other commands with its name run the tool false]"},
+		"all commands":          {claims("", new(tool.Program)), def(a, ""), "[t: other commands with its name run the tool true]"},
 		"another description":   {def(a, ""), func() tool.Definition { d := def(a, ""); d.Description = "e"; return d }(), "[t: the description changed false]"},
 	} {
 		got := []string{}

@@ -132,6 +132,8 @@ type snapshot struct {
 	absent   map[string]string // advice by the name of a tool that the configuration does not use
 	failed   map[string]error  // errors by the full name of tools that could not be registered
 	items    []*Item
+	former   *snapshot // see Keep
+	rivals   []string
 	// functions returns the function names of all tools. A change of the snapshot needs a new function.
 	functions func() map[string]string
 }
@@ -171,9 +173,9 @@ func (r *Registry) AddAll(all ...Addition) []error {
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
 	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), roles: maps.Clone(old.roles), reserved: old.reserved, aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
-	errs, bundled := make([]error, len(all)), next.bundledNames(all)
+	errs, bundled, kept := make([]error, len(all)), next.bundledNames(all), old.kept(all)
 	for i, a := range all {
-		errs[i] = next.add(a, bundled)
+		errs[i] = next.add(a, bundled, kept)
 	}
 	r.publish(next)
 	return errs
@@ -181,7 +183,7 @@ func (r *Registry) AddAll(all ...Addition) []error {
 
 // add adds the tools of a plugin to a snapshot that no reader has. The argument "bundled" maps each
 // name that is kept for a bundled tool to its plugin.
-func (s *snapshot) add(a Addition, bundled map[string]string) error {
+func (s *snapshot) add(a Addition, bundled map[string]string, kept kept) error {
 	plugin, desc := a.Plugin, a.Description
 	s.addItems(plugin, a.Namespace, desc.Items)
 	commands := slices.Contains(desc.Capabilities, tool.CapabilityCommands)
@@ -190,7 +192,7 @@ func (s *snapshot) add(a Addition, bundled map[string]string) error {
 	for _, def := range desc.Tools {
 		e, err := newEntry(plugin, a.Namespace, def, a.Checked, a.Settings)
 		if err == nil {
-			owner := bundled[e.FullName()]
+			owner := cmp.Or(bundled[e.FullName()], kept.from(e, kept.names[e.FullName()]))
 			if other := s.byName[e.FullName()]; other != nil {
 				owner = other.Plugin
 			} else if e.Bundled {
@@ -213,7 +215,7 @@ func (s *snapshot) add(a Addition, bundled map[string]string) error {
 		}
 		e.Definition.Version = cmp.Or(e.Definition.Version, desc.Version)
 		e.Commands = commands
-		s.assign(e)
+		s.assign(e, kept)
 		delete(s.failed, e.FullName())
 		s.byName[e.FullName()] = e
 		s.order = append(s.order, e)

@@ -58,14 +58,61 @@ func (s *snapshot) bundledNames(additions []Addition) map[string]string {
 	return out
 }
 
+// Keep lets the tools of a former registry keep their names and roles in the next [Registry.AddAll]. It keeps them only
+// from the rivals, which are plugins: a plugin that the operator adds has what its place in the configuration gives it,
+// but a new version of a plugin takes nothing from another plugin.
+func (r *Registry) Keep(former *Registry, rivals []string) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	next := *r.snapshot.Load()
+	next.former, next.rivals = former.snapshot.Load(), rivals
+	r.publish(&next)
+}
+
+// kept contains the plugins that keep a name or a role of the former registry, because they still declare it.
+type kept struct {
+	names  map[string]string
+	roles  map[tool.Role]string
+	rivals []string
+}
+
+func (s *snapshot) kept(additions []Addition) kept {
+	k := kept{make(map[string]string), make(map[tool.Role]string), s.rivals}
+	for _, a := range additions {
+		for i := range a.Description.Tools {
+			d := &a.Description.Tools[i]
+			was := (*Entry)(nil)
+			if s.former != nil {
+				was = s.former.byName[(&Entry{Definition: *d, Namespace: a.Namespace}).FullName()]
+			}
+			if was == nil || was.Plugin != a.Plugin {
+				continue
+			}
+			k.names[was.FullName()] = a.Plugin
+			if role := was.Role(); role != "" && role == d.Claims() {
+				k.roles[role] = a.Plugin
+			}
+		}
+	}
+	return k
+}
+
+// from returns the plugin that keeps something from the plugin of an entry, or "".
+func (k kept) from(e *Entry, keeper string) string {
+	if e.Bundled || keeper == e.Plugin || !slices.Contains(k.rivals, e.Plugin) {
+		return ""
+	}
+	return keeper
+}
+
 // assign decides about the role that the tool of a new entry claims, as [tool.Role] says. The entry must not be in the
 // snapshot yet.
-func (s *snapshot) assign(e *Entry) {
+func (s *snapshot) assign(e *Entry, k kept) {
 	role := e.Definition.Claims()
 	e.Definition.Role = ""
 	holder := s.roles[role]
 	switch {
-	case role == "", !e.Bundled && s.reservedRole(role):
+	case role == "", !e.Bundled && s.reservedRole(role), k.from(e, k.roles[role]) != "":
 	case e.Namespace != "":
 		if (&tool.Definition{Name: e.Definition.Name}).Claims() == tool.RoleShell {
 			e.Definition.Role = tool.RoleShell // rules have always judged its calls as commands; it has no other effect, see Has

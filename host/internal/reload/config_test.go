@@ -6,7 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/testbuilder"
 )
 
 // TestRefusedConfigurations checks that a configuration with a mistake changes nothing, and that its correction is
@@ -229,6 +232,21 @@ func TestApproval(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	one(t, f.reload(Options{}), Swapped)
+}
+
+// TestRoleOfUnapprovedTool checks that a new tool that is not approved takes no role from a tool of another plugin, not
+// even the one that follows from its name.
+func TestRoleOfUnapprovedTool(t *testing.T) {
+	d := testbuilder.NewDir(t)
+	d.Write("p", "only=yes add=other")
+	d.Write("q", "only=yes add=peek role=read")
+	d.Configure(d.Plugin("p", "") + d.Plugin("q", "") + "trust {\n definitions = \"approve\"\n}\n")
+	start(t, d)
+	d.Write("p", "version=2.0.0 only=yes add=read")
+	r := start(t, d).Current().Registry
+	if e := r.Find("read"); e == nil || e.PendingApproval == "" || r.RoleName(tool.RoleRead) != "peek" {
+		t.Errorf("%q has the role", r.RoleName(tool.RoleRead))
+	}
 }
 
 // TestReloadsAreRecorded checks the entries of reloads in the audit log.

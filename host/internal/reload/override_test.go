@@ -2,6 +2,8 @@ package reload
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/testbuilder"
 )
 
 // TestSetEnabled checks that tools can be disabled and enabled at run time, and that a reload keeps this.
@@ -178,6 +181,79 @@ func TestDiscoveredTools(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// TestTakenNames checks that neither a new version of a plugin nor a tool that it discovers takes the name or the role of
+// a tool of another plugin, although the plugin precedes the other one in the configuration. What the operator changes
+// in the configuration can take both.
+func TestTakenNames(t *testing.T) {
+	for name, tc := range map[string]struct {
+		words string            // the new version of the plugin
+		grow  string            // or the name of a tool that it discovers
+		edit  func(f *fixture)  // or a change of the configuration
+		want  map[string]string // plugins by tool
+		role  string            // the tool with the role "read"
+	}{
+		"nothing":           {want: map[string]string{"peek": "q"}, role: "peek"},
+		"a new name":        {words: "add=other", want: map[string]string{"peek": "q", "other": "p"}, role: "peek"},
+		"the name":          {words: "add=peek", want: map[string]string{"peek": "q"}, role: "peek"},
+		"the role":          {words: "add=other role=read", want: map[string]string{"peek": "q", "other": "p"}, role: "peek"},
+		"both":              {words: "add=peek role=read", want: map[string]string{"peek": "q"}, role: "peek"},
+		"a discovered name": {grow: "peek", want: map[string]string{"peek": "q"}, role: "peek"},
+		"a discovered role": {grow: "read", want: map[string]string{"peek": "q", "read": "p"}, role: "peek"}, // the role of its name
+		"a removed plugin": {edit: func(f *fixture) {
+			f.Write("p", "only=yes discovers=yes add=peek role=read")
+			f.Configure(f.Plugin("p", ""))
+		}, want: map[string]string{"peek": "p"}, role: "peek"},
+		"a new plugin": {edit: func(f *fixture) {
+			f.Write("new", "only=yes add=other role=read")
+			f.Configure(f.Plugin("new", "") + f.Plugin("p", "") + f.Plugin("q", ""))
+		}, want: map[string]string{"peek": "q", "other": "new"}, role: "other"},
+		"another order": {edit: func(f *fixture) {
+			f.Write("p", "only=yes discovers=yes add=other role=read")
+			f.Configure(f.Plugin("q", "") + f.Plugin("p", "")) // then both as before
+			f.reload(Options{})
+			f.Configure(f.Plugin("p", "") + f.Plugin("q", ""))
+		}, want: map[string]string{"peek": "q", "other": "p"}, role: "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := testbuilder.NewDir(t)
+				d.Write("p", "only=yes discovers=yes")
+				d.Write("q", "only=yes add=peek role=read")
+				d.Configure(d.Plugin("p", "") + d.Plugin("q", ""))
+				f := start(t, d)
+				switch {
+				case tc.grow != "":
+					if res := f.call("grow", fmt.Sprintf(`{"name":%q}`, tc.grow)); res.Error != nil {
+						t.Fatal(res.Error)
+					}
+					synctest.Wait()
+				case tc.words != "":
+					f.Write("p", "only=yes discovers=yes "+tc.words)
+				case tc.edit != nil:
+					tc.edit(f)
+				}
+				if tc.grow == "" {
+					f.reload(Options{AcceptChanges: true})
+				}
+				r := f.Current().Registry
+				got := make(map[string]string)
+				for _, e := range r.All() {
+					if got[e.Definition.Name] = e.Plugin; e.Definition.Name == "grow" {
+						delete(got, "grow")
+					}
+				}
+				if !maps.Equal(got, tc.want) {
+					t.Errorf("plugins by tool: %v, want %v", got, tc.want)
+				}
+				if got := r.RoleName(tool.RoleRead); got != tc.role {
+					t.Errorf("%q has the role, want %q", got, tc.role)
+				}
+				synctest.Wait()
+			})
+		})
+	}
 }
 
 // TestHooksOfTools checks that hooks are notified of new and removed tools.

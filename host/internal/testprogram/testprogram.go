@@ -6,6 +6,8 @@
 //
 //	name=N version=V    what the plugin reports; the default is "fake" and "1.0.0"
 //	drop=TOOL add=TOOL  a tool that is missing, and an additional tool
+//	role=ROLE           the role of the additional tool
+//	only=yes            the plugin has no other tools than the additional tool and grow
 //	require=yes         echo needs a second parameter
 //	reword=yes          echo has another description
 //	fails=yes           each call of echo fails

@@ -136,6 +136,9 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	return desc, pending, r, nil
 }
 
+// noRole is an unknown role. A tool with it does not even have the role that follows from its name.
+const noRole tool.Role = "none"
+
 // withhold returns the description with the approved definitions in place of the changed definitions.
 // Unapproved definitions must stay hidden. The map contains the reason why each changed tool cannot be called.
 func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
@@ -169,7 +172,7 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 		if k := slices.IndexFunc(approved, func(a tool.Definition) bool { return a.Name == d.Name }); k >= 0 {
 			*d = approved[k]
 		} else {
-			*d = tool.Definition{Name: d.Name, Description: "A new tool, which was not approved.", Input: json.RawMessage(`{"type":"object"}`), Category: d.Category}
+			*d = tool.Definition{Name: d.Name, Description: "A new tool, which was not approved.", Input: json.RawMessage(`{"type":"object"}`), Category: d.Category, Role: noRole}
 		}
 	}
 	return &out, pending
