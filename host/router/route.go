@@ -83,6 +83,9 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 			t.sig = &sig
 		}
 	}
+	if t.sig != nil && tool.ShellWord(t.name) && !forced {
+		return c.native(RuleClash, "only the shell itself can do what its builtin "+t.name+" does")
+	}
 	if t.sig != nil && t.sig.Program != nil && !forced {
 		return c.clash(*t.sig, s, rest, opts)
 	}

@@ -33,6 +33,9 @@ func (d *Description) CheckClaims() (problems []error) {
 		if err != nil {
 			continue // Validate reports it
 		}
+		if ShellWord(t.Name) {
+			fail("the name is a builtin of the shell, and a command line with it runs the builtin; rename the tool")
+		}
 		t.checkRole(schema, fail)
 		if other := holders[t.Role]; t.Role != "" && other != "" {
 			fail("the tool %q has the role %q, too, and only the first tool has an effect", other, t.Role)

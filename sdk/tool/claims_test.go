@@ -56,6 +56,7 @@ func TestClaims(t *testing.T) {
 		`has the role "edit", too`:            func(d *tool.Description, edit, _ *tool.Definition) { d.Tools = append(d.Tools, *edit) },
 		`first operand of the program sets`:   func(_ *tool.Description, _, s *tool.Definition) { s.Program.First = "text" },
 		`"otherwise" of the program sets "x"`: func(_ *tool.Description, _, s *tool.Definition) { s.Program.Otherwise = "x=1" },
+		"is a builtin of the shell":           func(_ *tool.Description, _, s *tool.Definition) { s.Name = "cd" },
 		"-1 operands":                         func(_ *tool.Description, _, s *tool.Definition) { s.Program.Operands = -1 },
 		`unknown form "file"`:                 func(_ *tool.Description, _, s *tool.Definition) { s.Program.Operand = "file" },
 		`stands for the option "A"`:           func(_ *tool.Description, _, s *tool.Definition) { s.Program.Number = "A" },

@@ -1,5 +1,10 @@
 package tool
 
+import (
+	"slices"
+	"strings"
+)
+
 // Program describes the program of the shell that has the same name as the tool. A command with that name runs the tool
 // if the program would refuse the command, or if the tool does the same as the program. Otherwise it runs the program.
 type Program struct {
@@ -41,6 +46,15 @@ const (
 // historicPrograms has the programs of tools whose plugins describe none, by name. Before tools described programs,
 // hosts knew these.
 var historicPrograms = map[string]*Program{"grep": {Operands: 2}, "read": {Operand: OperandVariable}, "bash": {Operand: OperandScript}}
+
+// shellWords are the builtins of bash that change the shell itself or run what their arguments name. A tool, which runs
+// in a process of its own, cannot do the same.
+var shellWords = strings.Fields(`cd pushd popd export unset set alias unalias declare typeset readonly trap umask ulimit shopt enable
+	exec eval command builtin source`)
+
+// ShellWord reports whether a name is a builtin of the shell that no tool replaces: a command line with the name runs the
+// builtin, and only the prefix "tool:" and function calls reach a tool with the name.
+func ShellWord(name string) bool { return slices.Contains(shellWords, name) }
 
 // Shares returns the program of the shell that has the same name as the tool: its Program, or for a tool without one
 // the program that hosts knew before tools described programs. It returns nil if there is no such program.

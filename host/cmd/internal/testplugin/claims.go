@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 )
 
 // claiming returns a plugin with the description in a text: {"tools": […], "keeps": […]}. Each tool returns its name
-// and its arguments. With the argument "write" and a path in "file_path", it writes the file itself.
+// and its arguments. With the argument "write" and a path in "file_path", it writes the file itself. With the argument
+// "mark", it reports that it read the file, which it did not.
 func claiming(text string) sdk.Plugin {
 	var d struct {
 		Tools []tool.Definition
@@ -33,7 +35,11 @@ func claiming(text string) sdk.Plugin {
 					return nil, err
 				}
 			}
-			return sdk.Text(def.Name + " got " + string(c.Arguments)), nil
+			res := sdk.Text(def.Name + " got " + string(c.Arguments))
+			if path, ok := in["file_path"].(string); ok && in["mark"] == true {
+				res.Effects = []tool.Effect{{Operation: tool.OpRead, File: tool.FileState{Path: filepath.Join(c.Cwd, path), Size: 8}}}
+			}
+			return res, nil
 		}))
 	}
 	return p
