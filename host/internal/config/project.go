@@ -193,6 +193,7 @@ func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 			var lists Permissions
 			at := d.lists(map[string]hcl.Expression{"programs.ask": b.Ask, "programs.deny": b.Deny}, &lists)
 			out.Project = append(out.Project, lists.programRules(at)...)
+			out.Programs.Deny = append(out.Programs.Deny, lists.Programs.Deny...)
 			return true
 		})
 	}
@@ -346,6 +347,7 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	p.AllowList = p.AllowList || n.allowList
 	p.Programs.Listed = p.Programs.Listed || n.listed
 	p.Project = n.config.Permissions.Project
+	p.Programs.Deny = slices.Concat(p.Programs.Deny, n.config.Permissions.Programs.Deny)
 	p.Paths.Protect = slices.Concat(p.Paths.Protect, n.config.Permissions.Paths.Protect)
 	p.Paths.Deny = slices.Concat(p.Paths.Deny, n.config.Permissions.Paths.Deny)
 }

@@ -232,9 +232,9 @@ func (t *table[T]) increases(of string, old, now *T) (out []string) {
 		switch a.rights.Rights {
 		case schema.Longer, schema.Shorter, schema.Filter:
 			was, is := *a.list(old), *a.list(now)
-			verb, more := "has", lost(is, was)
+			verb, more := "has", Lost(is, was)
 			if a.rights.Rights == schema.Shorter {
-				verb, more = "lacks", lost(was, is)
+				verb, more = "lacks", Lost(was, is)
 			}
 			switch filters := a.rights.Rights == schema.Filter; {
 			case filters && was == nil:
@@ -262,7 +262,7 @@ func (t *table[T]) restrict(of string, out, now *T) (taken []string) {
 			was, is := a.list(out), *a.list(now)
 			switch {
 			case a.rights.Rights == schema.Shorter:
-				if more := lost(is, *was); len(more) > 0 {
+				if more := Lost(is, *was); len(more) > 0 {
 					*was = slices.Concat(*was, more)
 					taken = append(taken, fmt.Sprintf("%s has %s", name, a.elements(more)))
 				}
@@ -271,7 +271,7 @@ func (t *table[T]) restrict(of string, out, now *T) (taken []string) {
 				*was = is
 				taken = append(taken, fmt.Sprintf("%s is %s", name, a.elements(is)))
 			default:
-				if gone := lost(*was, is); len(gone) > 0 {
+				if gone := Lost(*was, is); len(gone) > 0 {
 					*was = slices.DeleteFunc(append([]string{}, *was...), func(s string) bool { return slices.Contains(gone, s) })
 					taken = append(taken, fmt.Sprintf("%s lacks %s", name, a.elements(gone)))
 				}
@@ -323,7 +323,7 @@ func (a *attribute[T]) elements(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// lost returns the elements of the old list that the new list lacks.
-func lost(old, now []string) []string {
+// Lost returns the elements of the old list that the new list lacks.
+func Lost(old, now []string) []string {
 	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
 }

@@ -1,7 +1,10 @@
 package privilege
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +48,10 @@ var (
 )
 
 // write returns a configuration with a value of an attribute. An empty value means that the attribute is absent.
-func (a *located) write(value string) string {
+func (a *located) write(value string) string { return a.beside(value, others) }
+
+// beside returns a configuration with a value of an attribute, and with other lines of the blocks that contain it.
+func (a *located) beside(value string, others map[string][]string) string {
 	text := ""
 	if value != "" {
 		text = a.Name + " = " + value + "\n"
@@ -57,7 +63,7 @@ func (a *located) write(value string) string {
 			}
 		}
 		if b.Path == "" {
-			return text + others["file"][0]
+			return text + strings.Join(others["file"], "")
 		}
 		head := b.Name
 		for range b.Labels {
@@ -97,6 +103,13 @@ var values = map[string][2]string{
 // narrowAndWide returns two configurations that differ in the attribute. The second one permits more.
 func (a *located) narrowAndWide(t *testing.T) (narrow, wide string) {
 	t.Helper()
+	pair := a.values(t)
+	return a.write(pair[0]), a.write(pair[1])
+}
+
+// values returns two values of the attribute. The second one permits more.
+func (a *located) values(t *testing.T) [2]string {
+	t.Helper()
 	pair, known := values[strings.Replace(a.path(), "field.", "plugin.", 1)]
 	switch {
 	case known:
@@ -106,7 +119,7 @@ func (a *located) narrowAndWide(t *testing.T) (narrow, wide string) {
 		pairs := map[string][2]string{
 			"bool": {"false", "true"}, "number": {"1000", "2000"}, "size": {`"1GiB"`, `"2GiB"`}, "duration": {`"1h"`, `"2h"`},
 			"list(string)": {`["a"]`, `["a", "b"]`}, "map(string)": {`{ a = "b" }`, `{ a = "c" }`}, "string": {`"a"`, `"b"`},
-			"list of strings": {`["a"]`, `["b"]`}, "object": {`{ a = 1 }`, `{ a = 2 }`},
+			"list of strings": {`["a"]`, `["b"]`}, "object": {`{ a = 1 }`, `{ a = 2 }`}, "any": {"1", "2"}, "type": {"string", "number"}, "list(number)": {"[1]", "[2]"},
 		}
 		if pair, known = pairs[a.Type]; !known {
 			t.Fatalf("%s: no values of the type %s", a.path(), a.Type)
@@ -115,7 +128,50 @@ func (a *located) narrowAndWide(t *testing.T) (narrow, wide string) {
 			slices.Reverse(pair[:])
 		}
 	}
-	return a.write(pair[0]), a.write(pair[1])
+	return pair
+}
+
+// ofProjects lists the attributes that a project file can set before a person trusts it.
+var ofProjects = []string{
+	"bundled", "sandbox.workspace", "sandbox.paths", "sandbox.deny", "sandbox.enforce", "plugin.enabled", "tool.enabled", "tool.max_concurrent",
+	"permissions.policy", "permissions.default", "permissions.commands", "permissions.programs.mode", "permissions.programs.ask", "permissions.programs.deny",
+	"permissions.paths.deny", "permissions.paths.protect",
+}
+
+// TestProjectsOnlyRestrict checks which attributes a project file that nobody trusts can set: those of ofProjects, to a
+// value that permits less. What such a file says about them holds, and with any other attribute it needs trust.
+func TestProjectsOnlyRestrict(t *testing.T) {
+	read, dir := reader(t)
+	path := filepath.Join(dir, "project.hcl")
+	project := func(text string) *config.Narrowing {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.ReadNarrowing(path)
+	}
+	var settable []string
+	for _, a := range attributes() {
+		if top := a.in[min(2, len(a.in)-1)].Path; slices.Contains([]string{"permissions.deny", "permissions.ask", "permissions.test"}, top) {
+			continue // such a block as a whole restricts, or nothing does
+		}
+		pair := a.values(t)
+		n := project(a.beside(pair[0], nil))
+		if !n.Complete || pair[0] == "" {
+			continue
+		}
+		if settable = append(settable, a.path()); a.path() == "plugin.enabled" { // the operator's own plugin x stays on
+			continue
+		}
+		narrow, wide := a.narrowAndWide(t)
+		cfg := read(wide)
+		n.Apply(cfg)
+		if more := more(Increases(read(narrow), cfg, nil)); len(more) > 0 || !a.Restricts() {
+			t.Errorf("%s restricts: %t, and %q is permitted although a project file restricts it", a.path(), a.Restricts(), more)
+		}
+	}
+	if !slices.Equal(settable, ofProjects) {
+		t.Errorf("a project file can set %q, want %q", settable, ofProjects)
+	}
 }
 
 // TestEveryAttribute changes each attribute that limits tools to a value that permits more. The change must be an
@@ -137,9 +193,35 @@ func TestEveryAttribute(t *testing.T) {
 		if more := more(Increases(old, both, nil)); len(more) > 0 || len(taken) == 0 && !strings.HasPrefix(a.path(), "hook.") {
 			t.Errorf("%s: the intersection takes away %q, and increases %q", a.path(), taken, more)
 		}
+		stays(t, &a, old, now)
 	}
 	if seen < 90 {
 		t.Errorf("only %d attributes limit tools", seen)
+	}
+}
+
+// stays checks that the narrow value of an attribute holds if only what is stored of its configuration is left. A lost
+// configuration leaves the principals and endpoints of others, and no secrets.
+func stays(t *testing.T, a *located, narrow, wide *config.Config) {
+	t.Helper()
+	if slices.Contains([]string{"hook", "principal", "issuer", "endpoint"}, a.in[min(1, len(a.in)-1)].Name) || a.path() == "audit.secrets" {
+		return
+	}
+	text, err := json.Marshal(Stored(narrow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, left := new(config.Config), *wide
+	if err := json.Unmarshal(text, stored); err != nil {
+		t.Fatal(err)
+	}
+	KeepStored(&left, stored)
+	if more := more(Increases(narrow, &left, nil)); len(more) > 0 {
+		t.Errorf("%s: what is stored permits %q", a.path(), more)
+	}
+	same := *narrow
+	if KeepStored(&same, stored); a.Name != "set" && len(Increases(&same, narrow, nil)) > 0 { // a stored rule sets nothing
+		t.Errorf("%s: what is stored takes away %q", a.path(), Increases(&same, narrow, nil))
 	}
 }
 

@@ -82,7 +82,7 @@ func lower[N cmp.Ordered](x *intersection, value *N, now N, name string) {
 // elements of a, the result is a itself, because a plugin restarts if a nil list becomes an empty list. Otherwise, the
 // result is not nil.
 func common(a, b []string) []string {
-	if len(lost(a, b)) == 0 {
+	if len(config.Lost(a, b)) == 0 {
 		return a
 	}
 	out := []string{}
@@ -106,7 +106,7 @@ func orAll(a, b []string) []string {
 }
 
 // union returns the elements of both lists.
-func union(a, b []string) []string { return slices.Concat(a, lost(b, a)) }
+func union(a, b []string) []string { return slices.Concat(a, config.Lost(b, a)) }
 
 func (x *intersection) sandbox() {
 	s, now := &x.out.Sandbox, x.now.Sandbox
@@ -126,14 +126,14 @@ func (x *intersection) sandbox() {
 		case len(was) == 0:
 			s.Allow = now.Allow
 			x.add("paths have to match sandbox.allow")
-		case len(lost(was, now.Allow)) > 0 && !slices.Equal(was, []string{nowhere}):
+		case len(config.Lost(was, now.Allow)) > 0 && !slices.Equal(was, []string{nowhere}):
 			if s.Allow = common(was, now.Allow); len(s.Allow) == 0 {
 				s.Allow = []string{nowhere}
 			}
-			x.add("sandbox.allow lacks %s", some(lost(was, now.Allow)))
+			x.add("sandbox.allow lacks %s", some(config.Lost(was, now.Allow)))
 		}
 	}
-	if more := lost(now.Deny, s.Deny); len(more) > 0 {
+	if more := config.Lost(now.Deny, s.Deny); len(more) > 0 {
 		s.Deny = union(s.Deny, now.Deny)
 		x.add("sandbox.deny has %s", some(more))
 	}
@@ -187,7 +187,7 @@ func (x *intersection) plugin(p, now *config.Plugin) {
 		x.add("%s cannot start programs", name)
 	}
 	x.both(&c.WriteGit, b.WriteGit, "%s cannot write the hooks and settings of repositories", name)
-	switch gone := lost(a.Hosts, b.Hosts); {
+	switch gone := config.Lost(a.Hosts, b.Hosts); {
 	case b.Network:
 	case a.Network:
 		c.Network, c.Hosts = &no, b.Hosts
@@ -201,7 +201,7 @@ func (x *intersection) plugin(p, now *config.Plugin) {
 		mine *[]string
 		now  []string
 	}{{"read", &c.Read, b.Read}, {"write", &c.Write, b.Write}, {"run", &c.Run, b.Run}, {"call", &p.Calls, now.Calls}} {
-		if gone := lost(*l.mine, l.now); len(gone) > 0 {
+		if gone := config.Lost(*l.mine, l.now); len(gone) > 0 {
 			*l.mine = common(*l.mine, l.now)
 			x.add("%s cannot %s %s", name, l.what, some(gone))
 		}

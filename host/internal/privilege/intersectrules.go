@@ -92,7 +92,7 @@ func (x *intersection) oldRule(r *config.PermissionRule) {
 func (x *intersection) newRule(r *config.PermissionRule) {
 	old := &x.old.Permissions
 	was := find(old.Rules, r)
-	if was != nil && (was.Same(r) || r.List && r.Effect == "deny" && len(lost(r.Paths, was.Paths)) == 0 && len(lost(r.Commands, was.Commands)) == 0) {
+	if was != nil && (was.Same(r) || r.List && r.Effect == "deny" && len(config.Lost(r.Paths, was.Paths)) == 0 && len(config.Lost(r.Commands, was.Commands)) == 0) {
 		return
 	}
 	lists := r.Effect == "allow" || r.Effect == "ask" && listed(&x.now.Permissions) && r.Commands != nil

@@ -42,7 +42,7 @@ func (c *comparison) principal(old, now *principal.Block) {
 // workspaces compares the workspaces of a principal. An empty list stands for the workspace in which the host was
 // started.
 func (c *comparison) workspaces(what string, old, now []string) {
-	switch added := lost(lost(now, old), []string{nowhere}); {
+	switch added := config.Lost(config.Lost(now, old), []string{nowhere}); {
 	case len(now) == 0:
 		c.when(len(old) > 0, "%s another workspace", what)
 	case len(added) > 0:

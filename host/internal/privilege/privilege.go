@@ -71,11 +71,6 @@ func (c *comparison) limit(name string, old, now uint64) {
 	}
 }
 
-// lost returns the elements of the old list that the new list lacks.
-func lost(old, now []string) []string {
-	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
-}
-
 func (c *comparison) sandbox(old, now config.Sandbox) {
 	for _, r := range now.Roots {
 		i := slices.IndexFunc(old.Roots, func(o config.Root) bool { return o.Path == r.Path })
@@ -89,7 +84,7 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 		}
 	}
 	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths no longer have to match sandbox.allow")
-	if added := lost(lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 && len(added) > 0 {
+	if added := config.Lost(config.Lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 && len(added) > 0 {
 		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
 	}
 }
@@ -105,14 +100,14 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 	c.when(!a.WriteGit && b.WriteGit, "%s may write the hooks and settings of repositories", name)
 	c.when(!a.StartProcesses && b.StartProcesses, "%s may start programs", name)
 	c.network(name, old, now)
-	for _, glob := range lost(now.Calls, old.Calls) {
+	for _, glob := range config.Lost(now.Calls, old.Calls) {
 		c.when(true, "%s may call %s", name, glob)
 	}
 	for _, l := range []struct {
 		what     string
 		old, now []string
 	}{{"read", a.Read, b.Read}, {"write", a.Write, b.Write}, {"run", a.Run, b.Run}} {
-		for _, path := range lost(l.now, l.old) {
+		for _, path := range config.Lost(l.now, l.old) {
 			c.when(true, "%s may %s %s", name, l.what, path)
 		}
 	}
@@ -127,7 +122,7 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 // network compares the hosts that a plugin can reach.
 func (c *comparison) network(name string, old, now *config.Plugin) {
 	a, b := confinement.Profile(old), confinement.Profile(now)
-	switch added := lost(b.Hosts, a.Hosts); {
+	switch added := config.Lost(b.Hosts, a.Hosts); {
 	case a.Network:
 	case b.Network:
 		c.when(true, "%s reaches the network", name)
@@ -154,15 +149,15 @@ func (c *comparison) permissions(old, now config.Permissions) {
 		{"programs.deny", old.Programs.Deny, now.Programs.Deny}, {"programs.ask", old.Programs.Ask, now.Programs.Ask},
 		{"paths.deny", old.Paths.Deny, now.Paths.Deny}, {"paths.protect", old.Paths.Protect, now.Paths.Protect},
 	} {
-		gone := lost(l.old, l.now)
+		gone := config.Lost(l.old, l.now)
 		c.when(len(gone) > 0 && (!left || l.name != "programs.ask"), "permissions.%s lacks %s", l.name, some(gone))
 	}
 	listed := old.Programs.Listed || old.AllowList
 	if free := !listed && cmp.Or(old.Default, "allow") == "allow"; !free || now.Policy != "listed" { // a list adds no permission if everything was permitted before
-		added := lost(now.Programs.Allow, old.Programs.Allow)
+		added := config.Lost(now.Programs.Allow, old.Programs.Allow)
 		c.when(len(added) > 0, "permissions.programs.allow has %s", some(added))
 	}
-	added := lost(now.Programs.Ask, old.Programs.Ask)
+	added := config.Lost(now.Programs.Ask, old.Programs.Ask)
 	c.when(listed && len(added) > 0, "permissions.programs.ask has %s", some(added))
 	for i := range old.Rules {
 		r := &old.Rules[i]

@@ -118,6 +118,7 @@ var changes = []struct{ narrow, wide, want, back string }{
 	{``, `audit { max_size = "1KiB" }`, "audit.max_size was 67108864 and is 1024", ""},
 	{``, `audit { max_age = "1h" }`, "audit.max_age was 2160h0m0s and is 1h0m0s", ""},
 	{`host { timeout = "1m" }`, `host { timeout = "1h" }`, "", ""},
+	{``, "issuer \"i\" { url = \"https://a\"\naudience = \"b\" }", "tokens of issuer i are accepted", ""},
 	{``, `principal "a" {}`, "there is a principal a", ""},
 	{`principal "a" { rights = ["log"] }`, `principal "a" { rights = ["log", "answer"] }`, "principal a has the right answer", ""},
 	{`principal "a" {}`, `principal "a" { workspaces = ["/x"] }`, "principal a may work in /x", "principal a may work in another workspace"},

@@ -1,18 +1,18 @@
-package admission
+package privilege
 
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/sandbox"
 )
 
-// TestConfineTakesEveryAbility checks that a plugin has no ability and no higher limit after [confine] than in its
-// earlier profile. It grants every field of the block "sandbox" of a plugin, so it fails for a new ability that confine
-// does not know.
-func TestConfineTakesEveryAbility(t *testing.T) {
+// TestIntersectTakesEveryAbility checks that a plugin has no ability and no higher limit after [Intersect] than in the
+// other configuration. It grants every field of the block "sandbox" of a plugin, so it fails for a new ability that
+// Intersect does not know.
+func TestIntersectTakesEveryAbility(t *testing.T) {
 	p := &config.Plugin{Name: "p", Path: "/nowhere/p"}
 	grant(reflect.ValueOf(&p.Confinement).Elem())
 	p.Confinement.Enforce, p.Confinement.NoRoots = "", new(false)
@@ -20,13 +20,12 @@ func TestConfineTakesEveryAbility(t *testing.T) {
 	if !granted.Network || !granted.WriteGit || !granted.WriteRoots || granted.NoRoots || len(granted.Read) == 0 {
 		t.Fatalf("the abilities are not granted: %+v", granted)
 	}
-	was := sandbox.Profile{NoRoots: true}
-	for _, limits := range []any{&was.Limits, &was.Total} {
-		lowest(reflect.ValueOf(limits).Elem())
-	}
-	was.Temporary = 1
-	confine(p, was)
-	now := reflect.ValueOf(confinement.Profile(p))
+	no, yes := false, true
+	less := config.Plugin{Name: "p", Path: "/nowhere/p", Confinement: config.Confinement{WriteRoots: &no, NoRoots: &yes, Exec: &no, Network: &no}}
+	lowest(reflect.ValueOf(&less.Confinement.Limits).Elem())
+	was := confinement.Profile(&less)
+	both, _ := Intersect(&config.Config{Plugins: []config.Plugin{*p}}, &config.Config{Plugins: []config.Plugin{less}})
+	now := reflect.ValueOf(confinement.Profile(&both.Plugins[0]))
 	for i := range now.NumField() {
 		name, v := now.Type().Field(i).Name, now.Field(i)
 		switch {
@@ -49,6 +48,16 @@ func TestConfineTakesEveryAbility(t *testing.T) {
 		case !v.IsZero():
 			t.Errorf("%s is still %v", name, v)
 		}
+	}
+}
+
+// TestStoredProfile checks that a plugin keeps what its manifest grants if what is stored is applied to the same
+// configuration.
+func TestStoredProfile(t *testing.T) {
+	read, _ := reader(t)
+	cfg := read(`plugin "bash" {}`)
+	if KeepStored(cfg, Stored(cfg)); !confinement.Profile(cfg.Plugin("bash")).StartProcesses {
+		t.Error("bash cannot start programs any more")
 	}
 }
 
@@ -77,8 +86,12 @@ func lowest(v reflect.Value) {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.Uint64:
 			f.SetUint(1)
+		case reflect.Int64:
+			f.SetInt(int64(time.Second))
 		case reflect.Float64:
 			f.SetFloat(1)
+		case reflect.Struct:
+			lowest(f)
 		}
 	}
 }
