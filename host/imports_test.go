@@ -94,7 +94,7 @@ var rules = []rule{
 			return under(p, sandbox+"/cmd/toolhost-sandbox", sandbox+"/confine", sandbox+"/deadline")
 		},
 		allows: func(_, i string) bool {
-			return !strings.Contains(i, ".") || under(i, sandbox+"/confine", sandbox+"/deadline", "golang.org/x/sys")
+			return !strings.Contains(i, ".") || under(i, sandbox+"/confine", sandbox+"/deadline", sandbox+"/descriptor", "golang.org/x/sys")
 		},
 	},
 	{
@@ -164,7 +164,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host", branch, sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"artifact", internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint"
+			return !under(i, "toolhost.dev/host", branch, sandbox, shellscript) || own == i || own == internal+"policy" && i == shellscript || under(p, internal+"state") && under(i, internal+"state") || under(p, internal+"config") && under(i, sandbox, internal+"artifact", internal+"audit", internal+"config", internal+"habit", internal+"manifest", internal+"nodename", internal+"principal", internal+"quota", internal+"rollout") || i == shellscript+"/recursion" || i == internal+"lazyregexp" || i == internal+"scratch" || i == sandbox+"/stamp" || i == sandbox+"/fingerprint" || i == sandbox+"/descriptor"
 		},
 	},
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sandbox/descriptor"
 )
 
 // statusPipe returns the connection on which the launcher reports its status. The connection is a socket pair if the
@@ -36,7 +38,7 @@ func receive(status *os.File, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	oob := make([]byte, unix.CmsgSpace(4))
+	oob := make([]byte, descriptor.Space)
 	var n int
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
@@ -54,15 +56,11 @@ func receive(status *os.File, name string) (*os.File, error) {
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(messages) != 1 {
+	f, err := descriptor.One(oob[:n], name)
+	if err != nil {
 		return nil, errNotPassed
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return nil, errNotPassed
-	}
-	return os.NewFile(uintptr(fds[0]), name), nil
+	return f, nil
 }
 
 // receiveListener receives the listening socket of the proxy.

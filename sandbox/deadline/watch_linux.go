@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sandbox/descriptor"
 )
 
 // These are the descriptors of a watcher.
@@ -97,7 +99,7 @@ func (w *watcher) kill() {
 // serve handles one request. The result "ended" is true if the host has ended.
 func (w *watcher) serve() (ended bool, err error) {
 	var request [1]byte
-	oob := make([]byte, unix.CmsgSpace(4))
+	oob := make([]byte, descriptor.Space)
 	n, oobn, _, _, err := unix.Recvmsg(socketFD, request[:], oob, unix.MSG_CMSG_CLOEXEC)
 	switch {
 	case errors.Is(err, unix.EINTR):
@@ -110,7 +112,8 @@ func (w *watcher) serve() (ended bool, err error) {
 	answer := byte('x')
 	switch request[0] {
 	case 'p':
-		for _, fd := range received(oob[:oobn]) {
+		fds, _ := descriptor.All(oob[:oobn]) // the error is ignored: a request without a descriptor guards nothing more
+		for _, fd := range fds {
 			w.guarded[fd] = struct{}{}
 		}
 		if w.check() {
@@ -124,17 +127,4 @@ func (w *watcher) serve() (ended bool, err error) {
 		return true, nil //nolint:nilerr // the host has ended
 	}
 	return false, nil
-}
-
-func received(oob []byte) (out []int) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
-	for i := range messages {
-		if fds, err := unix.ParseUnixRights(&messages[i]); err == nil {
-			out = append(out, fds...)
-		}
-	}
-	return out
 }

@@ -19,6 +19,7 @@ import (
 
 	"toolhost.dev/sandbox"
 	"toolhost.dev/sandbox/confine"
+	"toolhost.dev/sandbox/descriptor"
 )
 
 // Holder is a process that owns the mount of a branch. See [confine.Hold].
@@ -152,16 +153,11 @@ func roundTrip(conn *net.UnixConn, request byte) (*os.File, error) {
 	if request != confine.HoldClone {
 		return nil, nil
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:ooBytes])
-	if err != nil || len(messages) == 0 {
+	f, err := descriptor.One(oob[:ooBytes], "mount of a branch")
+	if err != nil {
 		return nil, errors.Join(errors.New("the process that holds the branch sent no mount"), err)
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		return nil, err
-	}
-	unix.CloseOnExec(fds[0])
-	return os.NewFile(uintptr(fds[0]), "mount of a branch"), nil
+	return f, nil
 }
 
 // Lingering returns the id of a process in whose mount namespace the layer is still mounted after its host was killed,

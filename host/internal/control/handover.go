@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"toolhost.dev/sandbox/descriptor"
 )
 
 // Listening describes the socket of a server for [Hosts.OfferListener].
@@ -169,7 +171,7 @@ const maxTerms = 1 << 20
 
 // receiveListener receives a socket and the terms of its server from a connection.
 func receiveListener(conn *net.UnixConn) (*Taken, error) {
-	oob, text := make([]byte, syscall.CmsgSpace(4)), make([]byte, maxTerms)
+	oob, text := make([]byte, descriptor.Space), make([]byte, maxTerms)
 	size, n, _, _, err := conn.ReadMsgUnix(text, oob)
 	if err != nil {
 		return nil, err
@@ -181,16 +183,10 @@ func receiveListener(conn *net.UnixConn) (*Taken, error) {
 		}
 		text = text[:len(text)+more]
 	}
-	messages, err := syscall.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(messages) != 1 {
-		return nil, errors.Join(err, errors.New("the other host sent no socket"))
+	f, err := descriptor.One(oob[:n], "listener")
+	if err != nil {
+		return nil, errors.Join(errors.New("the other host sent no socket"), err)
 	}
-	fds, err := syscall.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return nil, errors.Join(err, errors.New("the other host sent no socket"))
-	}
-	syscall.CloseOnExec(fds[0])
-	f := os.NewFile(uintptr(fds[0]), "listener")
 	defer f.Close() //nolint:errcheck // FileListener has a duplicate
 	l, err := net.FileListener(f)
 	return &Taken{Listener: l, Terms: bytes.TrimSpace(text), conn: conn}, err
