@@ -102,21 +102,13 @@ func (r *Registry) Alias(name string) (namespace, target string, params map[stri
 // SetHabits registers forms in which agents call tools in function calls. The keys of the map are the names in these
 // calls, and can be names of tools. SetHabits replaces the forms of an earlier call.
 func (r *Registry) SetHabits(habits map[string]Alias) {
-	r.adding.Lock()
-	defer r.adding.Unlock()
-	next := *r.snapshot.Load()
-	next.habits = habits
-	r.publish(&next)
+	r.change(func(next *snapshot) { next.habits = habits })
 }
 
 // SetAbsent sets the advice for calls of tools that the configuration does not use. The keys of the map are names of
 // tools. SetAbsent must be called before aliases of these tools are added.
 func (r *Registry) SetAbsent(advice map[string]string) {
-	r.adding.Lock()
-	defer r.adding.Unlock()
-	next := *r.snapshot.Load()
-	next.absent = advice
-	r.publish(&next)
+	r.change(func(next *snapshot) { next.absent = advice })
 }
 
 // Absent implements the interface Tools of package router.

@@ -144,6 +144,15 @@ func (r *Registry) publish(next *snapshot) {
 	r.snapshot.Store(next)
 }
 
+// change makes a changed copy of the snapshot the current one.
+func (r *Registry) change(f func(next *snapshot)) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	next := *r.snapshot.Load()
+	f(&next)
+	r.publish(&next)
+}
+
 // New returns an empty registry.
 func New() *Registry {
 	r := new(Registry)

@@ -21,11 +21,7 @@ func (r *Registry) RoleName(role tool.Role) string {
 // Reserve keeps the names and the roles of bundled tools that are not loaded from tools that do not come with the host.
 // The argument maps the names to plugins. It must be called before tools are added.
 func (r *Registry) Reserve(names map[string]string) {
-	r.adding.Lock()
-	defer r.adding.Unlock()
-	next := *r.snapshot.Load()
-	next.reserved = names
-	r.publish(&next)
+	r.change(func(next *snapshot) { next.reserved = names })
 }
 
 // Reserved reports whether [Registry.Reserve] reserved a role.
@@ -62,11 +58,7 @@ func (s *snapshot) bundledNames(additions []Addition) map[string]string {
 // from the rivals, which are plugins: a plugin that the operator adds has what its place in the configuration gives it,
 // but a new version of a plugin takes nothing from another plugin.
 func (r *Registry) Keep(former *Registry, rivals []string) {
-	r.adding.Lock()
-	defer r.adding.Unlock()
-	next := *r.snapshot.Load()
-	next.former, next.rivals = former.snapshot.Load(), rivals
-	r.publish(&next)
+	r.change(func(next *snapshot) { next.former, next.rivals = former.snapshot.Load(), rivals })
 }
 
 // kept contains the plugins that keep a name or a role of the former registry, because they still declare it.
