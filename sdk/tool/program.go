@@ -52,8 +52,8 @@ var historicPrograms = map[string]*Program{"grep": {Operands: 2}, "read": {Opera
 var shellWords = strings.Fields(`cd pushd popd export unset set alias unalias declare typeset readonly trap umask ulimit shopt enable
 	exec eval command builtin source`)
 
-// ShellWord reports whether a name is a builtin of the shell that no tool replaces: a command line with the name runs the
-// builtin, and only the prefix "tool:" and function calls reach a tool with the name.
+// ShellWord reports whether a name is a builtin of the shell that no tool replaces. A command line with the name runs
+// the builtin. Only the prefix "tool:" and function calls reach a tool with the name.
 func ShellWord(name string) bool { return slices.Contains(shellWords, name) }
 
 // Shares returns the program of the shell that has the same name as the tool: its Program, or for a tool without one

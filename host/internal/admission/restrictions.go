@@ -14,13 +14,13 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// restrictions is what a trusted configuration permits, with the values of its variables. The trust store keeps it after
-// the trust ends, because a tool must not be able to remove restrictions by changing the configuration.
+// restrictions is what a trusted configuration permits, with the values of its variables. The trust store keeps it
+// after the trust ends, because a tool must not be able to remove restrictions by changing the configuration.
 type restrictions struct {
 	// Permits has the settings of the configuration; see [privilege.Stored].
 	Permits *config.Config `json:"permits"`
-	// Judged maps each hook that can deny calls to the globs of its tools. No globs mean all tools. No other setting can
-	// replace a missing hook.
+	// Judged maps each hook that can deny calls to the globs of its tools. No globs mean all tools. No other setting
+	// can replace a missing hook.
 	Judged map[string][]string `json:"judged"`
 }
 

@@ -183,9 +183,9 @@ func TestDiscoveredTools(t *testing.T) {
 	})
 }
 
-// TestTakenNames checks that neither a new version of a plugin nor a tool that it discovers takes the name or the role of
-// a tool of another plugin, although the plugin precedes the other one in the configuration. What the operator changes
-// in the configuration can take both.
+// TestTakenNames checks that neither a new version of a plugin nor a tool that it discovers takes the name or the role
+// of a tool of another plugin, although the plugin precedes the other one in the configuration. What the operator
+// changes in the configuration can take both.
 func TestTakenNames(t *testing.T) {
 	for name, tc := range map[string]struct {
 		words string            // the new version of the plugin
