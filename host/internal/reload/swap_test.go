@@ -166,6 +166,21 @@ func TestAcceptedChanges(t *testing.T) {
 	}
 }
 
+// TestChangedRole checks that a new version whose tool has another role does not serve until somebody accepts it. Other
+// calls would reach the tool, or the calls of agents by other names would fail.
+func TestChangedRole(t *testing.T) {
+	for old, now := range map[string]string{"": " role=read", " role=read": "", " role=search": " role=list"} {
+		f := begin(t, "version=1.0.0 add=extra"+old, "")
+		f.version()
+		f.Write("p", "version=2.0.0 add=extra"+now)
+		says(t, "refusal", one(t, f.reload(Options{}), Refused).Refused, "extra: the role changed from")
+		if v := f.version(); v != "1.0.0" {
+			t.Errorf("version %s serves", v)
+		}
+		one(t, f.reload(Options{AcceptChanges: true}), Swapped)
+	}
+}
+
 // TestRestoredProgram checks that a refusal is forgotten once the program that serves is on the disk again.
 func TestRestoredProgram(t *testing.T) {
 	f := begin(t, "version=1.0.0", "")
