@@ -24,7 +24,7 @@ func given(e hcl.Expression) bool {
 	return diags.HasErrors() || !v.IsNull()
 }
 
-// positive evaluates a whole number of at least 1.
+// positive evaluates a whole number of at least 1. It returns 0 for any other value.
 func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
 	if !given(e) {
 		return 0
@@ -33,6 +33,7 @@ func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
 	d.add(diags)
 	if n < 1 && !diags.HasErrors() {
 		d.fail(e.Range(), name+" is too small", "%s", detail)
+		return 0
 	}
 	return n
 }

@@ -68,11 +68,9 @@ type narrowSandboxHCL struct {
 }
 
 type narrowToolHCL struct {
-	Name          string         `hcl:"name,label"`
-	Enabled       hcl.Expression `hcl:"enabled,optional"`
-	MaxConcurrent hcl.Expression `hcl:"max_concurrent,optional"`
-	Rest          hcl.Body       `hcl:",remain"`
-	At            hcl.Range      `hcl:",def_range"`
+	Name string    `hcl:"name,label"`
+	Rest hcl.Body  `hcl:",remain"`
+	At   hcl.Range `hcl:",def_range"`
 }
 
 // narrowPluginHCL is a plugin block in a project file. Its only valid setting turns off a bundled plugin.
@@ -241,20 +239,14 @@ func (n *Narrowing) sandbox(s *narrowSandboxHCL) {
 }
 
 func (n *Narrowing) tool(t *narrowToolHCL) {
-	n.nothingElse(t.Rest)
-	var out Tool
+	out := Tool{at: t.At}
 	n.try(func(d *decoder) bool {
-		if given(t.Enabled) {
-			var on bool
-			if gohcl.DecodeExpression(t.Enabled, d.ctx, &on).HasErrors() || on {
-				return false
-			}
-			out.Enabled = &on
-		}
-		out.MaxConcurrent = d.positive(t.MaxConcurrent, "max_concurrent", "")
-		return true
+		at := toolTable.read(d, t.Rest, &out)
+		return !slices.ContainsFunc(toolTable.rows, func(a attribute[Tool]) bool {
+			_, given := at[a.name]
+			return given && !a.forbids(&out)
+		})
 	})
-	out.at = t.At
 	n.config.Tools[t.Name] = out
 }
 

@@ -223,6 +223,21 @@ func (a *attribute[T]) permits(of *T) float64 {
 	return 0
 }
 
+// forbids reports whether a value permits less than the absence of the attribute.
+func (a *attribute[T]) forbids(of *T) bool {
+	var absent T
+	return a.permits(of) < a.permits(&absent)
+}
+
+// stricter copies to the block out each value that forbids something, if it permits less than the one in out.
+func (t *table[T]) stricter(out, by *T) {
+	for i := range t.rows {
+		if a := &t.rows[i]; a.forbids(by) && a.permits(by) < a.permits(out) {
+			a.copy(out, by)
+		}
+	}
+}
+
 // increases describes each attribute that permits more in the block now than in the block old. The argument "of" is
 // the path of the block, such as `tool "read"`.
 func (t *table[T]) increases(of string, old, now *T) (out []string) {

@@ -67,7 +67,8 @@ type Tool struct {
 
 // Restricts reports whether the operator's file restricts the tool with the block.
 func (t *Tool) Restricts() bool {
-	return t.at.Filename != "" && !t.project && (t.Enabled != nil && !*t.Enabled || t.MaxConcurrent > 0)
+	forbids := func(a attribute[Tool]) bool { return a.forbids(t) }
+	return t.at.Filename != "" && !t.project && slices.ContainsFunc(toolTable.rows, forbids)
 }
 
 // OfProject reports whether the block is only in a file of the project.
@@ -76,12 +77,7 @@ func (t *Tool) OfProject() bool { return t.project }
 // Restricted returns the settings with the restrictions of another block about the same tool.
 func (t *Tool) Restricted(by *Tool) Tool {
 	out := *t
-	if by.Enabled != nil && !*by.Enabled {
-		out.Enabled = by.Enabled
-	}
-	if by.MaxConcurrent > 0 && (out.MaxConcurrent == 0 || by.MaxConcurrent < out.MaxConcurrent) {
-		out.MaxConcurrent = by.MaxConcurrent
-	}
+	toolTable.stricter(&out, by)
 	return out
 }
 

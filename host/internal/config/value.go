@@ -82,7 +82,13 @@ func not[T any](at func(*T) *bool) value[T] {
 
 // optional returns a bool that can be absent. An absent one permits more than false, and less than true.
 func optional[T any](at func(*T) **bool) value[T] {
-	out := plain("bool", at)
+	out := custom("bool", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		var on bool
+		diags := gohcl.DecodeExpression(a.Expr, d.ctx, &on)
+		if d.add(diags); !diags.HasErrors() {
+			*at(to) = &on
+		}
+	})
 	out.show = func(of *T) string {
 		if *at(of) == nil {
 			return ""
