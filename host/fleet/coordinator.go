@@ -76,8 +76,11 @@ func (f *Fleet) coordinators() ([]string, error) {
 	return k.Coordinators, f.writeKnown(k)
 }
 
-// coordinatorAt returns the default address of a coordinator on this node.
+// coordinatorAt returns the default address of a coordinator on this node. An outward node has none.
 func (f *Fleet) coordinatorAt() string {
+	if f.outward != nil {
+		return ""
+	}
 	name, port, _ := net.SplitHostPort(f.address)
 	return net.JoinHostPort(name, f.nextPort(port))
 }

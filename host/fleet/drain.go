@@ -3,13 +3,10 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +20,7 @@ import (
 	"toolhost.dev/host/fleet/internal/directory"
 	"toolhost.dev/host/fleet/internal/failpoint"
 	"toolhost.dev/host/fleet/internal/lease"
+	"toolhost.dev/host/fleet/internal/placement"
 )
 
 // drain moves the shared sessions of this node to other nodes. It first marks this node as draining, so that new
@@ -277,9 +275,9 @@ func (f *Fleet) target(key string, e *directory.Entry, to string) (*lease.Peer, 
 			if name == f.node() || !f.serves(p) {
 				continue
 			}
-			if reason := lacks(p, e.Workspace, e); reason != "" {
+			if reason := placement.Lacks(p, e.Workspace, e); reason != "" {
 				why = append(why, name+": "+reason)
-			} else if w := rank(name, key); w >= best {
+			} else if w := placement.Rank(name, key); w >= best {
 				best, to = w, name
 			}
 		}
@@ -297,11 +295,11 @@ func (f *Fleet) target(key string, e *directory.Entry, to string) (*lease.Peer, 
 	case !f.serves(p):
 		return nil, fmt.Errorf("the node %s takes no sessions: it is %s", to, f.stateOf(p))
 	}
-	w, has := p.Workspaces[e.Workspace]
+	w, has := placement.Of(p, e.Workspace)
 	if !has {
 		return nil, fmt.Errorf("the node %s has no workspace %s", to, e.Workspace)
 	}
-	return p, checkFiles(e, to, w.Shared)
+	return p, placement.CheckFiles(e, to, w.Shared)
 }
 
 // handOver makes another node the owner of a session. The new owner opens the session when the next call arrives.
@@ -402,14 +400,18 @@ func (f *Fleet) jobs(ctx context.Context, o *owned) (out []string) {
 func (f *Fleet) place(r *request, e *directory.Entry) (string, error) {
 	var able []*lease.Peer
 	var why []string
+	_, node := placement.Split(r.wire.Workspace)
 	for name, p := range f.lease.Peers() {
-		lack := lacks(p, r.wire.Workspace, e)
+		if node != "" && name != node {
+			continue
+		}
+		lack := placement.Lacks(p, r.wire.Workspace, e)
 		switch {
 		case lack != "":
 			why = append(why, name+": "+lack)
 		case p.Fenced:
 			why = append(why, name+": does not answer")
-		case !f.serves(p):
+		case !f.serves(p) && (node == "" || !f.servesNamed(p)):
 			why = append(why, name+": "+f.stateOf(p))
 		case p.MaxSessions > 0 && p.Sessions >= p.MaxSessions:
 			why = append(why, name+": has its maximum of sessions")
@@ -420,74 +422,14 @@ func (f *Fleet) place(r *request, e *directory.Entry) (string, error) {
 	if len(able) == 0 {
 		return "", errNoPlace(why)
 	}
-	a, b := able[rand.IntN(len(able))], able[rand.IntN(len(able))] //nolint:gosec // a balance needs no secret
-	switch x, y := room(a), room(b); {
-	case x > y, x == y && rank(a.Node, r.key) >= rank(b.Node, r.key):
-		return a.Node, nil
-	}
-	return b.Node, nil
-}
-
-// room returns the share of a node's capacity that is free. For a node without limits, it assumes a capacity of 1000
-// sessions and 100 calls.
-func room(p *lease.Peer) float64 {
-	sessions, calls := 1-float64(p.Sessions)/1000, 1-float64(p.Calls)/100
-	if p.MaxSessions > 0 {
-		sessions = 1 - float64(p.Sessions)/float64(p.MaxSessions)
-	}
-	if p.MaxCalls > 0 {
-		calls = 1 - float64(p.Calls)/float64(p.MaxCalls)
-	}
-	return min(sessions, calls)
-}
-
-// rank is the weight of a node for a session. Each gateway computes the same weight.
-func rank(node, key string) uint64 {
-	h := sha256.Sum256([]byte(node + "\x00" + key))
-	return binary.BigEndian.Uint64(h[:])
-}
-
-// checkFiles returns an error if a node does not have the files of a session of a shared workspace. The name of the
-// workspace is not enough, because another node can have other files under the same name. The argument shared is the
-// identity of the files on the node. An entry without an identity was written by an earlier version, so any shared
-// files are accepted.
-func checkFiles(e *directory.Entry, node, shared string) error {
-	const remedy = "Use the same shared on all nodes that see these files, and another name for the workspace on the other nodes"
-	switch {
-	case !e.Shared || shared != "" && (e.Identity == "" || e.Identity == shared):
-		return nil
-	case shared == "":
-		return fmt.Errorf("the session is in shared files%s, and the workspace %s of the node %s has no shared, so its files are others. %s", named(e.Identity), e.Workspace, node, remedy)
-	}
-	return fmt.Errorf("the session is in shared files%s, and the workspace %s of the node %s has the files %q. %s", named(e.Identity), e.Workspace, node, shared, remedy)
-}
-
-func named(identity string) string {
-	if identity == "" {
-		return ""
-	}
-	return fmt.Sprintf(" %q", identity)
-}
-
-// lacks returns the reason why a node cannot have a session of a workspace, or "" if the node has its files. The
-// argument e is the entry of the session, or nil for a new session.
-func lacks(p *lease.Peer, workspace string, e *directory.Entry) string {
-	w, has := p.Workspaces[workspace]
-	switch {
-	case !has:
-		return "no workspace " + workspace
-	case e == nil || checkFiles(e, p.Node, w.Shared) == nil:
-		return ""
-	case w.Shared == "":
-		return fmt.Sprintf("its workspace %s is not shared, and the session is in the files%s", workspace, named(e.Identity))
-	}
-	return fmt.Sprintf("its workspace %s has the files %q, and the session is in the files%s", workspace, w.Shared, named(e.Identity))
+	return placement.Best(able, r.key), nil
 }
 
 // filesOf returns the entry of a session of this node with the identity of its files. Entries by earlier versions lack
 // the identity, but the session is in the files of this node.
 func (f *Fleet) filesOf(e *directory.Entry) *directory.Entry {
-	w := f.settings.Workspace(e.Workspace)
+	name, _ := placement.Split(e.Workspace)
+	w := f.settings.Workspace(name)
 	if !e.Shared || e.Identity != "" || w == nil || !w.Here(f.settings.Labels) {
 		return e
 	}

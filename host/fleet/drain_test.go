@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"toolhost.dev/host/fleet/internal/directory"
+	"toolhost.dev/host/fleet/internal/hop"
 	"toolhost.dev/host/fleet/internal/lease"
+	"toolhost.dev/host/fleet/internal/placement"
 	"toolhost.dev/host/fleet/internal/testnats"
 )
 
@@ -28,7 +30,7 @@ func TestCheckFiles(t *testing.T) {
 		{"a session that cannot move", directory.Entry{}, "", nil},
 		{"a session of a workspace that is shared now", directory.Entry{}, "east", nil},
 	} {
-		err := checkFiles(&c.e, "two", c.shared)
+		err := placement.CheckFiles(&c.e, "two", c.shared)
 		if (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -110,7 +112,7 @@ func TestOtherFiles(t *testing.T) {
 	end()
 	for _, f := range []*Fleet{two, three} {
 		testnats.Eventually(t, "the first node is dead", func() bool { return f.lease.Peer("one").Ended(incarnation) })
-		r := &request{f: f, key: "new", wire: wire{Workspace: "repo", Session: "new"}}
+		r := &request{f: f, key: "new", wire: hop.Request{Workspace: "repo", Session: "new"}}
 		if node, _, err := f.locate(r, ""); err == nil || !strings.Contains(err.Error(), `"east"`) || !strings.Contains(err.Error(), `"west"`) {
 			t.Errorf("after the death of its node, the session is placed on %q: %v", node, err)
 		}
@@ -125,15 +127,15 @@ func TestOtherFiles(t *testing.T) {
 	}
 	// The files of an entry by an earlier version are not known, so a node with shared files takes the session as
 	// before.
-	if node, _, err := two.locate(&request{f: two, key: "old", wire: wire{Workspace: "repo", Session: "old"}}, ""); err != nil || node != "two" {
+	if node, _, err := two.locate(&request{f: two, key: "old", wire: hop.Request{Workspace: "repo", Session: "old"}}, ""); err != nil || node != "two" {
 		t.Errorf("a session of an earlier version is placed on %q: %v", node, err)
 	}
 	four, _ := records.node(t, "four", "east")
 	testnats.Eventually(t, "the new node is known", func() bool { return two.lease.Peer("four") != nil })
-	if node, _, err := two.locate(&request{f: two, key: "new", wire: wire{Workspace: "repo", Session: "new"}}, ""); err != nil || node != "four" {
+	if node, _, err := two.locate(&request{f: two, key: "new", wire: hop.Request{Workspace: "repo", Session: "new"}}, ""); err != nil || node != "four" {
 		t.Errorf("with a node that has the files, the session is placed on %q: %v", node, err)
 	}
-	if _, refused := four.claim(t.Context(), &owned{key: "new", shared: true}, &incoming{key: "new", wire: &wire{Workspace: "repo"}}, "east"); refused != nil {
+	if _, refused := four.claim(t.Context(), &owned{key: "new", shared: true}, &incoming{key: "new", wire: &hop.Request{Workspace: "repo"}}, "east"); refused != nil {
 		t.Errorf("the node with the files is refused: %v", refused.err)
 	}
 }

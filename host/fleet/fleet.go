@@ -41,8 +41,11 @@ import (
 	"toolhost.dev/host/fleet/internal/depot"
 	"toolhost.dev/host/fleet/internal/directory"
 	"toolhost.dev/host/fleet/internal/gate"
+	"toolhost.dev/host/fleet/internal/hop"
 	"toolhost.dev/host/fleet/internal/journal"
 	"toolhost.dev/host/fleet/internal/lease"
+	"toolhost.dev/host/fleet/internal/tunnel"
+	"toolhost.dev/host/fleet/local"
 	"toolhost.dev/sandbox/deadline"
 )
 
@@ -53,6 +56,8 @@ type Options struct {
 	Join, Token string
 	// Node and Listen replace the settings of the configuration. An empty field keeps the setting.
 	Node, Listen string
+	// Outward makes the node one that only opens connections, in addition to the setting of the configuration.
+	Outward bool
 	// Began is called when the node has begun a new fleet. Its arguments are the command and the token with which
 	// another machine joins. At this time, the coordinators can still be waiting for other nodes. Began can be nil.
 	Began func(command, token string)
@@ -79,6 +84,9 @@ type Fleet struct {
 	guard       atomic.Pointer[deadline.Guard] // nil without shared workspaces
 	lock        *os.File
 	server      *grpc.Server
+	holds       *hop.Holds           // calls of gateways that come back
+	tunnels     *tunnel.Offers       // connections that nodes offer to this one
+	outward     *tunnel.Listener     // nil if other nodes can connect to this one
 	coordinator *coordinator.Process // nil with an external NATS cluster
 	council     sync.Mutex           // held while the node follows a change of the coordinators
 	address     string
@@ -89,6 +97,8 @@ type Fleet struct {
 	metrics     metrics
 	quotas      quotas
 	revoking    sync.Mutex // held while the list of revoked certificates is made
+
+	endLocal func() // ends the calls of other processes on this machine
 
 	ready chan struct{} // closed when the node serves
 
@@ -116,7 +126,7 @@ func Start(ctx context.Context, h *host.Host, opts Options) (*Fleet, error) {
 	}
 	f := &Fleet{
 		host: h, settings: settings, began: time.Now(), opts: opts, log: opts.Log, dir: filepath.Join(h.StateDir(), "fleet"),
-		ready: make(chan struct{}), owned: make(map[string]*owned), lines: make(map[string]*line), peers: make(map[string]*grpc.ClientConn),
+		tunnels: tunnel.NewOffers(), holds: hop.NewHolds(), ready: make(chan struct{}), owned: make(map[string]*owned), lines: make(map[string]*line), peers: make(map[string]*grpc.ClientConn),
 	}
 	if err := f.start(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -146,6 +156,7 @@ func settingsOf(h *host.Host, opts Options) *host.FleetSettings {
 		out.Workspaces = []host.FleetWorkspace{{Name: defaultWorkspace, Path: h.Status().Workspace}}
 	}
 	out.Node, out.Listen = cmp.Or(opts.Node, out.Node), cmp.Or(opts.Listen, out.Listen)
+	out.Outward = out.Outward || opts.Outward
 	return &out
 }
 
@@ -217,6 +228,14 @@ const (
 
 // listen opens the address for other nodes.
 func (f *Fleet) listen(ctx context.Context) error {
+	if f.settings.Outward {
+		if f.isNew {
+			return errors.New("the first node of a fleet cannot be outward, because the others connect to it. Begin the fleet on a machine that they reach")
+		}
+		f.outward = tunnel.Listen()
+		f.serve(f.outward)
+		return nil
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(f.settings.Listen, ":"+defaultPort))
 	if err != nil {
 		return fmt.Errorf("the address for other nodes cannot be opened: %w. Set another one: fleet { listen = \"HOST:PORT\" }", err)
@@ -288,6 +307,9 @@ func (f *Fleet) join(ctx context.Context) error {
 	f.tasks.Go(func() { f.lease.Run(run) })
 	f.tasks.Go(func() { f.sessions.Run(run) })
 	f.tasks.Go(func() { f.housekeeping(run) })
+	if f.outward != nil {
+		f.tasks.Go(func() { f.offer(run) })
+	}
 	if f.coordinator != nil {
 		f.tasks.Go(func() { f.coordinator.Keep(run) })
 	}
@@ -301,14 +323,16 @@ func (f *Fleet) join(ctx context.Context) error {
 	}
 	close(f.ready)
 	f.host.Join(f)
-	return nil
+	stop, err := local.Serve(f.host, f.dir)
+	f.endLocal = stop
+	return err
 }
 
 // record returns the record of this node.
 func (f *Fleet) record() lease.Record {
 	_, digest := f.host.Fleet()
 	out := lease.Record{
-		Node: f.node(), Address: f.address, Certificate: f.id.Certificate(), Place: f.position(), State: lease.StateReady, Version: host.Version, SessionStatements: true, Config: digest,
+		Node: f.node(), Address: f.address, Outward: f.settings.Outward, Certificate: f.id.Certificate(), Place: f.position(), State: lease.StateReady, Version: host.Version, SessionStatements: true, Config: digest,
 		Coordinator: f.coordinatorAddress(), CoordinatorAt: f.coordinatorAt(),
 		Labels: f.settings.Labels, Workspaces: make(map[string]lease.Workspace), MaxSessions: f.settings.MaxSessions, MaxCalls: f.settings.MaxCalls,
 	}
@@ -417,10 +441,15 @@ func (f *Fleet) Close() error {
 	f.closed = true
 	f.mu.Unlock()
 	var errs []error
+	f.tunnels.Close()
 	if f.server != nil {
 		late := time.AfterFunc(closeGrace, f.server.Stop)
 		f.server.GracefulStop() // forwarded calls end soon, because the host accepts no new calls
 		late.Stop()
+	}
+	f.holds.Close()
+	if f.endLocal != nil {
+		f.endLocal()
 	}
 	if f.end != nil {
 		f.end()
@@ -453,5 +482,5 @@ func (f *Fleet) Close() error {
 // Node returns the name of the node.
 func (f *Fleet) Node() string { return f.node() }
 
-// Address returns the address at which other nodes reach this one.
+// Address returns the address at which other nodes reach this one. It is empty for an outward node.
 func (f *Fleet) Address() string { return f.address }

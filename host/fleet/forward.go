@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -18,15 +20,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/toolrpc"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/fleetpb"
 	"toolhost.dev/host/fleet/identity"
+	"toolhost.dev/host/fleet/internal/hop"
+	"toolhost.dev/host/fleet/internal/tunnel"
 )
-
-// maxFrame is the maximum size of a message between nodes. A result can have a size of 64 MiB.
-const maxFrame = 80 << 20
 
 // conn returns the connection to a node.
 func (f *Fleet) conn(node string) (*grpc.ClientConn, error) {
@@ -40,15 +40,80 @@ func (f *Fleet) conn(node string) (*grpc.ClientConn, error) {
 	if c := f.peers[key]; c != nil {
 		return c, nil
 	}
-	c, err := grpc.NewClient("passthrough:///"+p.Address, grpc.WithTransportCredentials(f.gate.Client(identity.ServerName(node))),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(f.gate.Client(identity.ServerName(node))),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(hop.MaxMessage), grpc.MaxCallSendMsgSize(hop.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second, Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}}),
-		grpc.WithIdleTimeout(time.Minute))
+		grpc.WithIdleTimeout(time.Minute),
+	}
+	if p.Outward {
+		options = append(options, grpc.WithContextDialer(func(ctx context.Context, node string) (net.Conn, error) { return f.reach(ctx, node) }))
+	}
+	c, err := grpc.NewClient("passthrough:///"+cmp.Or(p.Address, node), options...)
 	if err == nil {
 		f.peers[key] = c
 	}
 	return c, err
+}
+
+// reach returns a connection to an outward node. If this node is outward, too, the connection goes through another node.
+func (f *Fleet) reach(ctx context.Context, node string) (net.Conn, error) {
+	if f.outward == nil {
+		return f.tunnels.Take(ctx, node)
+	}
+	err := errors.New("no node can be reached that has a connection to it")
+	for name, p := range f.lease.Peers() { // in random order
+		if p.Outward || !p.Lives() {
+			continue
+		}
+		through, failed := f.conn(name)
+		if failed != nil {
+			continue
+		}
+		var c net.Conn
+		if c, err = tunnel.Dial(ctx, through, node); err == nil {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("the node %s cannot be reached: %w", node, err)
+}
+
+// offer keeps a connection to this node open at each node that listens, until ctx ends.
+func (f *Fleet) offer(ctx context.Context) {
+	var offers sync.WaitGroup
+	defer offers.Wait()
+	made := make(map[string]context.CancelFunc)
+	for {
+		peers := f.lease.Peers()
+		for name, p := range peers {
+			if key := name + " " + p.Address; name != f.node() && !p.Outward && p.Lives() && made[key] == nil {
+				to, err := f.conn(name)
+				if err != nil {
+					f.log.Error("no connection can be offered to a node", "node", name, "why", err)
+					continue
+				}
+				life, end := context.WithCancel(ctx)
+				made[key] = end
+				offers.Go(func() { f.outward.Offer(life, to) })
+			}
+		}
+		for key, end := range made {
+			name, address, _ := strings.Cut(key, " ")
+			if p := peers[name]; p == nil || p.Address != address || !p.Lives() {
+				end()
+				delete(made, key)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, end := range made {
+				end()
+			}
+			return
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // connectAgain connects at once to a node that could not be reached last time. Without it, a call shortly after the
@@ -77,22 +142,129 @@ func (r *request) forward(ctx context.Context, node string) (out attempt) {
 	if err != nil {
 		return attempt{verdict: absent, why: err.Error()}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(f.lease.Living(node), func() { cancel(errNodeEnded) })() // a suspended node does not close its connections
-	stream, err := fleetpb.NewNodeServiceClient(conn).Forward(ctx)
+	h := &hopTo{r: r, node: node, conn: conn, trace: within, held: (f.outward != nil || f.lease.Peer(node).Outward) && !without("hold")}
+	h.call = hop.NewCall(r.client, r.isQueued)
+	if e := f.sessions.Find(r.key); !h.held || e != nil && e.Shared { // a suspended node does not close its connections
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(f.lease.Living(node), func() { cancel(errNodeEnded) })()
+	}
+	return h.run(ctx)
+}
+
+// hopTo is a call on its way to another node.
+type hopTo struct {
+	r     *request
+	node  string
+	conn  *grpc.ClientConn
+	trace string // trace context of the hop
+	held  bool   // whether the call goes on if the connection is lost
+	call  *hop.Call
+}
+
+// run sends the call. If the connection is lost and the call is held, run comes back to it.
+func (h *hopTo) run(ctx context.Context) attempt {
+	out, cut := h.exchange(ctx, false)
+	for lostAt := time.Now(); cut && h.held && h.call.Heard() && ctx.Err() == nil && time.Since(lostAt) < hop.Patience; {
+		h.r.client.Progress("waits for node "+h.node, map[string]any{"activity": "waits for node " + h.node + ", whose connection is lost"})
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(time.Since(lostAt)/4+50*time.Millisecond, 2*time.Second)):
+		}
+		connectAgain(ctx, h.conn)
+		began := time.Now()
+		if out, cut = h.exchange(ctx, true); time.Since(began) > time.Minute { // it was connected meanwhile
+			lostAt = time.Now()
+		}
+	}
+	return out
+}
+
+// exchange sends the call on a new connection, or comes back to it if again is true. cut reports whether the connection
+// was lost before the call ended.
+func (h *hopTo) exchange(ctx context.Context, again bool) (out attempt, cut bool) {
+	r := h.r
+	first, err := r.start(ctx, h.node, h.trace)
 	if err != nil {
-		return attempt{verdict: absent, why: "the node " + node + " does not answer: " + status.Convert(err).Message()}
+		return attempt{result: r.refused(ctx, err)}, false
 	}
-	first, err := r.start(ctx, node, within)
+	life, end := context.WithCancel(ctx)
+	if h.held {
+		first.Hold, first.Resumed = r.hold, again
+		life, end = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	defer end()
+	stream, err := fleetpb.NewNodeServiceClient(h.conn).Forward(life)
 	if err != nil {
-		return attempt{result: r.refused(ctx, err)}
+		return h.unanswered(err), true
 	}
-	up := &upstream{stream: stream}
-	if err := up.send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Start{Start: first}}); err != nil && !errors.Is(err, io.EOF) {
-		return attempt{verdict: absent, why: "the node " + node + " does not answer: " + status.Convert(err).Message()}
+	h.call.Use(stream)
+	if err := h.call.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Start{Start: first}}); err != nil && !errors.Is(err, io.EOF) {
+		return h.unanswered(err), true
 	}
-	return r.receive(ctx, node, stream, up)
+	if h.held {
+		defer context.AfterFunc(ctx, func() {
+			h.call.Cancel()
+			time.AfterFunc(hop.CancelPatience, end)
+		})()
+	}
+	last, err := h.call.Receive(ctx, stream)
+	if err != nil {
+		return h.failed(ctx, err)
+	}
+	if h.held {
+		_ = h.call.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Received{Received: &fleetpb.Received{}}}) // the error is ignored: the other node forgets the call later
+		_ = stream.CloseSend()
+		_, _ = stream.Recv() // until the other node has read it
+	}
+	return h.ended(ctx, last), false
+}
+
+// unanswered returns the outcome of a call that was not sent.
+func (h *hopTo) unanswered(err error) attempt {
+	why := "the node " + h.node + " does not answer: " + status.Convert(err).Message()
+	if began, name := h.call.Began(); began {
+		return attempt{verdict: lost, tool: name, why: why}
+	}
+	return attempt{verdict: absent, why: why}
+}
+
+// failed returns the outcome of a call whose connection ended with an error.
+func (h *hopTo) failed(ctx context.Context, err error) (out attempt, cut bool) {
+	began, name := h.call.Began()
+	switch {
+	case errors.Is(context.Cause(ctx), errNodeEnded) && began:
+		return attempt{verdict: lost, tool: name}, false
+	case errors.Is(context.Cause(ctx), errNodeEnded):
+		return attempt{verdict: absent, why: "the node " + h.node + " has ended"}, false
+	case ctx.Err() != nil:
+		return attempt{result: h.r.refused(ctx, canceledCall(ctx, began))}, false
+	case began:
+		return attempt{verdict: lost, tool: name}, true
+	case status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.InvalidArgument:
+		return attempt{result: h.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", h.node, strings.TrimSuffix(status.Convert(err).Message(), ".")))}, false
+	}
+	return h.unanswered(err), true
+}
+
+// ended returns the outcome in the last message of a call.
+func (h *hopTo) ended(ctx context.Context, m *fleetpb.ForwardResponse) attempt {
+	switch x := m.GetFrame().(type) {
+	case *fleetpb.ForwardResponse_Refusal:
+		out := refusalFromPB(h.node, x.Refusal).attempt()
+		if began, name := h.call.Began(); began && out.verdict == absent { // the node began again meanwhile
+			return attempt{verdict: lost, tool: name}
+		}
+		return out
+	case *fleetpb.ForwardResponse_Result:
+		res, err := hop.Result(x.Result)
+		if err != nil {
+			return attempt{result: h.r.unknown(h.node, "")}
+		}
+		return attempt{result: res}
+	}
+	return attempt{result: h.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know.", h.node))}
 }
 
 // errNodeEnded is the cancellation cause of a forwarded call whose node has ended.
@@ -126,69 +298,6 @@ func (r *request) start(ctx context.Context, node, trace string) (*fleetpb.Start
 	return out, nil
 }
 
-// upstream sends messages to the owner.
-type upstream struct {
-	mu     sync.Mutex
-	stream fleetpb.NodeService_ForwardClient
-}
-
-func (u *upstream) send(m *fleetpb.ForwardRequest) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.stream.Send(m)
-}
-
-// receive passes the messages of the owner on to the client, until the result arrives.
-func (r *request) receive(ctx context.Context, node string, stream fleetpb.NodeService_ForwardClient, out *upstream) attempt {
-	began, name := false, ""
-	for {
-		m, err := stream.Recv()
-		switch {
-		case err == nil:
-		case errors.Is(context.Cause(ctx), errNodeEnded) && began:
-			return attempt{verdict: lost, tool: name}
-		case errors.Is(context.Cause(ctx), errNodeEnded):
-			return attempt{verdict: absent, why: "the node " + node + " has ended"}
-		case ctx.Err() != nil:
-			return attempt{result: r.refused(ctx, canceledCall(ctx, began))}
-		case began:
-			return attempt{verdict: lost, tool: name}
-		case status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.InvalidArgument:
-			return attempt{result: r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", node, strings.TrimSuffix(status.Convert(err).Message(), ".")))}
-		default:
-			return attempt{verdict: absent, why: "the node " + node + " does not answer: " + status.Convert(err).Message()}
-		}
-		switch x := m.GetFrame().(type) {
-		case *fleetpb.ForwardResponse_Queued:
-			r.isQueued()
-		case *fleetpb.ForwardResponse_Begun:
-			began, name = true, x.Begun.GetTool()
-			if x.Begun.GetWaits() {
-				_ = out.send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Proceed{Proceed: &fleetpb.Proceed{}}}) // the error is ignored: the next Recv returns it
-			}
-		case *fleetpb.ForwardResponse_Progress:
-			var metadata map[string]any
-			_ = json.Unmarshal(x.Progress.GetMetadata(), &metadata) // the error is ignored: the metadata is only shown
-			r.client.Progress(x.Progress.GetTitle(), metadata)
-		case *fleetpb.ForwardResponse_Output:
-			r.client.Output(tool.Stream(x.Output.GetStream()), x.Output.GetChunk())
-		case *fleetpb.ForwardResponse_Ask:
-			go r.answer(ctx, x.Ask, out)
-		case *fleetpb.ForwardResponse_Log:
-			var l tool.LogMessage
-			if json.Unmarshal(x.Log.GetMessage(), &l) == nil {
-				host.Log(r.client, l)
-			}
-		case *fleetpb.ForwardResponse_Refusal:
-			return refusalFromPB(node, x.Refusal).attempt()
-		case *fleetpb.ForwardResponse_Result:
-			return r.result(node, x.Result)
-		default:
-			return attempt{result: r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know.", node))}
-		}
-	}
-}
-
 func canceledCall(ctx context.Context, began bool) *tool.Error {
 	text := "The call was canceled. Nothing was run."
 	if began {
@@ -198,38 +307,6 @@ func canceledCall(ctx context.Context, began bool) *tool.Error {
 		return tool.Errorf(tool.Timeout, "%s", text)
 	}
 	return tool.Errorf(tool.Canceled, "%s", text)
-}
-
-// result returns the result that the owner sent.
-func (r *request) result(node string, m *fleetpb.Result) attempt {
-	res, err := toolrpc.DecodeResult(m.GetResult())
-	if err == nil && len(m.GetRun()) > 0 {
-		err = json.Unmarshal(m.GetRun(), &res.Run)
-	}
-	if err != nil {
-		return attempt{result: r.unknown(node, "")}
-	}
-	if res.Error != nil {
-		res.Error = res.Error.From(tool.Source(m.GetErrorSource()))
-	}
-	return attempt{result: res}
-}
-
-// answer lets the client answer a question of the owner, and sends the answer to the owner.
-func (r *request) answer(ctx context.Context, m *fleetpb.Ask, out *upstream) {
-	reply := &fleetpb.Answer{Id: m.GetId()}
-	ask, err := toolrpc.DecodeAsk(m.GetAsk())
-	if err == nil {
-		var a tool.Answer
-		if a, err = r.client.Ask(ctx, ask); err == nil {
-			reply.By = a.By
-			reply.Answer, err = toolrpc.EncodeAnswer(a)
-		}
-	}
-	if err != nil {
-		reply.Error = err.Error()
-	}
-	_ = out.send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Answer{Answer: reply}}) // the stream has ended then
 }
 
 func refusalFromPB(node string, m *fleetpb.Refusal) *refusal {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/internal/directory"
+	"toolhost.dev/host/fleet/internal/hop"
+	"toolhost.dev/host/fleet/internal/placement"
 	"toolhost.dev/host/router"
 )
 
@@ -29,35 +32,6 @@ const (
 	CodeJournalFull = 522
 )
 
-// wire is a request in the form that nodes exchange. It contains the name of the workspace instead of the path.
-type wire struct {
-	MessageID    string           `json:"message_id,omitempty"`
-	Command      string           `json:"command,omitempty"`
-	Name         string           `json:"name,omitempty"`
-	Arguments    json.RawMessage  `json:"arguments,omitempty"`
-	Session      string           `json:"session"`
-	Workspace    string           `json:"workspace"`
-	Branch       string           `json:"branch,omitempty"`
-	InOrder      bool             `json:"in_order,omitempty"`
-	Preview      bool             `json:"preview,omitempty"`
-	From         string           `json:"from,omitempty"`
-	Endpoint     string           `json:"endpoint,omitempty"`
-	Exchange     *host.Exchange   `json:"exchange,omitempty"`
-	Client       *tool.ClientInfo `json:"client,omitempty"`
-	Continuable  bool             `json:"continuable,omitempty"`
-	Continuation []byte           `json:"continuation,omitempty"`
-}
-
-// content returns a digest of what the request runs. A repetition of a call has the same digest at each gateway. So the
-// digest leaves out what differs between requests for the same call, such as the id of the message.
-func (w *wire) content() []byte {
-	c := *w
-	c.MessageID, c.From, c.InOrder, c.Client, c.Continuable = "", "", false, nil, false
-	b, _ := json.Marshal(c) // it was marshaled before, with these arguments
-	sum := sha256.Sum256(b)
-	return sum[:]
-}
-
 // line keeps the order of the requests of a session at this gateway.
 type line struct {
 	last  chan struct{} // closed when the last request is queued at the owner
@@ -69,12 +43,13 @@ type request struct {
 	f         *Fleet
 	client    host.Client
 	principal *host.Principal
-	wire      wire
+	wire      hop.Request
 	text      []byte            // the wire form in JSON
 	digest    [sha256.Size]byte // of the text
 	key       string
 	id        string // id of the call
 	once      bool   // whether the client chose the id
+	hold      string // see [hop.Holds]
 	callID    string // id of the call for the result
 	trace     string
 	workspace *host.FleetWorkspace // nil if this node does not know the workspace
@@ -90,17 +65,19 @@ func (f *Fleet) Begin(req host.Request, client host.Client) host.Queued {
 	if !ok {
 		return nil
 	}
+	workspace, node := placement.Split(name)
 	who := req.Principal
 	if who == nil {
 		who = host.LocalUser()
 	}
-	r := &request{f: f, client: client, principal: who, trace: req.Trace, id: req.Once, once: req.Once != "", callID: req.ID, workspace: f.settings.Workspace(name)}
+	r := &request{f: f, client: client, principal: who, trace: req.Trace, id: req.Once, once: req.Once != "", callID: req.ID, workspace: f.settings.Workspace(workspace)}
 	if r.client == nil {
-		r.client = silent{}
+		r.client = hop.Silent{}
 	}
 	if r.id == "" {
 		r.id = rand.Text()
 	}
+	r.hold = rand.Text()
 	if req.Branch != "" || req.Preview {
 		r.failed = tool.Failed(tool.Errorf(tool.InvalidArguments, "Sessions of the fleet have no branches and no previews yet, because these stay on one node. Leave branch and preview out, or work on a node itself: name the directory of the workspace.").From(tool.SourceHost))
 		return r
@@ -109,11 +86,7 @@ func (f *Fleet) Begin(req host.Request, client host.Client) host.Queued {
 		r.failed = tool.Failed(tool.Errorf(tool.InvalidArguments, "The id of the call is longer than %d bytes. Use a shorter one.", maxID).From(tool.SourceHost))
 		return r
 	}
-	r.wire = wire{
-		MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: req.Session, Workspace: name, Branch: req.Branch,
-		InOrder: req.InOrder, Preview: req.Preview, From: req.From, Endpoint: req.Endpoint, Exchange: req.Exchange, Client: req.Client,
-		Continuable: req.Continuable, Continuation: req.Continuation,
-	}
+	r.wire = hop.RequestOf(&req, name)
 	var err error
 	if r.text, err = json.Marshal(r.wire); err != nil {
 		r.failed = tool.Failed(tool.Errorf(tool.InvalidArguments, "The arguments are not JSON: %w.", err).From(tool.SourceHost))
@@ -121,8 +94,8 @@ func (f *Fleet) Begin(req host.Request, client host.Client) host.Queued {
 	}
 	r.digest = sha256.Sum256(r.text)
 	r.key = directory.Key(who.Owner(), name, req.Session)
-	if r.workspace == nil && !f.knows(name) {
-		r.failed = tool.Failed(tool.Errorf(tool.InvalidArguments, "The fleet has no workspace %q.%s The workspaces are %s.", name, suggest.DidYouMean(name, f.workspaces()), strings.Join(f.workspaces(), ", ")).From(tool.SourceHost))
+	if err := f.check(workspace, node, strings.Contains(name, "@")); err != nil {
+		r.failed = tool.Failed(err.From(tool.SourceHost))
 		return r
 	}
 	r.enqueue()
@@ -133,23 +106,46 @@ func (f *Fleet) Begin(req host.Request, client host.Client) host.Queued {
 const maxID = 256
 
 // names returns the name of the workspace of a request. If the request names no workspace, names returns the only
-// workspace of the fleet. The result ok is false if the fleet has several workspaces in this case, or if the request
-// contains a directory.
+// workspace of the fleet, or of the node that the request names. The result ok is false if the request is not for the
+// fleet: it names no workspace and the fleet has several, or it contains a directory.
 func (f *Fleet) names(workspace string) (name string, ok bool) {
 	switch {
 	case workspace == "":
-		if len(f.settings.Workspaces) == 1 {
+		if len(f.settings.Workspaces) == 1 && !f.settings.Outward {
 			return f.settings.Workspaces[0].Name, true
 		}
 		return "", false
 	case strings.ContainsAny(workspace, "/\\"):
 		return "", false
 	}
+	if name, node := placement.Split(workspace); name == "" {
+		if p := f.lease.Peer(node); p != nil && len(p.Workspaces) == 1 {
+			for only := range p.Workspaces {
+				return only + "@" + node, true
+			}
+		}
+	}
 	return workspace, true
 }
 
-// knows reports whether any node has a workspace with the given name.
-func (f *Fleet) knows(name string) bool { return slices.Contains(f.workspaces(), name) }
+// check returns an error if no node can have a session of a workspace. named means that the request names the node,
+// which must have the workspace.
+func (f *Fleet) check(workspace, node string, named bool) *tool.Error {
+	peers, all := f.lease.Peers(), f.workspaces()
+	switch p := peers[node]; {
+	case named && p == nil:
+		names := slices.Sorted(maps.Keys(peers))
+		return tool.Errorf(tool.InvalidArguments, "The fleet has no node %q.%s The nodes are %s.", node, suggest.DidYouMean(node, names), strings.Join(names, ", "))
+	case workspace == "":
+		return tool.Errorf(tool.InvalidArguments, "The node %s has several workspaces. Name one of them, such as %s.", node, strings.Join(slices.Sorted(maps.Keys(p.Workspaces)), "@"+node+", ")+"@"+node)
+	case named && p.Workspaces[workspace].Path == "":
+		names := slices.Sorted(maps.Keys(p.Workspaces))
+		return tool.Errorf(tool.InvalidArguments, "The node %s has no workspace %q.%s It has %s.", node, workspace, suggest.DidYouMean(workspace, names), strings.Join(names, ", "))
+	case !slices.Contains(all, workspace):
+		return tool.Errorf(tool.InvalidArguments, "The fleet has no workspace %q.%s The workspaces are %s.", workspace, suggest.DidYouMean(workspace, all), strings.Join(all, ", "))
+	}
+	return nil
+}
 
 // workspaces returns the names of the workspaces of all nodes.
 func (f *Fleet) workspaces() (out []string) {
@@ -320,7 +316,7 @@ func (r *request) attempt(ctx context.Context, node string) attempt {
 		return r.forward(ctx, node)
 	}
 	in := &incoming{
-		key: r.key, id: r.id, once: r.once, gateway: r.f.node(), principal: r.principal, wire: &r.wire, digest: r.wire.content(), trace: r.trace,
+		key: r.key, id: r.id, once: r.once, gateway: r.f.node(), principal: r.principal, wire: &r.wire, digest: r.wire.Content(), trace: r.trace,
 		queued: func(bool) { r.isQueued() }, begun: func(context.Context, string, bool) error { return nil },
 	}
 	res, refusal := r.f.runHere(ctx, in, r.client)
@@ -365,7 +361,7 @@ func (f *Fleet) locate(r *request, hint string) (node string, shared bool, err e
 	switch {
 	case !e.Shared:
 		return e.Owner, false, nil
-	case p != nil && !p.Ended(e.Incarnation), p != nil && p.Node == f.node() && !p.Fenced && lacks(p, e.Workspace, e) == "":
+	case p != nil && !p.Ended(e.Incarnation), p != nil && p.Node == f.node() && !p.Fenced && placement.Lacks(p, e.Workspace, e) == "":
 		return e.Owner, true, nil
 	}
 	node, err = f.place(r, e)
@@ -393,17 +389,6 @@ func (r *refusal) attempt() attempt {
 		out.code = e.Code
 	}
 	return out
-}
-
-// silent is the client that is used for a request without a client.
-type silent struct{}
-
-func (silent) Progress(string, map[string]any) {}
-
-func (silent) Output(tool.Stream, []byte) {}
-
-func (silent) Ask(context.Context, tool.Ask) (tool.Answer, error) {
-	return tool.Answer{Outcome: tool.NobodyToAsk, Message: "there is nobody to ask"}, nil
 }
 
 // errNoPlace explains why no node takes a new session.

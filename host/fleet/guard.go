@@ -125,7 +125,7 @@ var controls string
 
 // without reports whether a guard is left out. The guard "kill" ends calls and processes at the end of the lease,
 // "journal" refuses records of old owners, "records" remembers the calls of earlier owners, "directory" refuses old
-// entries, and "once" remembers calls.
+// entries, "once" remembers calls, and "hold" keeps calls of nodes whose connection is lost.
 func without(guard string) bool {
 	return controls != "" && slices.Contains(strings.Split(os.Getenv("TOOLHOST_FLEET_WITHOUT"), ","), guard)
 }

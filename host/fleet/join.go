@@ -210,6 +210,12 @@ const stateRevoked = "revoked"
 // serves reports whether sessions can be placed on a node.
 func (f *Fleet) serves(p *lease.Peer) bool { return p.Serves() && !f.id.HasRevoked(p.Certificate) }
 
+// servesNamed reports whether sessions that name a node can be placed on it. The configuration of the node can differ
+// from that of the fleet, because the session is for this node.
+func (f *Fleet) servesNamed(p *lease.Peer) bool {
+	return p.Lives() && (p.State == lease.StateReady || p.State == lease.StateMismatched) && !f.id.HasRevoked(p.Certificate)
+}
+
 // stateOf returns the state of a node for messages.
 func (f *Fleet) stateOf(p *lease.Peer) string {
 	if f.id.HasRevoked(p.Certificate) {

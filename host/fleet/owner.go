@@ -15,8 +15,10 @@ import (
 	"toolhost.dev/host/fleet/internal/bus"
 	"toolhost.dev/host/fleet/internal/directory"
 	"toolhost.dev/host/fleet/internal/failpoint"
+	"toolhost.dev/host/fleet/internal/hop"
 	"toolhost.dev/host/fleet/internal/journal"
 	"toolhost.dev/host/fleet/internal/lease"
+	"toolhost.dev/host/fleet/internal/placement"
 	"toolhost.dev/host/fleet/internal/surplus"
 )
 
@@ -26,8 +28,8 @@ type incoming struct {
 	once      bool
 	gateway   string
 	principal *host.Principal
-	wire      *wire
-	digest    []byte // see [wire.content]
+	wire      *hop.Request
+	digest    []byte // see [hop.Request.Content]
 	trace     string
 	// queued is called when the call is queued, so that later calls come after it. begun is called before the call can
 	// change something. It returns an error if the call must not run. If waits is true, begun waits until the gateway
@@ -39,8 +41,9 @@ type incoming struct {
 // runHere runs a call if this node has the session of the call, or can take the session. A refusal means that nothing
 // ran.
 func (f *Fleet) runHere(ctx context.Context, in *incoming, client host.Client) (*tool.Result, *refusal) {
-	w := f.settings.Workspace(in.wire.Workspace)
-	if w == nil || !w.Here(f.settings.Labels) {
+	name, node := placement.Split(in.wire.Workspace)
+	w := f.settings.Workspace(name)
+	if w == nil || !w.Here(f.settings.Labels) || node != "" && node != f.node() {
 		return nil, &refusal{reason: absent, err: fmt.Errorf("the node %s has no workspace %s", f.node(), in.wire.Workspace)}
 	}
 	if f.host.Ready() != nil {
@@ -110,16 +113,13 @@ func (f *Fleet) run(ctx context.Context, o *owned, in *incoming, w *host.FleetWo
 
 // hostRequest returns the request for this host.
 func (f *Fleet) hostRequest(in *incoming, w *host.FleetWorkspace) host.Request {
-	r := in.wire
 	who := in.principal
 	if who.Local {
 		who = who.Admitting(w.Path) // the operator named the workspace
 	}
-	return host.Request{
-		MessageID: r.MessageID, Command: r.Command, Name: r.Name, Arguments: r.Arguments, Session: r.Session, InOrder: r.InOrder, From: r.From,
-		Workspace: w.Path, Branch: r.Branch, Preview: r.Preview, Trace: in.trace, Principal: who, Endpoint: r.Endpoint, Exchange: r.Exchange, Client: r.Client,
-		Continuable: r.Continuable, Continuation: r.Continuation,
-	}
+	req := in.wire.Host(w.Path)
+	req.Trace, req.Principal = in.trace, who
+	return req
 }
 
 // acquire returns the open session of a call, and counts the call. It takes the session if no living node has it.
@@ -189,7 +189,7 @@ func (f *Fleet) leave(o *owned) {
 
 // open makes this node the owner of a session, and restores the state of the session if another node had it.
 func (f *Fleet) open(ctx context.Context, o *owned, in *incoming, w *host.FleetWorkspace) *refusal {
-	o.request = f.hostRequest(&incoming{wire: &wire{Session: in.wire.Session, Branch: in.wire.Branch, Endpoint: in.wire.Endpoint}, principal: in.principal}, w)
+	o.request = f.hostRequest(&incoming{wire: &hop.Request{Session: in.wire.Session, Branch: in.wire.Branch, Endpoint: in.wire.Endpoint}, principal: in.principal}, w)
 	if _, err := f.host.Cwd(o.request); err != nil { // the principal must be allowed to use the workspace
 		return &refusal{reason: answered, err: err}
 	}
@@ -238,7 +238,8 @@ func (f *Fleet) claim(ctx context.Context, o *owned, in *incoming, shared string
 	}
 	if entry == nil {
 		own := f.lease.Own()
-		if own.State != lease.StateReady {
+		_, named := placement.Split(in.wire.Workspace)
+		if own.State != lease.StateReady && (named == "" || own.State != lease.StateMismatched) {
 			return nil, &refusal{reason: absent, err: fmt.Errorf("the node %s is %s and takes no sessions", f.node(), own.State)}
 		}
 		// If this node was killed while it removed a session of this name, it can still have the state of that session.
@@ -259,7 +260,7 @@ func (f *Fleet) claim(ctx context.Context, o *owned, in *incoming, shared string
 			return nil, &refusal{reason: moved, owner: entry.Owner, epoch: entry.Epoch, err: fmt.Errorf("the node %s has the session", entry.Owner)}
 		}
 	}
-	if err := checkFiles(entry, f.node(), shared); err != nil { // the gateway can be of a version that does not compare the files
+	if err := placement.CheckFiles(entry, f.node(), shared); err != nil { // the gateway can be of a version that does not compare the files
 		return nil, &refusal{reason: absent, err: err}
 	}
 	return entry, nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,12 +16,10 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/toolrpc"
-
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/fleetpb"
 	"toolhost.dev/host/fleet/internal/directory"
+	"toolhost.dev/host/fleet/internal/hop"
 )
 
 // service serves the other nodes.
@@ -34,7 +31,7 @@ type service struct {
 // serve answers the requests of other nodes on a listener.
 func (f *Fleet) serve(l net.Listener) {
 	f.server = grpc.NewServer(
-		grpc.Creds(f.gate.Server()), grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
+		grpc.Creds(f.gate.Server()), grpc.MaxRecvMsgSize(hop.MaxMessage), grpc.MaxSendMsgSize(hop.MaxMessage),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 5 * time.Second, Timeout: 5 * time.Second}), // a lost gateway must not block a session
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
@@ -97,30 +94,70 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 		f.log.Warn("a call of another node was refused", "node", node, "why", err)
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
-	if start.GetDeadlineMs() > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(start.GetDeadlineMs())*time.Millisecond)
-		defer cancel()
+	hold := start.GetHold()
+	if c := f.holds.Find(node, hold); c != nil {
+		return f.follow(stream, node, hold, c)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	d := &downstream{stream: stream, asks: make(map[uint32]chan *fleetpb.Answer), proceed: make(chan struct{}, 1)}
+	if start.GetResumed() {
+		return stream.Send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Refusal{Refusal: refusalToPB(&refusal{reason: lost, err: fmt.Errorf("the node %s does not know the call any more", f.node())})}})
+	}
+	ctx, cancel := contextOf(ctx, start)
+	c := hop.NewCaller(start, cancel)
+	in.queued, in.begun = c.Queued, c.Begun
+	if hold == "" {
+		defer cancel(nil)
+		c.Attach(stream)
+		go func() {
+			c.Serve(stream)
+			c.Leave()
+		}()
+		return f.serveCall(ctx, in, c)
+	}
+	f.holds.Add(node, hold, c)
 	go func() {
-		d.read()
-		cancel() // the gateway is gone
+		defer cancel(nil)
+		_ = f.serveCall(ctx, in, c) // the error is ignored: the gateway is not connected, and can come back
 	}()
-	in.queued = func(native bool) {
-		_ = d.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Queued{Queued: &fleetpb.Queued{Native: native}}}) // the stream has ended then
+	return f.follow(stream, node, hold, c)
+}
+
+// contextOf returns the context of a forwarded call. If the call has a hold, it does not end with the connection.
+func contextOf(ctx context.Context, start *fleetpb.Start) (context.Context, context.CancelCauseFunc) {
+	if start.GetHold() != "" {
+		ctx = context.WithoutCancel(ctx)
 	}
-	in.begun = d.begun
-	res, refused := f.runHere(ctx, in, d.client(start))
-	if refused != nil {
-		if refused.reason == moved {
-			f.metrics.notOwner.Add(1)
-		}
-		return d.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Refusal{Refusal: refusalToPB(refused)}})
+	ctx, cancel := context.WithCancelCause(ctx)
+	if start.GetDeadlineMs() == 0 {
+		return ctx, cancel
 	}
-	return d.result(res)
+	ctx, late := context.WithTimeout(ctx, time.Duration(start.GetDeadlineMs())*time.Millisecond)
+	return ctx, func(cause error) {
+		cancel(cause)
+		late()
+	}
+}
+
+// serveCall runs a forwarded call, and sends its result.
+func (f *Fleet) serveCall(ctx context.Context, in *incoming, c *hop.Caller) error {
+	res, refused := f.runHere(ctx, in, c.Client())
+	if refused == nil {
+		return c.Result(res)
+	}
+	if refused.reason == moved {
+		f.metrics.notOwner.Add(1)
+	}
+	return c.Refuse(refusalToPB(refused))
+}
+
+// follow serves a connection of a gateway that comes back if the connection is lost.
+func (f *Fleet) follow(stream fleetpb.NodeService_ForwardServer, node, hold string, c *hop.Caller) error {
+	c.Attach(stream)
+	if c.Serve(stream) {
+		f.holds.Drop(node, hold)
+	} else {
+		f.holds.Lost(node, hold)
+	}
+	return nil
 }
 
 // incoming checks the first message of a forwarded call.
@@ -145,191 +182,31 @@ func (f *Fleet) incoming(node string, certificate []byte, start *fleetpb.Start) 
 	if err != nil {
 		return nil, err
 	}
-	in := &incoming{key: start.GetKey(), id: start.GetCallId(), once: start.GetOnce(), gateway: node, principal: who, wire: new(wire), trace: start.GetTraceparent()}
-	if err := json.Unmarshal(start.GetRequest(), in.wire); err != nil {
-		return nil, fmt.Errorf("the request cannot be read: %w", err)
+	in := &incoming{key: start.GetKey(), id: start.GetCallId(), once: start.GetOnce(), gateway: node, principal: who, trace: start.GetTraceparent()}
+	if in.wire, err = hop.Decode(start.GetRequest()); err != nil {
+		return nil, err
 	}
-	in.digest = in.wire.content()
+	in.digest = in.wire.Content()
 	if in.key != directory.Key(who.Owner(), in.wire.Workspace, in.wire.Session) {
 		return nil, errors.New("the session does not belong to the principal")
 	}
 	return in, nil
 }
 
-// downstream sends messages to the gateway. It is the client of a forwarded call.
-type downstream struct {
-	sending sync.Mutex
-	stream  fleetpb.NodeService_ForwardServer
-	proceed chan struct{}
-
-	mu    sync.Mutex
-	last  uint32
-	asks  map[uint32]chan *fleetpb.Answer
-	ended bool
-}
-
-func (d *downstream) send(m *fleetpb.ForwardResponse) error {
-	d.sending.Lock()
-	defer d.sending.Unlock()
-	return d.stream.Send(m)
-}
-
-// read reads the messages of the gateway until the stream ends.
-func (d *downstream) read() {
-	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.ended = true
-		for _, c := range d.asks {
-			close(c)
-		}
-		clear(d.asks)
-	}()
-	for {
-		m, err := d.stream.Recv()
-		if err != nil {
-			return
-		}
-		switch x := m.GetFrame().(type) {
-		case *fleetpb.ForwardRequest_Answer:
-			d.mu.Lock()
-			c := d.asks[x.Answer.GetId()]
-			delete(d.asks, x.Answer.GetId())
-			d.mu.Unlock()
-			if c != nil {
-				c <- x.Answer
-			}
-		case *fleetpb.ForwardRequest_Proceed:
-			select {
-			case d.proceed <- struct{}{}:
-			default:
-			}
-		default:
-			return // an unknown message ends the call
-		}
-	}
-}
-
-// begun reports to the gateway that the call begins. If waits is true, begun waits until the gateway has confirmed
-// this.
-func (d *downstream) begun(ctx context.Context, name string, waits bool) error {
-	if err := d.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Begun{Begun: &fleetpb.Begun{Tool: name, Waits: waits}}}); err != nil && waits {
+// Tunnel implements fleetpb.NodeServiceServer. See package tunnel.
+func (s *service) Tunnel(stream fleetpb.NodeService_TunnelServer) error {
+	node, _, err := peerNode(stream.Context())
+	if err != nil {
 		return err
 	}
-	if !waits {
-		return nil
-	}
-	select {
-	case <-d.proceed:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (d *downstream) result(res *tool.Result) error {
-	plain := *res
-	plain.Effects, plain.SessionState = nil, nil
-	b, err := toolrpc.EncodeResult(&plain)
+	first, err := stream.Recv()
 	if err != nil {
-		return status.Error(codes.Internal, err.Error())
+		return err
 	}
-	run, err := json.Marshal(res.Run)
-	if err != nil {
-		return status.Error(codes.Internal, err.Error())
+	if to := first.GetTo(); to != "" {
+		return s.fleet.tunnels.Relay(to, stream)
 	}
-	out := &fleetpb.Result{Result: b, Run: run}
-	if res.Error != nil {
-		out.ErrorSource = string(res.Error.Source)
-	}
-	return d.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Result{Result: out}})
-}
-
-// client returns the client of a forwarded call.
-func (d *downstream) client(start *fleetpb.Start) host.Client {
-	c := &remoteClient{downstream: d, reaches: start.GetReachesPerson(), decided: start.GetDecided()}
-	if start.GetAnswersRequests() {
-		return &answeringClient{c}
-	}
-	return c
-}
-
-// remoteClient is the client of a forwarded call. It implements [host.Client].
-type remoteClient struct {
-	*downstream
-	reaches, decided bool
-}
-
-// Progress implements [host.Client].
-func (c *remoteClient) Progress(title string, metadata map[string]any) {
-	b, _ := json.Marshal(metadata)                                                                                                         // the error is ignored: the metadata is only shown
-	_ = c.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Progress{Progress: &fleetpb.Progress{Title: title, Metadata: b}}}) // the stream has ended then
-}
-
-// Output implements [host.Client]. It blocks while the client of the gateway is slow.
-func (c *remoteClient) Output(s tool.Stream, chunk []byte) {
-	_ = c.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Output{Output: &fleetpb.Output{Stream: int32(s), Chunk: chunk}}})
-}
-
-// Log implements tool.Logger.
-func (c *remoteClient) Log(m tool.LogMessage) {
-	if b, err := json.Marshal(m); err == nil {
-		_ = c.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Log{Log: &fleetpb.Log{Message: b}}}) // the stream has ended then
-	}
-}
-
-// ReachesPerson reports whether a person can answer at once.
-func (c *remoteClient) ReachesPerson() bool { return c.reaches }
-
-// Decided reports whether permission requests are answered without a person.
-func (c *remoteClient) Decided() bool { return c.decided }
-
-// answeringClient is a remoteClient that can also answer requests of MCP servers.
-type answeringClient struct{ *remoteClient }
-
-// AnswersRequests marks a client that can answer requests of MCP servers.
-func (*answeringClient) AnswersRequests() {}
-
-// Ask implements [host.Client]. If the gateway was lost, the answer is that there is nobody to ask.
-func (c *remoteClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	b, err := toolrpc.EncodeAsk(ask)
-	if err != nil {
-		return tool.Answer{}, err
-	}
-	answer := make(chan *fleetpb.Answer, 1)
-	c.mu.Lock()
-	if c.ended {
-		c.mu.Unlock()
-		return nobody(), nil
-	}
-	c.last++
-	id := c.last
-	c.asks[id] = answer
-	c.mu.Unlock()
-	if err := c.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Ask{Ask: &fleetpb.Ask{Id: id, Ask: b}}}); err != nil {
-		return nobody(), nil //nolint:nilerr // the gateway is gone
-	}
-	select {
-	case m, ok := <-answer:
-		switch {
-		case !ok:
-			return nobody(), nil
-		case m.GetError() != "":
-			return tool.Answer{}, errors.New(m.GetError())
-		}
-		a, err := toolrpc.DecodeAnswer(m.GetAnswer())
-		a.By = m.GetBy()
-		return a, err
-	case <-ctx.Done():
-		c.mu.Lock()
-		delete(c.asks, id)
-		c.mu.Unlock()
-		return tool.Answer{}, ctx.Err()
-	}
-}
-
-func nobody() tool.Answer {
-	return tool.Answer{Outcome: tool.NobodyToAsk, Message: "the node of the client is gone"}
+	return s.fleet.tunnels.Accept(node, stream)
 }
 
 // Query implements fleetpb.NodeServiceServer.

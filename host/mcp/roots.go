@@ -20,6 +20,7 @@ const rootsTimeout = 5 * time.Second
 type workspaces struct {
 	use   bool
 	start string // the workspace of the host
+	fixed string // of clients whose roots are not used; empty means the workspace of the host
 
 	mu sync.Mutex
 	by map[*mcp.ServerSession]*clientRoots
@@ -102,7 +103,7 @@ func (c *clientRoots) workspaceNow() string {
 func (w *workspaces) enter(ctx context.Context, session *mcp.ServerSession) (workspace string, leave func()) {
 	c := w.clientOf(session)
 	if c == nil {
-		return "", func() {}
+		return w.fixed, func() {}
 	}
 	w.mu.Lock()
 	before, passed := c.last, make(chan struct{})
@@ -122,7 +123,7 @@ func (w *workspaces) enter(ctx context.Context, session *mcp.ServerSession) (wor
 func (w *workspaces) peek(session *mcp.ServerSession) (workspace string, ok bool) {
 	c := w.clientOf(session)
 	if c == nil {
-		return "", true
+		return w.fixed, true
 	}
 	w.mu.Lock()
 	last := c.last

@@ -47,6 +47,9 @@ type Options struct {
 	Session string
 	// Branch is the branch of calls whose client chooses none. Empty means the workspace itself.
 	Branch string
+	// Workspace is the workspace of calls whose client chooses none: a path, or WORKSPACE@NODE in a fleet. Empty means
+	// the workspace of the host.
+	Workspace string
 	// Approver returns the client that answers permission requests for a principal's calls, in place of the principal's
 	// own client. Nil means that every client answers the requests for its calls. Approver is not called for the local
 	// user and for interactive principals.
@@ -123,7 +126,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		s.session = newSession()
 	}
 	s.lazy.uses = sync.OnceValue(h.Uses)
-	s.roots = &workspaces{use: opts.Roots, start: h.Workspace(), by: make(map[*mcp.ServerSession]*clientRoots)}
+	s.roots = &workspaces{use: opts.Roots, start: h.Workspace(), fixed: opts.Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
 	s.logins = make(map[string]*loginAttempt)
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
 		Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.AllTools())), Logger: opts.Log, PageSize: 500,

@@ -75,7 +75,103 @@ func (x Refusal_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal_Reason.Descriptor instead.
 func (Refusal_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{12, 0}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{16, 0}
+}
+
+type TunnelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            string                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TunnelRequest) Reset() {
+	*x = TunnelRequest{}
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TunnelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TunnelRequest) ProtoMessage() {}
+
+func (x *TunnelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TunnelRequest.ProtoReflect.Descriptor instead.
+func (*TunnelRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *TunnelRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *TunnelRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type TunnelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TunnelResponse) Reset() {
+	*x = TunnelResponse{}
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TunnelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TunnelResponse) ProtoMessage() {}
+
+func (x *TunnelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TunnelResponse.ProtoReflect.Descriptor instead.
+func (*TunnelResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TunnelResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
 }
 
 type ForwardRequest struct {
@@ -85,6 +181,8 @@ type ForwardRequest struct {
 	//	*ForwardRequest_Start
 	//	*ForwardRequest_Answer
 	//	*ForwardRequest_Proceed
+	//	*ForwardRequest_Cancel
+	//	*ForwardRequest_Received
 	Frame         isForwardRequest_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -92,7 +190,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[0]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -104,7 +202,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[0]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -117,7 +215,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{0}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ForwardRequest) GetFrame() isForwardRequest_Frame {
@@ -154,6 +252,24 @@ func (x *ForwardRequest) GetProceed() *Proceed {
 	return nil
 }
 
+func (x *ForwardRequest) GetCancel() *Cancel {
+	if x != nil {
+		if x, ok := x.Frame.(*ForwardRequest_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
+func (x *ForwardRequest) GetReceived() *Received {
+	if x != nil {
+		if x, ok := x.Frame.(*ForwardRequest_Received); ok {
+			return x.Received
+		}
+	}
+	return nil
+}
+
 type isForwardRequest_Frame interface {
 	isForwardRequest_Frame()
 }
@@ -170,11 +286,23 @@ type ForwardRequest_Proceed struct {
 	Proceed *Proceed `protobuf:"bytes,3,opt,name=proceed,proto3,oneof"`
 }
 
+type ForwardRequest_Cancel struct {
+	Cancel *Cancel `protobuf:"bytes,4,opt,name=cancel,proto3,oneof"`
+}
+
+type ForwardRequest_Received struct {
+	Received *Received `protobuf:"bytes,5,opt,name=received,proto3,oneof"`
+}
+
 func (*ForwardRequest_Start) isForwardRequest_Frame() {}
 
 func (*ForwardRequest_Answer) isForwardRequest_Frame() {}
 
 func (*ForwardRequest_Proceed) isForwardRequest_Frame() {}
+
+func (*ForwardRequest_Cancel) isForwardRequest_Frame() {}
+
+func (*ForwardRequest_Received) isForwardRequest_Frame() {}
 
 type ForwardResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -195,7 +323,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[1]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +335,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[1]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +348,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{1}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ForwardResponse) GetFrame() isForwardResponse_Frame {
@@ -377,14 +505,18 @@ type Start struct {
 	// The client said which call this is, so a repetition must not run it twice.
 	Once bool `protobuf:"varint,12,opt,name=once,proto3" json:"once,omitempty"`
 	// The nodes that the call went through. A node does not forward a call that was forwarded.
-	Gateway       string `protobuf:"bytes,13,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	Gateway string `protobuf:"bytes,13,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// A name for this request. If it is set, the gateway comes back when the connection is lost: the call goes on, and its asks
+	// and its result wait for a while. resumed means that the gateway comes back, so the call must not begin again.
+	Hold          string `protobuf:"bytes,14,opt,name=hold,proto3" json:"hold,omitempty"`
+	Resumed       bool   `protobuf:"varint,15,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[2]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +528,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[2]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +541,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{2}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Start) GetCallId() string {
@@ -503,6 +635,20 @@ func (x *Start) GetGateway() string {
 	return ""
 }
 
+func (x *Start) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+func (x *Start) GetResumed() bool {
+	if x != nil {
+		return x.Resumed
+	}
+	return false
+}
+
 // Answer answers an ask.
 type Answer struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -517,7 +663,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[3]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +675,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[3]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +688,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{3}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Answer) GetId() uint32 {
@@ -582,7 +728,7 @@ type Proceed struct {
 
 func (x *Proceed) Reset() {
 	*x = Proceed{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[4]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +740,7 @@ func (x *Proceed) String() string {
 func (*Proceed) ProtoMessage() {}
 
 func (x *Proceed) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[4]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +753,81 @@ func (x *Proceed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
 func (*Proceed) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
+}
+
+// Cancel cancels a call with a hold, because its client does not wait for it any more.
+type Cancel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cancel) Reset() {
+	*x = Cancel{}
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cancel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cancel) ProtoMessage() {}
+
+func (x *Cancel) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
+func (*Cancel) Descriptor() ([]byte, []int) {
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
+}
+
+// Received means that the gateway has the result of a call with a hold.
+type Received struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Received) Reset() {
+	*x = Received{}
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Received) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Received) ProtoMessage() {}
+
+func (x *Received) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Received.ProtoReflect.Descriptor instead.
+func (*Received) Descriptor() ([]byte, []int) {
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 // Queued means that later calls of the session come after this one.
@@ -620,7 +840,7 @@ type Queued struct {
 
 func (x *Queued) Reset() {
 	*x = Queued{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[5]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +852,7 @@ func (x *Queued) String() string {
 func (*Queued) ProtoMessage() {}
 
 func (x *Queued) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[5]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +865,7 @@ func (x *Queued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queued.ProtoReflect.Descriptor instead.
 func (*Queued) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Queued) GetNative() bool {
@@ -667,7 +887,7 @@ type Begun struct {
 
 func (x *Begun) Reset() {
 	*x = Begun{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[6]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +899,7 @@ func (x *Begun) String() string {
 func (*Begun) ProtoMessage() {}
 
 func (x *Begun) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[6]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +912,7 @@ func (x *Begun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Begun.ProtoReflect.Descriptor instead.
 func (*Begun) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Begun) GetTool() string {
@@ -719,7 +939,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[7]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +951,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[7]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +964,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Progress) GetTitle() string {
@@ -771,7 +991,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[8]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +1003,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[8]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +1016,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Output) GetStream() int32 {
@@ -823,7 +1043,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[9]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1055,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[9]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1068,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -874,7 +1094,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[10]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1106,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[10]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1119,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Log) GetMessage() []byte {
@@ -922,7 +1142,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[11]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1154,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[11]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1167,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Result) GetResult() []byte {
@@ -984,7 +1204,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[12]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1216,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[12]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1229,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Refusal) GetReason() Refusal_Reason {
@@ -1051,7 +1271,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[13]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1283,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[13]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1296,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JoinRequest) GetSecret() string {
@@ -1115,7 +1335,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[14]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1347,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[14]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1360,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JoinResponse) GetCertificate() []byte {
@@ -1188,7 +1408,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[15]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1420,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[15]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1433,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QueryRequest) GetOperation() string {
@@ -1240,7 +1460,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1472,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_toolhost_fleet_v1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1485,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueryResponse) GetResult() []byte {
@@ -1286,11 +1506,18 @@ var File_toolhost_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_toolhost_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtoolhost/fleet/v1/fleet.proto\x12\x11toolhost.fleet.v1\"\xb8\x01\n" +
+	"\x1dtoolhost/fleet/v1/fleet.proto\x12\x11toolhost.fleet.v1\"3\n" +
+	"\rTunnelRequest\x12\x0e\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"$\n" +
+	"\x0eTunnelResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xa8\x02\n" +
 	"\x0eForwardRequest\x120\n" +
 	"\x05start\x18\x01 \x01(\v2\x18.toolhost.fleet.v1.StartH\x00R\x05start\x123\n" +
 	"\x06answer\x18\x02 \x01(\v2\x19.toolhost.fleet.v1.AnswerH\x00R\x06answer\x126\n" +
-	"\aproceed\x18\x03 \x01(\v2\x1a.toolhost.fleet.v1.ProceedH\x00R\aproceedB\a\n" +
+	"\aproceed\x18\x03 \x01(\v2\x1a.toolhost.fleet.v1.ProceedH\x00R\aproceed\x123\n" +
+	"\x06cancel\x18\x04 \x01(\v2\x19.toolhost.fleet.v1.CancelH\x00R\x06cancel\x129\n" +
+	"\breceived\x18\x05 \x01(\v2\x1b.toolhost.fleet.v1.ReceivedH\x00R\breceivedB\a\n" +
 	"\x05frame\"\xb6\x03\n" +
 	"\x0fForwardResponse\x123\n" +
 	"\x06queued\x18\x01 \x01(\v2\x19.toolhost.fleet.v1.QueuedH\x00R\x06queued\x120\n" +
@@ -1301,7 +1528,7 @@ const file_toolhost_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x06result\x18\x06 \x01(\v2\x19.toolhost.fleet.v1.ResultH\x00R\x06result\x126\n" +
 	"\arefusal\x18\a \x01(\v2\x1a.toolhost.fleet.v1.RefusalH\x00R\arefusal\x12*\n" +
 	"\x03log\x18\b \x01(\v2\x16.toolhost.fleet.v1.LogH\x00R\x03logB\a\n" +
-	"\x05frame\"\xfb\x02\n" +
+	"\x05frame\"\xa9\x03\n" +
 	"\x05Start\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -1317,13 +1544,18 @@ const file_toolhost_fleet_v1_fleet_proto_rawDesc = "" +
 	" \x01(\bR\adecided\x12)\n" +
 	"\x10answers_requests\x18\v \x01(\bR\x0fanswersRequests\x12\x12\n" +
 	"\x04once\x18\f \x01(\bR\x04once\x12\x18\n" +
-	"\agateway\x18\r \x01(\tR\agateway\"V\n" +
+	"\agateway\x18\r \x01(\tR\agateway\x12\x12\n" +
+	"\x04hold\x18\x0e \x01(\tR\x04hold\x12\x18\n" +
+	"\aresumed\x18\x0f \x01(\bR\aresumed\"V\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\"\t\n" +
-	"\aProceed\" \n" +
+	"\aProceed\"\b\n" +
+	"\x06Cancel\"\n" +
+	"\n" +
+	"\bReceived\" \n" +
 	"\x06Queued\x12\x16\n" +
 	"\x06native\x18\x01 \x01(\bR\x06native\"1\n" +
 	"\x05Begun\x12\x12\n" +
@@ -1370,11 +1602,12 @@ const file_toolhost_fleet_v1_fleet_proto_rawDesc = "" +
 	"\targuments\x18\x02 \x01(\fR\targuments\"=\n" +
 	"\rQueryResponse\x12\x16\n" +
 	"\x06result\x18\x01 \x01(\fR\x06result\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error2\xf8\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error2\xcb\x02\n" +
 	"\vNodeService\x12T\n" +
 	"\aForward\x12!.toolhost.fleet.v1.ForwardRequest\x1a\".toolhost.fleet.v1.ForwardResponse(\x010\x01\x12G\n" +
 	"\x04Join\x12\x1e.toolhost.fleet.v1.JoinRequest\x1a\x1f.toolhost.fleet.v1.JoinResponse\x12J\n" +
-	"\x05Query\x12\x1f.toolhost.fleet.v1.QueryRequest\x1a .toolhost.fleet.v1.QueryResponseB!Z\x1ftoolhost.dev/host/fleet/fleetpbb\x06proto3"
+	"\x05Query\x12\x1f.toolhost.fleet.v1.QueryRequest\x1a .toolhost.fleet.v1.QueryResponse\x12Q\n" +
+	"\x06Tunnel\x12 .toolhost.fleet.v1.TunnelRequest\x1a!.toolhost.fleet.v1.TunnelResponse(\x010\x01B!Z\x1ftoolhost.dev/host/fleet/fleetpbb\x06proto3"
 
 var (
 	file_toolhost_fleet_v1_fleet_proto_rawDescOnce sync.Once
@@ -1389,51 +1622,59 @@ func file_toolhost_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toolhost_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_toolhost_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_toolhost_fleet_v1_fleet_proto_goTypes = []any{
 	(Refusal_Reason)(0),     // 0: toolhost.fleet.v1.Refusal.Reason
-	(*ForwardRequest)(nil),  // 1: toolhost.fleet.v1.ForwardRequest
-	(*ForwardResponse)(nil), // 2: toolhost.fleet.v1.ForwardResponse
-	(*Start)(nil),           // 3: toolhost.fleet.v1.Start
-	(*Answer)(nil),          // 4: toolhost.fleet.v1.Answer
-	(*Proceed)(nil),         // 5: toolhost.fleet.v1.Proceed
-	(*Queued)(nil),          // 6: toolhost.fleet.v1.Queued
-	(*Begun)(nil),           // 7: toolhost.fleet.v1.Begun
-	(*Progress)(nil),        // 8: toolhost.fleet.v1.Progress
-	(*Output)(nil),          // 9: toolhost.fleet.v1.Output
-	(*Ask)(nil),             // 10: toolhost.fleet.v1.Ask
-	(*Log)(nil),             // 11: toolhost.fleet.v1.Log
-	(*Result)(nil),          // 12: toolhost.fleet.v1.Result
-	(*Refusal)(nil),         // 13: toolhost.fleet.v1.Refusal
-	(*JoinRequest)(nil),     // 14: toolhost.fleet.v1.JoinRequest
-	(*JoinResponse)(nil),    // 15: toolhost.fleet.v1.JoinResponse
-	(*QueryRequest)(nil),    // 16: toolhost.fleet.v1.QueryRequest
-	(*QueryResponse)(nil),   // 17: toolhost.fleet.v1.QueryResponse
+	(*TunnelRequest)(nil),   // 1: toolhost.fleet.v1.TunnelRequest
+	(*TunnelResponse)(nil),  // 2: toolhost.fleet.v1.TunnelResponse
+	(*ForwardRequest)(nil),  // 3: toolhost.fleet.v1.ForwardRequest
+	(*ForwardResponse)(nil), // 4: toolhost.fleet.v1.ForwardResponse
+	(*Start)(nil),           // 5: toolhost.fleet.v1.Start
+	(*Answer)(nil),          // 6: toolhost.fleet.v1.Answer
+	(*Proceed)(nil),         // 7: toolhost.fleet.v1.Proceed
+	(*Cancel)(nil),          // 8: toolhost.fleet.v1.Cancel
+	(*Received)(nil),        // 9: toolhost.fleet.v1.Received
+	(*Queued)(nil),          // 10: toolhost.fleet.v1.Queued
+	(*Begun)(nil),           // 11: toolhost.fleet.v1.Begun
+	(*Progress)(nil),        // 12: toolhost.fleet.v1.Progress
+	(*Output)(nil),          // 13: toolhost.fleet.v1.Output
+	(*Ask)(nil),             // 14: toolhost.fleet.v1.Ask
+	(*Log)(nil),             // 15: toolhost.fleet.v1.Log
+	(*Result)(nil),          // 16: toolhost.fleet.v1.Result
+	(*Refusal)(nil),         // 17: toolhost.fleet.v1.Refusal
+	(*JoinRequest)(nil),     // 18: toolhost.fleet.v1.JoinRequest
+	(*JoinResponse)(nil),    // 19: toolhost.fleet.v1.JoinResponse
+	(*QueryRequest)(nil),    // 20: toolhost.fleet.v1.QueryRequest
+	(*QueryResponse)(nil),   // 21: toolhost.fleet.v1.QueryResponse
 }
 var file_toolhost_fleet_v1_fleet_proto_depIdxs = []int32{
-	3,  // 0: toolhost.fleet.v1.ForwardRequest.start:type_name -> toolhost.fleet.v1.Start
-	4,  // 1: toolhost.fleet.v1.ForwardRequest.answer:type_name -> toolhost.fleet.v1.Answer
-	5,  // 2: toolhost.fleet.v1.ForwardRequest.proceed:type_name -> toolhost.fleet.v1.Proceed
-	6,  // 3: toolhost.fleet.v1.ForwardResponse.queued:type_name -> toolhost.fleet.v1.Queued
-	7,  // 4: toolhost.fleet.v1.ForwardResponse.begun:type_name -> toolhost.fleet.v1.Begun
-	8,  // 5: toolhost.fleet.v1.ForwardResponse.progress:type_name -> toolhost.fleet.v1.Progress
-	9,  // 6: toolhost.fleet.v1.ForwardResponse.output:type_name -> toolhost.fleet.v1.Output
-	10, // 7: toolhost.fleet.v1.ForwardResponse.ask:type_name -> toolhost.fleet.v1.Ask
-	12, // 8: toolhost.fleet.v1.ForwardResponse.result:type_name -> toolhost.fleet.v1.Result
-	13, // 9: toolhost.fleet.v1.ForwardResponse.refusal:type_name -> toolhost.fleet.v1.Refusal
-	11, // 10: toolhost.fleet.v1.ForwardResponse.log:type_name -> toolhost.fleet.v1.Log
-	0,  // 11: toolhost.fleet.v1.Refusal.reason:type_name -> toolhost.fleet.v1.Refusal.Reason
-	1,  // 12: toolhost.fleet.v1.NodeService.Forward:input_type -> toolhost.fleet.v1.ForwardRequest
-	14, // 13: toolhost.fleet.v1.NodeService.Join:input_type -> toolhost.fleet.v1.JoinRequest
-	16, // 14: toolhost.fleet.v1.NodeService.Query:input_type -> toolhost.fleet.v1.QueryRequest
-	2,  // 15: toolhost.fleet.v1.NodeService.Forward:output_type -> toolhost.fleet.v1.ForwardResponse
-	15, // 16: toolhost.fleet.v1.NodeService.Join:output_type -> toolhost.fleet.v1.JoinResponse
-	17, // 17: toolhost.fleet.v1.NodeService.Query:output_type -> toolhost.fleet.v1.QueryResponse
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	5,  // 0: toolhost.fleet.v1.ForwardRequest.start:type_name -> toolhost.fleet.v1.Start
+	6,  // 1: toolhost.fleet.v1.ForwardRequest.answer:type_name -> toolhost.fleet.v1.Answer
+	7,  // 2: toolhost.fleet.v1.ForwardRequest.proceed:type_name -> toolhost.fleet.v1.Proceed
+	8,  // 3: toolhost.fleet.v1.ForwardRequest.cancel:type_name -> toolhost.fleet.v1.Cancel
+	9,  // 4: toolhost.fleet.v1.ForwardRequest.received:type_name -> toolhost.fleet.v1.Received
+	10, // 5: toolhost.fleet.v1.ForwardResponse.queued:type_name -> toolhost.fleet.v1.Queued
+	11, // 6: toolhost.fleet.v1.ForwardResponse.begun:type_name -> toolhost.fleet.v1.Begun
+	12, // 7: toolhost.fleet.v1.ForwardResponse.progress:type_name -> toolhost.fleet.v1.Progress
+	13, // 8: toolhost.fleet.v1.ForwardResponse.output:type_name -> toolhost.fleet.v1.Output
+	14, // 9: toolhost.fleet.v1.ForwardResponse.ask:type_name -> toolhost.fleet.v1.Ask
+	16, // 10: toolhost.fleet.v1.ForwardResponse.result:type_name -> toolhost.fleet.v1.Result
+	17, // 11: toolhost.fleet.v1.ForwardResponse.refusal:type_name -> toolhost.fleet.v1.Refusal
+	15, // 12: toolhost.fleet.v1.ForwardResponse.log:type_name -> toolhost.fleet.v1.Log
+	0,  // 13: toolhost.fleet.v1.Refusal.reason:type_name -> toolhost.fleet.v1.Refusal.Reason
+	3,  // 14: toolhost.fleet.v1.NodeService.Forward:input_type -> toolhost.fleet.v1.ForwardRequest
+	18, // 15: toolhost.fleet.v1.NodeService.Join:input_type -> toolhost.fleet.v1.JoinRequest
+	20, // 16: toolhost.fleet.v1.NodeService.Query:input_type -> toolhost.fleet.v1.QueryRequest
+	1,  // 17: toolhost.fleet.v1.NodeService.Tunnel:input_type -> toolhost.fleet.v1.TunnelRequest
+	4,  // 18: toolhost.fleet.v1.NodeService.Forward:output_type -> toolhost.fleet.v1.ForwardResponse
+	19, // 19: toolhost.fleet.v1.NodeService.Join:output_type -> toolhost.fleet.v1.JoinResponse
+	21, // 20: toolhost.fleet.v1.NodeService.Query:output_type -> toolhost.fleet.v1.QueryResponse
+	2,  // 21: toolhost.fleet.v1.NodeService.Tunnel:output_type -> toolhost.fleet.v1.TunnelResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_fleet_v1_fleet_proto_init() }
@@ -1441,12 +1682,14 @@ func file_toolhost_fleet_v1_fleet_proto_init() {
 	if File_toolhost_fleet_v1_fleet_proto != nil {
 		return
 	}
-	file_toolhost_fleet_v1_fleet_proto_msgTypes[0].OneofWrappers = []any{
+	file_toolhost_fleet_v1_fleet_proto_msgTypes[2].OneofWrappers = []any{
 		(*ForwardRequest_Start)(nil),
 		(*ForwardRequest_Answer)(nil),
 		(*ForwardRequest_Proceed)(nil),
+		(*ForwardRequest_Cancel)(nil),
+		(*ForwardRequest_Received)(nil),
 	}
-	file_toolhost_fleet_v1_fleet_proto_msgTypes[1].OneofWrappers = []any{
+	file_toolhost_fleet_v1_fleet_proto_msgTypes[3].OneofWrappers = []any{
 		(*ForwardResponse_Queued)(nil),
 		(*ForwardResponse_Begun)(nil),
 		(*ForwardResponse_Progress)(nil),
@@ -1462,7 +1705,7 @@ func file_toolhost_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_fleet_v1_fleet_proto_rawDesc), len(file_toolhost_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	NodeService_Forward_FullMethodName = "/toolhost.fleet.v1.NodeService/Forward"
 	NodeService_Join_FullMethodName    = "/toolhost.fleet.v1.NodeService/Join"
 	NodeService_Query_FullMethodName   = "/toolhost.fleet.v1.NodeService/Query"
+	NodeService_Tunnel_FullMethodName  = "/toolhost.fleet.v1.NodeService/Tunnel"
 )
 
 // NodeServiceClient is the client API for NodeService service.
@@ -38,6 +39,10 @@ type NodeServiceClient interface {
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// Query asks a node about itself, or gives it work for operators.
 	Query(ctx context.Context, in *QueryRequest, opts ...grpc.CallOption) (*QueryResponse, error)
+	// Tunnel carries the bytes of a connection to a node that no node can connect to. Such a node offers the connection, with
+	// an empty first message. It sends nothing else until the other node uses the connection. Another such node names the node
+	// that it wants to reach in the first message.
+	Tunnel(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelRequest, TunnelResponse], error)
 }
 
 type nodeServiceClient struct {
@@ -81,6 +86,19 @@ func (c *nodeServiceClient) Query(ctx context.Context, in *QueryRequest, opts ..
 	return out, nil
 }
 
+func (c *nodeServiceClient) Tunnel(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelRequest, TunnelResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[1], NodeService_Tunnel_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[TunnelRequest, TunnelResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_TunnelClient = grpc.BidiStreamingClient[TunnelRequest, TunnelResponse]
+
 // NodeServiceServer is the server API for NodeService service.
 // All implementations must embed UnimplementedNodeServiceServer
 // for forward compatibility.
@@ -93,6 +111,10 @@ type NodeServiceServer interface {
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// Query asks a node about itself, or gives it work for operators.
 	Query(context.Context, *QueryRequest) (*QueryResponse, error)
+	// Tunnel carries the bytes of a connection to a node that no node can connect to. Such a node offers the connection, with
+	// an empty first message. It sends nothing else until the other node uses the connection. Another such node names the node
+	// that it wants to reach in the first message.
+	Tunnel(grpc.BidiStreamingServer[TunnelRequest, TunnelResponse]) error
 	mustEmbedUnimplementedNodeServiceServer()
 }
 
@@ -111,6 +133,9 @@ func (UnimplementedNodeServiceServer) Join(context.Context, *JoinRequest) (*Join
 }
 func (UnimplementedNodeServiceServer) Query(context.Context, *QueryRequest) (*QueryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Query not implemented")
+}
+func (UnimplementedNodeServiceServer) Tunnel(grpc.BidiStreamingServer[TunnelRequest, TunnelResponse]) error {
+	return status.Error(codes.Unimplemented, "method Tunnel not implemented")
 }
 func (UnimplementedNodeServiceServer) mustEmbedUnimplementedNodeServiceServer() {}
 func (UnimplementedNodeServiceServer) testEmbeddedByValue()                     {}
@@ -176,6 +201,13 @@ func _NodeService_Query_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeService_Tunnel_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(NodeServiceServer).Tunnel(&grpc.GenericServerStream[TunnelRequest, TunnelResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_TunnelServer = grpc.BidiStreamingServer[TunnelRequest, TunnelResponse]
+
 // NodeService_ServiceDesc is the grpc.ServiceDesc for NodeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -196,6 +228,12 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Forward",
 			Handler:       _NodeService_Forward_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Tunnel",
+			Handler:       _NodeService_Tunnel_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -38,7 +38,9 @@ type Fleet struct {
 	// Listen is the address on which this node accepts connections of other nodes. Advertise is the address to which
 	// other nodes connect. Empty means a default.
 	Listen, Advertise string
-	Labels            map[string]string
+	// Outward means that other nodes cannot connect to this one.
+	Outward bool
+	Labels  map[string]string
 	// MaxSessions and MaxCalls are the capacity of this node, in sessions and in concurrent calls. Zero means no limit.
 	MaxSessions, MaxCalls int
 	Lease                 time.Duration
@@ -80,6 +82,7 @@ var fleetTable = newTable(
 	row("coordinators", ownList(func(f *Fleet) *[]string { return &f.Coordinators }, (*decoder).coordinators), free, "(the first node)", "Addresses of the coordinators, which keep the records: 1, 3 or 5."),
 	row("listen", address(func(f *Fleet) *string { return &f.Listen }), free, `(":7443")`, "Address on which other nodes reach this one."),
 	row("advertise", address(func(f *Fleet) *string { return &f.Advertise }), free, "(the name of the machine, and the port of listen)", "Address that other nodes use."),
+	row("outward", plain("bool", func(f *Fleet) *bool { return &f.Outward }), free, "false", "Whether this node only opens connections, because the others cannot reach it, such as a laptop or a machine behind NAT. It gets only sessions that name it."),
 	row("labels", plain("map(string)", func(f *Fleet) *map[string]string { return &f.Labels }), free, "{}", "Labels of this node, which workspaces select."),
 	row("lease", duration(func(f *Fleet) *time.Duration { return &f.Lease }), free, `"15s"`, "Time after which a node that is not heard of loses its shared sessions. At least 12 s, or 2 s with one coordinator."),
 	row("takeover", either(func(f *Fleet) *bool { return &f.Manual }, "automatic", "manual"), free, `"automatic"`, "Who decides that a node has ended: automatic after its lease, or manual with toolhost fleet takeover."),

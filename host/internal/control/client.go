@@ -62,7 +62,7 @@ func pidOf(name string) (int, bool) {
 }
 
 func (s Socket) dial(ctx context.Context) (*net.UnixConn, error) {
-	address, through, err := reach(filepath.Split(s.path))
+	address, through, err := Reach(filepath.Split(s.path))
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +119,9 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 // maxAddress is the maximum length of a socket path on all systems.
 const maxAddress = 100
 
-// reach returns an address for a socket in a directory. It works even if the path of the socket is too
+// Reach returns an address for a socket in a directory. It works even if the path of the socket is too
 // long. The caller must close the returned file after the last use of the address.
-func reach(dir, name string) (address string, through *os.File, err error) {
+func Reach(dir, name string) (address string, through *os.File, err error) {
 	if through, err = os.Open(dir); err != nil {
 		return "", nil, err
 	}

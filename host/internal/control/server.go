@@ -64,7 +64,7 @@ func Listen(dir string, handle Handler) (*Server, error) {
 	Sockets(dir) // removes sockets of dead processes
 	name := socketName(os.Getpid())
 	path := filepath.Join(dir, name)
-	address, through, err := reach(dir, name)
+	address, through, err := Reach(dir, name)
 	if err != nil {
 		return nil, err
 	}

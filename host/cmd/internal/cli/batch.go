@@ -45,6 +45,7 @@ applied while the command runs. SIGHUP applies them at once.`,
 	}
 	c.Flags().BoolVar(&atomic, "atomic", false, "run the requests one after the other in a branch, and apply their changes only if all of them succeed")
 	s.TapeFlag(c)
+	s.OnFlag(c)
 	c.Flags().BoolVar(&ordered, "ordered", false, "write the results in the order of the requests")
 	return c
 }

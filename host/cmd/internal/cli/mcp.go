@@ -49,7 +49,8 @@ Each run has its own session, unless --session names a session that is kept.`,
 				h.LoggedIn(ctx)
 				return err
 			}
-			opts.Roots = s.Workspace == "" // use the client's directories, unless the user selected a workspace
+			opts.Workspace = s.Request().Workspace
+			opts.Roots = s.Workspace == "" && s.On == "" // use the client's directories, unless the user selected a workspace
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {
 				return errors.Join(err, h.Close())
@@ -73,6 +74,7 @@ Each run has its own session, unless --session names a session that is kept.`,
 		},
 	}
 	s.TapeFlag(c)
+	s.OnFlag(c)
 	mcpFlags(c, &opts)
 	c.Flags().StringVar(&opts.Endpoint, "endpoint", "", "serve the tools of this endpoint of the configuration, by its `name`")
 	c.AddCommand(logincmd.Commands(s)...)

@@ -70,6 +70,7 @@ command line or the configuration is wrong. For a native command, it is the stat
 		},
 	}
 	c.Flags().BoolVar(&preview, "preview", false, "run the command in a new branch and show what it changes")
+	s.OnFlag(c)
 	c.Flags().SetInterspersed(false)
 	return c
 }

@@ -70,11 +70,11 @@ func (k *Keeper) overdue() (out []Peer) {
 func (k *Keeper) cuts(p *Peer) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if by := k.peers[p.By]; by != nil && by.lives() {
+	if by := k.peers[p.By]; by != nil && by.Lives() {
 		return p.By == k.own.Node
 	}
 	for name, other := range k.peers {
-		if name < k.own.Node && name != p.Node && other.lives() {
+		if name < k.own.Node && name != p.Node && other.Lives() {
 			return false
 		}
 	}

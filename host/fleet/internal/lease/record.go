@@ -42,7 +42,9 @@ type Record struct {
 	// Address is where other nodes reach the node, and Certificate is its certificate in DER.
 	Address     string `json:"address"`
 	Certificate []byte `json:"certificate"`
-	State       string `json:"state"`
+	// Outward means that no node can connect to this one. It offers connections to the other nodes.
+	Outward bool   `json:"outward,omitempty"`
+	State   string `json:"state"`
 	// Place identifies where the node runs: the machine since its last boot, and the state directory on it.
 	Place string `json:"place,omitempty"`
 	// Fenced means that the lease has ended and that the node may not renew it. Cut means that the node can no longer
@@ -94,8 +96,8 @@ type Peer struct {
 	Seen     time.Duration
 }
 
-// lives reports whether the node has not left the fleet and was not fenced.
-func (p *Peer) lives() bool { return !p.Fenced && p.State != StateLeft }
+// Lives reports whether the node has not left the fleet and was not fenced.
+func (p *Peer) Lives() bool { return !p.Fenced && p.State != StateLeft }
 
 // Serves reports whether new sessions can be placed on the node.
 func (p *Peer) Serves() bool { return p.State == StateReady && !p.Fenced }

@@ -25,6 +25,7 @@ type NodeFlags struct {
 	join         string
 	tokenFile    string
 	node, listen string
+	outward      bool
 	fleet        *fleet.Fleet // nil before Start is called, and always nil without --fleet
 }
 
@@ -42,6 +43,7 @@ func (f *NodeFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.tokenFile, "fleet-token-file", "", "`file` with a join token, which toolhost fleet token makes")
 	c.Flags().StringVar(&f.node, "fleet-node", "", "`name` of this node (default: from the configuration, else the name of the machine)")
 	c.Flags().StringVar(&f.listen, "fleet-listen", "", "`address` for other nodes (default: from the configuration, else :7443)")
+	c.Flags().BoolVar(&f.outward, "fleet-outward", false, "only open connections, because the other nodes cannot reach this one")
 }
 
 // TokenFile returns the file with a join token, or "".
@@ -75,7 +77,7 @@ func (f *NodeFlags) Start(ctx context.Context, s *globals.Settings, h *host.Host
 	if !f.on {
 		return func() {}, nil
 	}
-	opts := fleet.Options{Join: f.join, Node: f.node, Listen: f.listen, Log: s.Log(slog.LevelInfo), Began: func(command, token string) { tellBegan(s.Err, command, token) }}
+	opts := fleet.Options{Join: f.join, Node: f.node, Listen: f.listen, Outward: f.outward, Log: s.Log(slog.LevelInfo), Began: func(command, token string) { tellBegan(s.Err, command, token) }}
 	if f.tokenFile != "" {
 		b, err := os.ReadFile(s.Path(f.tokenFile))
 		if err != nil {
@@ -88,7 +90,11 @@ func (f *NodeFlags) Start(ctx context.Context, s *globals.Settings, h *host.Host
 		return nil, fmt.Errorf("the fleet: %w", err)
 	}
 	f.fleet = n
-	fmt.Fprintf(s.Err, "toolhost: node %s of the fleet, at %s\n", n.Node(), n.Address())
+	if at := n.Address(); at != "" {
+		fmt.Fprintf(s.Err, "toolhost: node %s of the fleet, at %s\n", n.Node(), at)
+	} else {
+		fmt.Fprintf(s.Err, "toolhost: node %s of the fleet, which only opens connections\n", n.Node())
+	}
 	return func() {
 		if err := n.Close(); err != nil {
 			fmt.Fprintln(s.Err, "toolhost: the fleet:", screen.Clean(err.Error()))

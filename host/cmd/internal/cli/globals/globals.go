@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/internal/cli/process"
 	"toolhost.dev/host/cmd/internal/cli/screen"
+	"toolhost.dev/host/fleet/local"
 	"toolhost.dev/host/recording"
 )
 
@@ -32,6 +34,8 @@ type Settings struct {
 	Trust        []string
 	RequireTrust bool
 	Session      string
+	// On is the node of the fleet on which calls run, or WORKSPACE@NODE. Empty means this process.
+	On string
 	// Branch is the branch of all requests. Empty means the workspace itself.
 	Branch   string
 	State    string
@@ -105,7 +109,12 @@ func (s *Settings) Inspection() host.Options {
 
 // Request returns the fields that all requests of a command share.
 func (s *Settings) Request() host.Request {
-	return host.Request{Session: s.Session, Branch: s.Branch, Trace: s.Getenv("TRACEPARENT")}
+	req := host.Request{Session: s.Session, Branch: s.Branch, Trace: s.Getenv("TRACEPARENT")}
+	if s.On != "" && !strings.Contains(s.On, "@") {
+		req.Workspace = "@"
+	}
+	req.Workspace += s.On
+	return req
 }
 
 // Records opens the state directory that the flags select.
@@ -145,6 +154,9 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 	if err != nil {
 		return nil, err
 	}
+	if s.On != "" {
+		return s.connected(h)
+	}
 	for _, p := range problems(h) {
 		if s.Edit != nil {
 			p = s.Edit(p)
@@ -158,6 +170,17 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 		}
 		return nil, errors.Join(err, h.Close())
 	}
+	return h, nil
+}
+
+// connected connects a host to the node of the fleet on this machine. The node runs the calls, so problems of this host
+// do not matter.
+func (s *Settings) connected(h *host.Host) (*host.Host, error) {
+	n, err := local.Dial(h)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--on %s: %w", s.On, err), h.Close())
+	}
+	h.Join(n)
 	return h, nil
 }
 
@@ -175,6 +198,11 @@ func noPlugins() string {
 		return "the configuration turns all plugins off; remove bundled = false, or add plugin blocks"
 	}
 	return fmt.Sprintf("no plugins were found in %s; build them with make build, or name them in a configuration", dir)
+}
+
+// OnFlag adds the flag --on to a command that runs calls.
+func (s *Settings) OnFlag(c *cobra.Command) {
+	c.Flags().StringVar(&s.On, "on", "", "run on this `node` of the fleet, or in WORKSPACE@NODE; toolhost serve --fleet must run on this machine")
 }
 
 // TapeFlag adds the flag --from-tape to a command that serves calls.
