@@ -57,7 +57,8 @@ func (f *Fleet) conn(node string) (*grpc.ClientConn, error) {
 	return c, err
 }
 
-// reach returns a connection to an outward node. If this node is outward, too, the connection goes through another node.
+// reach returns a connection to an outward node. If this node is outward, too, the connection goes through another
+// node.
 func (f *Fleet) reach(ctx context.Context, node string) (net.Conn, error) {
 	if f.outward == nil {
 		return f.tunnels.Take(ctx, node)

@@ -59,7 +59,7 @@ func newHost(state string) (*host.Host, error) {
 	if err := os.WriteFile(config, []byte("bundled = false\n"), 0o600); err != nil {
 		return nil, err
 	}
-	return host.New(context.Background(), host.Options{Config: config, StateDir: state, Workspace: state+"-work"})
+	return host.New(context.Background(), host.Options{Config: config, StateDir: state, Workspace: state + "-work"})
 }
 
 // refusing is a fleet that refuses each request with the workspace that it names.

@@ -186,12 +186,12 @@ func (c *Caller) answered(m *fleetpb.Answer) {
 	}
 }
 
-// Queued tells the caller that the call is queued.
+// Queued sends to the caller that the call is queued.
 func (c *Caller) Queued(native bool) {
 	_ = c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Queued{Queued: &fleetpb.Queued{Native: native}}}) // the error is ignored: the call ends, or the caller comes back
 }
 
-// Begun tells the caller that the call begins. If waits is true, Begun waits until the caller has confirmed this.
+// Begun sends to the caller that the call begins. If waits is true, Begun waits until the caller has confirmed this.
 func (c *Caller) Begun(ctx context.Context, name string, waits bool) error {
 	if err := c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Begun{Begun: &fleetpb.Begun{Tool: name, Waits: waits}}}); err != nil && waits && !c.held() {
 		return err
@@ -207,7 +207,7 @@ func (c *Caller) Begun(ctx context.Context, name string, waits bool) error {
 	}
 }
 
-// Result tells the caller how the call ended.
+// Result sends to the caller how the call ended.
 func (c *Caller) Result(res *tool.Result) error {
 	defer close(c.ended)
 	plain := *res
@@ -227,7 +227,7 @@ func (c *Caller) Result(res *tool.Result) error {
 	return c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Result{Result: out}})
 }
 
-// Refuse tells the caller that nothing ran.
+// Refuse sends to the caller that nothing ran.
 func (c *Caller) Refuse(m *fleetpb.Refusal) error {
 	defer close(c.ended)
 	return c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Refusal{Refusal: m}})
@@ -267,7 +267,7 @@ func (c *Caller) Ask(ctx context.Context, question tool.Ask) (tool.Answer, error
 	}
 	a := &ask{frame: &fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Ask{Ask: &fleetpb.Ask{Id: id, Ask: b}}}, answer: make(chan *fleetpb.Answer, 1)}
 	if err := c.send(a.frame, func() { c.asks[id] = a }); err != nil && !c.held() {
-		return nobody(), nil //nolint:nilerr // the caller is gone
+		return nobody(), nil // the caller is gone
 	}
 	select {
 	case m, ok := <-a.answer:

@@ -1,6 +1,6 @@
-// Package hop is the way of a call from one process to another: from a gateway to the node that has the session, or from
-// a program to the node on its machine. [Call] is the end of the caller, and [Caller] is what the node knows about it.
-// With a hold, a call survives the loss of its connection, see [Holds].
+// Package hop passes calls from one process to another: from a gateway to the node that has the session, or from a
+// program to the node on its machine. [Call] is the end of the process that makes the call. [Caller] represents this
+// process in the node that runs it. A call with a hold survives the loss of its connection, see [Holds].
 package hop
 
 import (
