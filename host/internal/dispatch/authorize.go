@@ -41,7 +41,10 @@ func (p *Permissions) Authorize() Stage {
 			if asker.ran { // the audit log must show that the command ran, even if the person denied the call
 				c.Decision.Policy.Answered += " after a preview"
 			}
-			if err != nil {
+			switch {
+			case err != nil && ctx.Err() != nil && asker.ran:
+				return call.Refused(canceledPreview(ctx, c))
+			case err != nil:
 				return stage.NotPermitted(ctx, c, err)
 			}
 			if asker.result != nil {
@@ -50,6 +53,13 @@ func (p *Permissions) Authorize() Stage {
 			return next(ctx, c)
 		}
 	}}
+}
+
+// canceledPreview returns the error of a call that was ended before its preview was answered.
+func canceledPreview(ctx context.Context, c *Call) *tool.Error {
+	err := stage.Canceled(ctx, c.Name())
+	err.Message += " It ran on a copy of the files, so that a person could see the changes before they are made. No file of the workspace was changed, but what it did in the network, to other processes or in /tmp is done."
+	return err
 }
 
 // maxSession limits the age of files that count as created by the session. The limit is needed because a session can

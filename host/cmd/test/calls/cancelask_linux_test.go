@@ -312,11 +312,15 @@ func TestCanceledAsks(t *testing.T) {
 // canceled cancels a call and checks what is left of it.
 func (a *asking) canceled(t *testing.T, c asked, mark, told string) {
 	t.Helper()
+	previewed := strings.Contains(mark, "with_a_preview") // at the terminal; elsewhere, the ask shows it
 	ids := func() (out []string) {
-		var list []struct{ ID string }
+		var list []struct {
+			ID         string
+			Permission struct{ Metadata map[string]any }
+		}
 		hosttest.Must(t, json.Unmarshal([]byte(a.boss.Want(200, "", "GET", "/v1/asks", "")), &list))
 		for _, one := range list {
-			out = append(out, one.ID)
+			out, previewed = append(out, one.ID), one.Permission.Metadata["diff"] != nil
 		}
 		return out
 	}
@@ -360,7 +364,7 @@ func (a *asking) canceled(t *testing.T, c asked, mark, told string) {
 		}
 		return true
 	})
-	a.logged(t, mark)
+	a.logged(t, mark, previewed)
 	if c.next == nil {
 		return
 	}
@@ -369,8 +373,8 @@ func (a *asking) canceled(t *testing.T, c asked, mark, told string) {
 	}
 }
 
-// logged checks that the audit log has the call with a mark as canceled.
-func (a *asking) logged(t *testing.T, mark string) {
+// logged checks that the audit log has the call with a mark as canceled, and tells whether it ran in a preview.
+func (a *asking) logged(t *testing.T, mark string, previewed bool) {
 	t.Helper()
 	var entries []struct {
 		Arguments json.RawMessage
@@ -385,6 +389,9 @@ func (a *asking) logged(t *testing.T, mark string) {
 			if strings.Contains(string(e.Arguments), mark+`"`) {
 				if e.Outcome != "canceled" {
 					t.Errorf("the log has %s %s: %s", e.Outcome, e.Decision, e.Error)
+				}
+				if previewed != strings.Contains(e.Error, "ran on a copy") || previewed && strings.Contains(e.Error, "Nothing was run") {
+					t.Errorf("ran in a preview: %t; the log has: %s", previewed, e.Error)
 				}
 				return true
 			}
