@@ -98,9 +98,10 @@ type Fleet struct {
 	quotas      quotas
 	revoking    sync.Mutex // held while the list of revoked certificates is made
 
-	endLocal func() // ends the calls of other processes on this machine
-
-	ready chan struct{} // closed when the node serves
+	endLocal func()          // ends the calls of other processes on this machine
+	ready    chan struct{}   // closed when the node serves
+	calling  context.Context // forwarded calls end with it
+	endCalls context.CancelCauseFunc
 
 	mu     sync.Mutex
 	owned  map[string]*owned
@@ -128,6 +129,7 @@ func Start(ctx context.Context, h *host.Host, opts Options) (*Fleet, error) {
 		host: h, settings: settings, began: time.Now(), opts: opts, log: opts.Log, dir: filepath.Join(h.StateDir(), "fleet"),
 		tunnels: tunnel.NewOffers(), holds: hop.NewHolds(), ready: make(chan struct{}), owned: make(map[string]*owned), lines: make(map[string]*line), peers: make(map[string]*grpc.ClientConn),
 	}
+	f.calling, f.endCalls = context.WithCancelCause(context.Background())
 	if err := f.start(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -428,7 +430,8 @@ const configEvery = 5 * time.Second
 // pruneEvery is the interval at which a node looks for servers that are no coordinators any more.
 const pruneEvery = 20 * time.Second
 
-// closeGrace is how long forwarded calls may still run when the node leaves the fleet.
+// closeGrace is how long forwarded calls may still run when the node leaves the fleet. After that, they are canceled and
+// have the same time again to return their results.
 const closeGrace = 2 * time.Second
 
 // Close leaves the fleet. Other nodes can then take the shared sessions of this node at once.
@@ -443,9 +446,11 @@ func (f *Fleet) Close() error {
 	var errs []error
 	f.tunnels.Close()
 	if f.server != nil {
-		late := time.AfterFunc(closeGrace, f.server.Stop)
+		late := []*time.Timer{time.AfterFunc(closeGrace, func() { f.endCalls(host.ErrStopped) }), time.AfterFunc(2*closeGrace, f.server.Stop)}
 		f.server.GracefulStop() // forwarded calls end soon, because the host accepts no new calls
-		late.Stop()
+		for _, timer := range late {
+			timer.Stop()
+		}
 	}
 	f.holds.Close()
 	if f.endLocal != nil {

@@ -108,6 +108,9 @@ func (f *Fleet) run(ctx context.Context, o *owned, in *incoming, w *host.FleetWo
 	pending := f.host.BeginHere(req, client)
 	in.queued(pending.Native())
 	res := pending.Run(ctx)
+	if !l.began.Load() && res.Error != nil && errors.Is(res.Error, host.ErrStopped) && in.gateway != f.node() { // another node can ask
+		return nil, &refusal{reason: absent, err: fmt.Errorf("the node %s shuts down", f.node())}
+	}
 	return l.end(ctx, res), nil
 }
 

@@ -111,12 +111,12 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 			c.Serve(stream)
 			c.Leave()
 		}()
-		return f.serveCall(ctx, in, c)
+		return f.serveCall(ctx, cancel, in, c)
 	}
 	f.holds.Add(node, hold, c)
 	go func() {
 		defer cancel(nil)
-		_ = f.serveCall(ctx, in, c) // the error is ignored: the gateway is not connected, and can come back
+		_ = f.serveCall(ctx, cancel, in, c) // the error is ignored: the gateway is not connected, and can come back
 	}()
 	return f.follow(stream, node, hold, c)
 }
@@ -137,8 +137,9 @@ func contextOf(ctx context.Context, start *fleetpb.Start) (context.Context, cont
 	}
 }
 
-// serveCall runs a forwarded call, and sends its result.
-func (f *Fleet) serveCall(ctx context.Context, in *incoming, c *hop.Caller) error {
+// serveCall runs a forwarded call, and sends its result. The function cancel cancels ctx.
+func (f *Fleet) serveCall(ctx context.Context, cancel context.CancelCauseFunc, in *incoming, c *hop.Caller) error {
+	defer context.AfterFunc(f.calling, func() { cancel(context.Cause(f.calling)) })()
 	res, refused := f.runHere(ctx, in, c.Client())
 	if refused == nil {
 		return c.Result(res)

@@ -5,6 +5,9 @@ package answer
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	"toolhost.dev/sdk/tool"
 
@@ -12,12 +15,13 @@ import (
 )
 
 // Client returns a client that answers permission requests by the operator's decision: "allow" or "deny". If the
-// decision is empty, it passes them to c. If c is nil, no person can be asked.
-func Client(c call.Caller, decision string, flight *call.Running) call.Client {
+// decision is empty, it passes them to c. If c is nil, no person can be asked. When the context "asking" ends, nobody is
+// asked any more: the error of an ask that waits for a person is the cause of the end.
+func Client(c call.Caller, decision string, flight *call.Running, asking context.Context) call.Client {
 	if c == nil {
 		c = Nobody{}
 	}
-	return &client{Client: call.Complete(c), onAsk: decision, flight: flight}
+	return &client{Client: call.Complete(c), onAsk: decision, flight: flight, asking: asking}
 }
 
 // client answers permission requests according to the operator's decisions. It never answers other questions, because
@@ -26,6 +30,7 @@ type client struct {
 	call.Client
 	onAsk  string
 	flight *call.Running
+	asking context.Context
 }
 
 // Output implements [call.Client]. It keeps the end of the output for people who watch the call.
@@ -36,13 +41,6 @@ func (f *client) Output(s tool.Stream, p []byte) {
 
 // Ask implements [call.Client]. While it waits, the list of running calls shows that the call waits for an answer.
 func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if len(ask.Requests) > 0 {
-		defer f.flight.Ask(ask)()
-		if f.AnswersRequests() { // a client of MCP
-			return f.Client.Ask(ctx, ask)
-		}
-		return answerRequests(ctx, f.Client, ask.Requests)
-	}
 	if ask.Permission != nil {
 		switch f.onAsk {
 		case "allow":
@@ -52,6 +50,24 @@ func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		}
 	}
 	defer f.flight.Ask(ask)()
+	if len(ask.Requests) > 0 && !slices.ContainsFunc(ask.Requests, func(r tool.ClientRequest) bool { return r.Method == tool.MethodElicit }) {
+		return f.pass(ctx, ask) // no person is asked
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(f.asking, func() { end(context.Cause(f.asking)) })()
+	a, err := f.pass(ctx, ask)
+	if why := context.Cause(f.asking); err != nil && why != nil && errors.Is(context.Cause(ctx), why) {
+		err = fmt.Errorf("nobody answered, because %w", why)
+	}
+	return a, err
+}
+
+// pass lets the client answer.
+func (f *client) pass(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if len(ask.Requests) > 0 && !f.AnswersRequests() { // the client is not one of MCP
+		return answerRequests(ctx, f.Client, ask.Requests)
+	}
 	return f.Client.Ask(ctx, ask)
 }
 

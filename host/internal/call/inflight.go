@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,9 @@ import (
 
 // maxTail is the maximum size of the output that is kept of a call, in bytes.
 const maxTail = 2 << 10
+
+// ErrStopped is the cause of a canceled context if the host stops. It is not used if the caller cancels the call.
+var ErrStopped = errors.New("the host was stopped")
 
 // CanceledError is the cause of the cancellation if a person other than the caller cancels a call.
 type CanceledError struct{ By string }

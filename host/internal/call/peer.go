@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 
 	"toolhost.dev/sdk/tool"
@@ -29,9 +30,18 @@ type peer struct {
 // Ask implements [tool.Peer]. The policy decides on permission requests of a running tool in the same way as on the
 // call itself.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	switch {
-	case ask.Call != nil:
+	if ask.Call != nil {
 		return p.callTool(ctx, ask.Call)
+	}
+	a, err := p.ask(ctx, ask)
+	if errors.Is(err, ErrStopped) && ctx.Err() == nil { // the tool can go on without an answer
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil
+	}
+	return a, err
+}
+
+func (p *peer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	switch {
 	case len(ask.Requests) > 0:
 		return p.request(ctx, ask)
 	case ask.Permission == nil:

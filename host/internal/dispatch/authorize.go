@@ -41,6 +41,11 @@ func (p *Permissions) Authorize() Stage {
 			if asker.ran { // the audit log must show that the command ran, even if the person denied the call
 				c.Decision.Policy.Answered += " after a preview"
 			}
+			if asker.stopped {
+				var stop context.CancelCauseFunc
+				ctx, stop = context.WithCancelCause(ctx)
+				stop(call.ErrStopped)
+			}
 			switch {
 			case err != nil && ctx.Err() != nil && asker.ran:
 				return call.Refused(canceledPreview(ctx, c))

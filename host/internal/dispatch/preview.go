@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,8 +25,9 @@ type previewer struct {
 	call        *Call
 	run         Handler // the stages after the policy
 
-	ran    bool         // whether the call ran in a preview
-	result *tool.Result // the result of an accepted preview; nil if the call still has to run
+	ran     bool         // whether the call ran in a preview
+	stopped bool         // whether nobody could answer, because the host stops
+	result  *tool.Result // the result of an accepted preview; nil if the call still has to run
 }
 
 // These are keys of [tool.Permission.Metadata] in a permission request with a diff.
@@ -40,6 +42,12 @@ const previewed = "The command already ran, but on a copy of the files. If you a
 
 // Ask implements [policy.Asker].
 func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	a, err := p.ask(ctx, ask)
+	p.stopped = errors.Is(err, call.ErrStopped)
+	return a, err
+}
+
+func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
 		return c.Ask(ctx, ask)
 	}

@@ -108,11 +108,13 @@ func (e *Engine) Ready() error {
 	return nil
 }
 
-// Drain refuses new calls and waits for the running calls, at most for the configured shutdown_timeout.
+// Drain refuses new calls and waits for the running calls, at most for the configured shutdown_timeout. It ends the asks
+// that wait for a person.
 func (e *Engine) Drain(ctx context.Context) {
 	e.running.mu.Lock()
 	e.running.refusing = true
 	e.running.mu.Unlock()
+	e.endAsks(ErrStopped)
 	ctx, cancel := context.WithTimeout(ctx, e.Current().Config.Host.ShutdownTimeout)
 	defer cancel()
 	e.running.wait(ctx, 0)

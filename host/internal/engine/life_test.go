@@ -106,6 +106,58 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// waits is a client whose person never answers.
+type waits struct {
+	answer.Nobody
+	asked chan tool.Ask
+}
+
+// Ask implements [Client].
+func (w *waits) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	w.asked <- ask
+	<-ctx.Done()
+	return tool.Answer{}, ctx.Err()
+}
+
+// Decided returns false.
+func (*waits) Decided() bool { return false }
+
+// TestDrainEndsAsks checks that a host that shuts down does not wait for people: a call that waits for a permission ends
+// at once, and a tool that runs goes on without an answer.
+func TestDrainEndsAsks(t *testing.T) {
+	for name, tc := range map[string]struct{ call, want string }{
+		"before the call runs": {"where", "where did not start, because the host was stopped while it waited for hooks or a person's answer. Nothing was run. Call it again when a host runs."},
+		"while the tool runs":  {"ask", "nobody answered, because the host was stopped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := begin(t, "permissions {\n ask \"w\" {\n  tool = [\"where\"]\n }\n}\n")
+				f.opts.Prompt = true
+				client, got := &waits{asked: make(chan tool.Ask, 1)}, make(chan *tool.Result, 1)
+				pending := f.Begin(Request{Session: "a", Name: tc.call, Arguments: []byte("{}")}, client)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go func() { got <- pending.Run(ctx) }()
+				<-client.asked
+				began := time.Now()
+				time.AfterFunc(time.Hour, cancel)
+				f.Drain(context.Background())
+				res := <-got
+				text := res.Output
+				if res.Error != nil {
+					text = res.Error.Message
+				}
+				if took := time.Since(began); took != 0 || !strings.Contains(text, tc.want) {
+					t.Errorf("drained after %s: %s", took, text)
+				}
+				if isBefore := tc.call == "where"; isBefore != (res.Error != nil && res.Error.Kind == tool.Canceled && errors.Is(res.Error, ErrStopped)) {
+					t.Errorf("%+v", res.Error)
+				}
+			})
+		})
+	}
+}
+
 // TestYield checks that a host whose socket another host acquired waits until no more calls arrive.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ func NotPermitted(ctx context.Context, c *call.Call, err error) *tool.Result {
 // CanceledBefore returns the error of a call that its caller ended during a wait.
 func CanceledBefore(ctx context.Context, c *call.Call, waitedFor string) *tool.Error {
 	if errors.Is(context.Cause(ctx), ErrStopped) {
-		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", c.Name(), waitedFor)
+		return tool.Errorf(tool.Canceled, "%s did not start, because %w while it waited for %s. Nothing was run. Call it again when a host runs.", c.Name(), ErrStopped, waitedFor)
 	}
 	kind := Canceled(ctx, c.Name()).Kind
 	return tool.Errorf(kind, "%s did not start, because %s ended it while it waited for %s. Nothing was run.", c.Name(), canceler(ctx), waitedFor)
@@ -54,13 +54,13 @@ func canceler(ctx context.Context) string {
 	return "its caller"
 }
 
-// ErrStopped is the cause of a canceled context if the host stops. It is not used if the caller cancels the call.
-var ErrStopped = errors.New("the host was stopped")
+// ErrStopped is [call.ErrStopped].
+var ErrStopped = call.ErrStopped
 
 // Canceled returns the error of a call whose caller ended it. The caller's own deadline counts as a timeout.
 func Canceled(ctx context.Context, name string) *tool.Error {
 	if errors.Is(context.Cause(ctx), ErrStopped) {
-		return tool.Errorf(tool.Canceled, "%s was stopped, because the host was stopped while it ran. Check what it did, and call it again when a host runs.", name).From(tool.SourceHost)
+		return tool.Errorf(tool.Canceled, "%s was stopped, because %w while it ran. Check what it did, and call it again when a host runs.", name, ErrStopped).From(tool.SourceHost)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return tool.Errorf(tool.Timeout, "%s was stopped, because the caller's own deadline passed. Allow more time, or ask for less.", name).From(tool.SourceHost)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -398,4 +399,41 @@ func (a *asking) logged(t *testing.T, mark string, previewed bool) {
 		}
 		return false
 	})
+}
+
+// TestStoppedAsks stops a server while a call waits for a person. The server does not wait for the answer: a call that
+// waits for its permission ends and tells so, and a command that runs goes on without the permission.
+func TestStoppedAsks(t *testing.T) {
+	t.Parallel()
+	hosttest.NeedsNamespaces(t)
+	for shape, tc := range map[string]struct{ command, want string }{
+		"with a preview":    {"rm notes.txt", `because the host was stopped while it ran\b.* ran on a copy of the files`},
+		"during a command":  {`r=$(tr x x <<< rm); "$r" notes.txt; echo the rest`, `nobody answered, because the host was stopped.*the rest\b`},
+		"before publishing": {"true; git push", `because the host was stopped while it waited for .*Nothing was run`},
+	} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			dir := hosttest.MCPDir(t)
+			file := filepath.Join(dir, "toolhost.hcl")
+			b, err := os.ReadFile(file)
+			hosttest.Must(t, err)
+			hosttest.Must(t, os.WriteFile(file, append(b, cancelConfig+"principal \"boss\" { role = \"approver\" }\nhost { shutdown_timeout = \"24h\" }\n"...), 0o600))
+			s := hosttest.StartServer(t, dir, nil, "--listen", "127.0.0.1:0")
+			as := (&hosttest.Principals{T: t, Dir: dir, Base: s.Base}).As
+			alice, boss, got := as("alice"), as("boss"), make(chan string, 1)
+			go func() {
+				_, body := alice.Do("POST", "/v1/run", fmt.Sprintf(`{"command":%q}`, tc.command))
+				got <- body
+			}()
+			hosttest.Wait(t, "the call asks", func() bool { return strings.Contains(boss.Want(200, "", "GET", "/v1/asks", ""), `"id"`) })
+			hosttest.Must(t, s.Cmd.Process.Signal(syscall.SIGTERM))
+			if body := <-got; !regexp.MustCompile(tc.want).MatchString(body) {
+				t.Errorf("%s\nwant %s", body, tc.want)
+			}
+			s.WantEnd(t)
+			if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

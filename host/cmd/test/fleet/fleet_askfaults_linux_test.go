@@ -121,14 +121,14 @@ func TestFleetAskOutlivesNoNode(t *testing.T) {
 			w := a.begin(command, "first")
 			a.owner.signal(syscall.SIGTERM)
 			<-a.owner.ended
-			a.lostOwner(w, command)
+			a.lostOwner(w, command, "because the host was stopped")
 		})
 		t.Run("the owner is killed, "+shape, func(t *testing.T) {
 			t.Parallel()
 			a := newAskingFleet(t)
 			w := a.begin(command, "first")
 			a.owner.kill()
-			a.lostOwner(w, command)
+			a.lostOwner(w, command, "Read the files before you repeat it")
 		})
 		t.Run("the gateway is killed, "+shape, func(t *testing.T) {
 			t.Parallel()
@@ -147,8 +147,9 @@ func TestFleetAskOutlivesNoNode(t *testing.T) {
 	}
 }
 
-// lostOwner checks a call whose owner is gone while its ask was open.
-func (a *askingFleet) lostOwner(w *waitingCall, command string) {
+// lostOwner checks a call whose owner is gone while its ask was open. If the call ran in a preview, the text "why" is in
+// its result, and in the answer to a repetition.
+func (a *askingFleet) lostOwner(w *waitingCall, command, why string) {
 	t := a.t
 	t.Helper()
 	boss := a.as(a.gateway, "boss")
@@ -168,7 +169,7 @@ func (a *askingFleet) lostOwner(w *waitingCall, command string) {
 		t.Errorf("the command ran %d times before an answer", n)
 	}
 	// A preview can have reached other machines, so that the command is not run a second time.
-	if asksAgain := command == publishing; asksAgain != (next != "") || !asksAgain && !strings.Contains(result, "Read the files before you repeat it") {
+	if asksAgain := command == publishing; asksAgain != (next != "") || !asksAgain && !strings.Contains(result, why) {
 		t.Errorf("the call asks again: %t, want %t; the caller got %s", next != "", asksAgain, result)
 	}
 	if next != "" {
@@ -177,20 +178,22 @@ func (a *askingFleet) lostOwner(w *waitingCall, command string) {
 	}
 	a.idle(a.gateway, "without the owner")
 	a.noPreview(a.gateway)
-	a.again(command)
+	if got := a.again(command); next == "" && !strings.Contains(got, why) {
+		t.Errorf("the repetition got %s, want %q", got, why)
+	}
 }
 
-// again repeats a command at the gateway under a new id and then under the first one, and answers what is asked.
-func (a *askingFleet) again(command string) {
+// again repeats a command at the gateway under a new id and then under the first one, and answers what is asked. It
+// returns the answer to the first id.
+func (a *askingFleet) again(command string) (got string) {
 	t := a.t
 	t.Helper()
 	w := a.begin(command, "second")
 	a.answer(a.gateway, w.ask, "accepted", 200)
-	got := <-w.result
+	second := <-w.result
 	if n := a.times(); n != 1 {
-		t.Errorf("the command ran %d times under a new id: %s", n, got)
+		t.Errorf("the command ran %d times under a new id: %s", n, second)
 	}
-	got = ""
 	done := make(chan string, 1)
 	go func() { done <- a.run(a.gateway, "alice", command, "first") }()
 	boss := a.as(a.gateway, "boss")
@@ -210,4 +213,23 @@ func (a *askingFleet) again(command string) {
 		t.Errorf("the next call: %s", got)
 	}
 	a.idle(a.gateway, "at the end")
+	return got
+}
+
+// TestFleetStoppedCall stops the owner of a session while a command runs longer than the host waits. A repetition of the
+// call at another node tells that the host ended it.
+func TestFleetStoppedCall(t *testing.T) {
+	t.Parallel()
+	a := newAskingFleetWith(t, `host { shutdown_timeout = "100ms" }`)
+	const command = "echo ran >> ran; sleep 600"
+	alice := a.as(a.gateway, "alice")
+	go func() {
+		_, _, _ = alice.Try(t.Context(), "POST", "/v1/run", fmt.Sprintf(`{"workspace":"repo","session":"s","command":%q,"call_id":"first"}`, command)) // the node can be lost
+	}()
+	hosttest.Wait(t, "the command runs", func() bool { return a.times() == 1 })
+	a.owner.signal(syscall.SIGTERM)
+	<-a.owner.ended
+	if got := a.run(a.gateway, "alice", command, "first"); !strings.Contains(got, "because the host was stopped while it ran") || a.times() != 1 {
+		t.Errorf("the command ran %d times; the repetition got %s", a.times(), got)
+	}
 }

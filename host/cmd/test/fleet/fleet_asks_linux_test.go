@@ -20,8 +20,14 @@ type askingFleet struct {
 
 func newAskingFleet(t *testing.T) *askingFleet {
 	t.Helper()
+	return newAskingFleetWith(t, `host { shutdown_timeout = "24h" }`)
+}
+
+// newAskingFleetWith is like newAskingFleet, with further settings.
+func newAskingFleetWith(t *testing.T, more string) *askingFleet {
+	t.Helper()
 	hosttest.NeedsNamespaces(t)
-	f, _ := newFleetWithLocal(t, `
+	f, _ := newFleetWithLocal(t, more+`
 permissions { policy = "careful" }
 principal "alice" {
   workspaces = ["REPO"]

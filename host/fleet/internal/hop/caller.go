@@ -42,7 +42,7 @@ type ask struct {
 	answer chan *fleetpb.Answer
 }
 
-// errCallerGone is the cancellation cause of a call whose caller is gone.
+// errCallerGone means that the caller has no connection.
 var errCallerGone = errors.New("the gateway of the call is gone")
 
 // NewCaller returns the caller of a call. The function cancel cancels the call.
@@ -124,11 +124,11 @@ func (c *Caller) Serve(stream fleetpb.NodeService_ForwardServer) (received bool)
 			default:
 			}
 		case *fleetpb.ForwardRequest_Cancel:
-			c.cancel(context.Canceled)
+			c.cancel(nil)
 		case *fleetpb.ForwardRequest_Received:
 			return true
 		default:
-			c.cancel(errCallerGone) // an unknown message ends the call
+			c.cancel(nil) // an unknown message ends the call
 			return false
 		}
 	}
@@ -173,7 +173,7 @@ func (c *Caller) Leave() {
 	for _, a := range open {
 		close(a.answer)
 	}
-	c.cancel(errCallerGone)
+	c.cancel(nil)
 }
 
 func (c *Caller) answered(m *fleetpb.Answer) {
