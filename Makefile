@@ -29,7 +29,7 @@ conformance: ## The official conformance suite and clients of MCP
 soak: ## Kill plugins at random under load for SOAKTIME=60s: no call that only reads may fail, nothing may remain
 soak-order: ## Compare HISTORIES=10000 random histories of pipelined calls with sequential execution
 soak-upgrade: ## Upgrade a plugin UPGRADES=100 times while 64 callers use it: no call is lost, refused versions leave the one before
-soak-mounts: ## Install 72 public MCP servers (5 GB), mount each, and call its tools directly and through the mount
+soak-mounts: ## Install 71 public MCP servers (5 GB), mount each, and call its tools directly and through the mount
 soak-agents: ## Install four agents (0.8 GB), and compare their lists of servers with what toolhost setup wrote
 soak-long: ## The long forms of tests that make test runs in a short form: rollouts, kills, tapes, 100 000 lines for toolhost mcp, each command in each hostile repository
 soak-fleet: ## Break a fleet of five nodes at random for FLEETTIME=10m, and show that each guard is needed
