@@ -25,6 +25,18 @@ func (f *front) ReachesPerson() bool {
 	return f.approver == nil && r.reachesPerson()
 }
 
+// Parks reports whether the client gets a question as the answer to its request, so that it may never come back.
+func (f *front) Parks() bool {
+	f.mu.Lock()
+	r := f.run
+	f.mu.Unlock()
+	if f.approver != nil {
+		return false
+	}
+	_, in := r.attached()
+	return in != nil && in.version >= stateless
+}
+
 // Decided reports whether nobody answers permission asks: neither the client's user nor an approver.
 func (f *front) Decided() bool { return f.approver == nil && !f.ReachesPerson() }
 

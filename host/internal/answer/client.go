@@ -104,5 +104,8 @@ func (Nobody) ReachesPerson() bool { return false }
 // Decided returns true.
 func (Nobody) Decided() bool { return true }
 
+// Parks returns false.
+func (Nobody) Parks() bool { return false }
+
 // AnswersRequests returns false.
 func (Nobody) AnswersRequests() bool { return false }

@@ -26,6 +26,8 @@ type Client interface {
 	ReachesPerson() bool
 	// Decided reports whether permission requests are answered without a person.
 	Decided() bool
+	// Parks reports whether a question goes to a person who may never come back with the answer.
+	Parks() bool
 	// AnswersRequests reports whether the client answers requests of MCP servers.
 	AnswersRequests() bool
 }
@@ -59,6 +61,12 @@ func (c completed) ReachesPerson() bool {
 func (c completed) Decided() bool {
 	d, ok := c.Caller.(interface{ Decided() bool })
 	return ok && d.Decided()
+}
+
+// Parks implements [Client].
+func (c completed) Parks() bool {
+	p, ok := c.Caller.(interface{ Parks() bool })
+	return ok && p.Parks()
 }
 
 // AnswersRequests implements [Client].

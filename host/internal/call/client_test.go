@@ -40,6 +40,7 @@ type whole struct{ logging }
 
 func (whole) ReachesPerson() bool   { return true }
 func (whole) Decided() bool         { return true }
+func (whole) Parks() bool           { return false }
 func (whole) AnswersRequests() bool { return true }
 
 // TestComplete checks that a completed caller, and the client with which the host wraps it, have exactly the optional

@@ -30,6 +30,7 @@ type Pending struct {
 	// session at the same time. The function "label" describes the call for messages.
 	exclusive bool
 	label     func() string
+	unlock    func() // nil while the session is not locked
 }
 
 // Begin resolves the request of a ticket without blocking. The caller must call Run on the result. The calls of a
@@ -101,6 +102,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c.Client, c.Shown = client, client
 	if c.Ticket != nil {
 		p.turn(ctx)
+		c.Park = p.park
 	}
 	if prepare := c.Request.Session.Prepare; prepare != nil && c.Identity.Answer == nil {
 		if err := prepare(); err != nil {

@@ -52,19 +52,19 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 		return c.Ask(ctx, ask)
 	}
 	if p.call.Identity.Depth > 0 || !p.call.Identity.Tool.Has(tool.RoleShell) || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
-		return p.Client.Ask(ctx, ask)
+		return p.person(ctx, ask)
 	}
 	permission := *ask.Permission
 	ask.Permission, permission.Metadata = &permission, maps.Clone(permission.Metadata)
 	preview, err := p.permissions.Host.Preview(p.call.Request.Session)
 	if err != nil {
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: %v.", err)
-		return p.Client.Ask(ctx, ask)
+		return p.person(ctx, ask)
 	}
 	defer preview.Drop()
 	if top := p.call.Request.Session.Top(); preview.Session().Top() != top && strings.Contains(string(p.call.Decision.Arguments["command"]), top) {
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: the command names %s, and a preview here is a copy of the files in another directory.", top)
-		return p.Client.Ask(ctx, ask)
+		return p.person(ctx, ask)
 	}
 	p.ran = true
 	var saved deferred
@@ -75,7 +75,7 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	shown, err := preview.End()
 	if err != nil {
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown, although the command already ran on a copy of the files: %v. If you allow it, it runs again.", err)
-		return p.Client.Ask(ctx, ask)
+		return p.person(ctx, ask)
 	}
 	for _, subject := range accepted {
 		if !slices.Contains(permission.Patterns, subject) {
@@ -86,12 +86,28 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	if res.Error != nil {
 		permission.Metadata["error"] = res.Error.Message
 	}
-	answer, err := p.Client.Ask(ctx, ask)
+	answer, err := p.person(ctx, ask)
 	if err != nil || answer.Outcome != tool.Accepted || len(answer.Values) > 0 && answer.Values[0] == policy.Never {
 		return answer, err
 	}
 	p.accept(preview, shown, res, &saved)
 	return answer, nil
+}
+
+// person asks the person. If nobody may come back with the answer, the call has no turn meanwhile.
+func (p *previewer) person(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if p.call.Park == nil || !p.Client.Parks() {
+		return p.Client.Ask(ctx, ask)
+	}
+	back := p.call.Park()
+	a, err := p.Client.Ask(ctx, ask)
+	if err != nil || a.Outcome != tool.Accepted { // the call needs no turn any more
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = back(ended) // the error is that of ended
+		return a, err
+	}
+	return a, back(ctx)
 }
 
 // accept applies a preview. If the preview cannot be applied, the call fails and the preview is kept.

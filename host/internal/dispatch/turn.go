@@ -2,9 +2,12 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/scheduler"
@@ -48,6 +51,7 @@ func (p *Pending) turn(ctx context.Context) {
 		return
 	}
 	c.Start(done)
+	c.Hold(p.release)
 	renewed, err := p.lock(limited)
 	if err != nil {
 		c.Identity.Answer = p.d.turns.Limits.NotStarted(ctx, c, err, c.WaitsFor())
@@ -97,13 +101,62 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 		return true, nil
 	}
 	c.WaitFor("")
-	c.Hold(release)
+	p.unlock = release
 	if fresh {
 		if err := p.d.state.Recover(); err != nil { // the last holder of the lock can have been killed
 			p.d.turns.Log.Warn("a host was killed, and its last changes of the session can be missing", "session", c.Request.Session.ID, "why", err)
 		}
 	}
 	return fresh, nil
+}
+
+// park gives the turn and the lock of the call back while it waits for a person who may never answer. The caller must
+// call back, which takes them again. If the session has changed meanwhile, the call must not run, because the person was
+// asked about the session as it was.
+func (p *Pending) park() (back func(context.Context) error) {
+	c, locked := &p.call, p.unlock != nil
+	before, unread := p.condition()
+	returns := c.Ticket.Park()
+	p.release()
+	return func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, p.d.turns.Limits.Wait())
+		defer cancel()
+		err := returns(limited)
+		if err == nil && locked {
+			_, err = p.lock(limited)
+		}
+		if err != nil {
+			return p.d.turns.Limits.NotStarted(ctx, c, err, "other calls after the answer").Error
+		}
+		now, err := p.condition()
+		switch {
+		case err != nil || unread != nil:
+			return errors.Join(err, unread)
+		case now != before:
+			return tool.Errorf(tool.Conflict, "%s was allowed, but other calls changed the session while the question was open, so it was not carried out. Call it again.", c.Name())
+		}
+		c.Outcome.Waited = true
+		return nil
+	}
+}
+
+// condition returns what a command depends on besides files: the directory of the session and the plugin's state.
+func (p *Pending) condition() (string, error) {
+	id := p.call.Request.Session.ID
+	s, _, err := p.d.state.Session(id)
+	if err != nil {
+		return "", err
+	}
+	state, err := p.d.state.PluginState(id, p.call.Identity.Tool.Plugin)
+	return s.Cwd + "\x00" + string(state), err
+}
+
+// release releases the lock of the session.
+func (p *Pending) release() {
+	if p.unlock != nil {
+		p.unlock()
+		p.unlock = nil
+	}
 }
 
 // renew loads the current session. If the session cannot be read, renew sets the call's result and returns false.

@@ -177,7 +177,7 @@ func (e *Engine) client(g *generation.Generation, c Client, flight *call.Running
 	if onAsk == "" && !e.opts.Prompt {
 		onAsk = "deny"
 	}
-	return answer.Client(c, onAsk, flight, e.asking)
+	return answer.Client(c, onAsk, flight, e.asking.until)
 }
 
 // refused returns a request that failed before it was queued.

@@ -39,6 +39,17 @@ var ErrStopped = stage.ErrStopped
 // retryShutdown is the time after which a refused caller can try again. By then, another host usually runs.
 const retryShutdown = time.Second
 
+// asking is the time in which people are asked.
+type asking struct {
+	until context.Context
+	end   context.CancelCauseFunc
+}
+
+func newAsking() (a asking) {
+	a.until, a.end = context.WithCancelCause(context.Background())
+	return a
+}
+
 // running counts the calls that have not ended.
 type running struct {
 	mu       sync.Mutex
@@ -114,7 +125,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	e.running.mu.Lock()
 	e.running.refusing = true
 	e.running.mu.Unlock()
-	e.endAsks(ErrStopped)
+	e.asking.end(ErrStopped)
 	ctx, cancel := context.WithTimeout(ctx, e.Current().Config.Host.ShutdownTimeout)
 	defer cancel()
 	e.running.wait(ctx, 0)

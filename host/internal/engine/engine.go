@@ -141,8 +141,7 @@ type Engine struct {
 	running  running
 	signals  signals
 	flights  call.RunningCalls
-	asking   context.Context // people are asked until it ends
-	endAsks  context.CancelCauseFunc
+	asking   asking
 	siblings control.Hosts
 	opening  sync.Mutex // locked by the method "open"
 	cleaning sync.Once  // removes unused temporary directories of sessions
@@ -190,8 +189,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), closing: closing{done: make(chan struct{})}}
-	e.asking, e.endAsks = context.WithCancelCause(context.Background())
+	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), asking: newAsking(), closing: closing{done: make(chan struct{})}}
 	e.logs = telemetry.NewPluginLog(func() string { return e.home.Logs() }, opts.Log)
 	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Site: site{e}, Programs: mode.Programs})
 	if err := e.openState(cfg); err != nil {

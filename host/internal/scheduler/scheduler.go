@@ -47,6 +47,7 @@ type line struct {
 	running int // number of running calls that count towards the limit
 	loose   int // number of calls in the line without InOrder
 	arrived int // number of calls in the line without a claim
+	parked  int // number of calls that left the line and can come back; see [Ticket.Park]
 }
 
 // place is a call in a line.
@@ -158,6 +159,9 @@ func (k *Ticket) leave() {
 	defer k.s.mu.Unlock()
 	l := k.line
 	i := slices.Index(l.calls, k.place)
+	if i < 0 { // a parked call that did not come back
+		return
+	}
 	if k.place.running && k.place.claim.changes() {
 		for j, n := len(l.calls)-1, l.arrived; n > 0 && j > i; j-- {
 			if p := l.calls[j]; p.claim == nil {
@@ -179,8 +183,42 @@ func (k *Ticket) leave() {
 		l.running--
 	}
 	k.s.advance(l)
-	if len(l.calls) == 0 && k.s.sessions[k.session] == l {
+	k.forget()
+}
+
+// forget removes a line to which no call belongs. The caller must hold the lock.
+func (k *Ticket) forget() {
+	if l := k.line; len(l.calls) == 0 && l.parked == 0 && k.s.sessions[k.session] == l {
 		delete(k.s.sessions, k.session)
+	}
+}
+
+// Park takes a running call that has changed nothing out of its line, so that later calls need not wait for it. The
+// caller must call back, which waits for a turn at the end of the line. If back returns an error, it is the error of
+// ctx, and the call has no turn.
+func (k *Ticket) Park() (back func(ctx context.Context) error) {
+	k.s.mu.Lock()
+	l, claim := k.line, *k.place.claim
+	l.parked++
+	k.s.mu.Unlock()
+	k.leave()
+	return func(ctx context.Context) error {
+		k.s.mu.Lock()
+		l.parked--
+		if ctx.Err() != nil {
+			k.forget()
+			k.s.mu.Unlock()
+			return ctx.Err()
+		}
+		k.place = &place{claim: &claim, since: time.Now(), ready: make(chan struct{}), waited: true}
+		l.calls = append(l.calls, k.place)
+		if !claim.InOrder {
+			l.loose++
+		}
+		k.s.advance(l)
+		k.s.mu.Unlock()
+		_, err := k.Wait(ctx)
+		return err
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"toolhost.dev/host/internal/scheduler"
@@ -206,4 +207,47 @@ func TestLimitIsAtLeastOne(t *testing.T) {
 	for _, n := range []int{-1, 0} {
 		wait(t, enqueue(scheduler.New(n), "s", true))()
 	}
+}
+
+// TestPark checks that later calls do not wait for a parked call, that it waits for them when it comes back, and that
+// nothing is left of it if it does not.
+func TestPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scheduler.New(1)
+		start := func() (*scheduler.Ticket, func()) {
+			k := s.Enqueue("s")
+			k.Claim(scheduler.Claim{Kind: scheduler.Shell, Moves: true})
+			done, err := k.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return k, done
+		}
+		for _, comesBack := range []bool{true, false} {
+			k, done := start()
+			back := k.Park()
+			_, other := start()
+			ctx, cancel := context.WithCancel(t.Context())
+			if !comesBack {
+				cancel()
+			}
+			got := make(chan error, 1)
+			go func() { got <- back(ctx) }()
+			synctest.Wait()
+			if waits := len(got) == 0; waits != comesBack {
+				t.Errorf("comes back: %t, waits: %t", comesBack, waits)
+			}
+			other()
+			if err := <-got; (err == nil) != comesBack {
+				t.Errorf("comes back: %t: %v", comesBack, err)
+			}
+			done()
+			cancel()
+			if left := s.Calls(); len(left) != 0 {
+				t.Errorf("%+v", left)
+			}
+			_, again := start()
+			again()
+		}
+	})
 }
