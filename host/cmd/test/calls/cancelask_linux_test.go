@@ -205,23 +205,25 @@ func (a *asking) command(session, command string) asked {
 }
 
 // canceledBy lists the ways in which a caller ends a call that waits for an answer. The text "told" is in what the
-// caller gets.
+// caller gets. If "questions" is true, the questions of tools are answered in the same place as permissions.
 func (a *asking) canceledBy() map[string]struct {
-	told  string
-	begin func(t *testing.T, session, command string) asked
+	told      string
+	questions bool
+	begin     func(t *testing.T, session, command string) asked
 } {
 	type way = struct {
-		told  string
-		begin func(t *testing.T, session, command string) asked
+		told      string
+		questions bool
+		begin     func(t *testing.T, session, command string) asked
 	}
 	stdio := func(t *testing.T, c *exec.Cmd, u *hosttest.User) *mcp.ClientSession {
 		return hosttest.Connect(t, hosttest.Eras[1], &mcp.CommandTransport{Command: c}, u, nil)
 	}
 	return map[string]way{
-		"the client of /v1/run is gone": {"context canceled", func(_ *testing.T, session, command string) asked {
+		"the client of /v1/run is gone": {"context canceled", true, func(_ *testing.T, session, command string) asked {
 			return a.post("/v1/run", session, fmt.Sprintf(`{"command":%q,"session":%q}`, command, session))
 		}},
-		"an administrator": {"root", func(_ *testing.T, session, command string) asked {
+		"an administrator": {"root", true, func(_ *testing.T, session, command string) asked {
 			c := a.post("/v1/run", session, fmt.Sprintf(`{"command":%q,"session":%q}`, command, session))
 			c.cancel = func() {
 				var list struct {
@@ -237,19 +239,19 @@ func (a *asking) canceledBy() map[string]struct {
 			}
 			return c
 		}},
-		"a line of a batch": {`"kind":"canceled"`, func(_ *testing.T, session, command string) asked {
+		"a line of a batch": {`"kind":"canceled"`, true, func(_ *testing.T, session, command string) asked {
 			return a.lines(session, command, func(write func(string), _ func()) { write(`{"id":2,"cancel":1}`) })
 		}},
-		"the client of a batch is gone": {"context canceled", func(_ *testing.T, session, command string) asked {
+		"the client of a batch is gone": {"context canceled", true, func(_ *testing.T, session, command string) asked {
 			return a.lines(session, command, func(_ func(string), hangUp func()) { hangUp() })
 		}},
-		"a client of MCP over HTTP": {"context canceled", func(t *testing.T, _, command string) asked {
+		"a client of MCP over HTTP": {"context canceled", false, func(t *testing.T, _, command string) asked {
 			return overSession(t, hosttest.Connect(t, hosttest.Eras[1], a.http(), nil, nil), command)
 		}},
-		"a client of MCP without a session": {"context canceled", func(t *testing.T, _, command string) asked {
+		"a client of MCP without a session": {"context canceled", false, func(t *testing.T, _, command string) asked {
 			return overSession(t, hosttest.Connect(t, hosttest.Eras[2], a.http(), nil, nil), command)
 		}},
-		"the connection of a session is lost": {"context canceled", func(_ *testing.T, session, command string) asked {
+		"the connection of a session is lost": {"context canceled", false, func(_ *testing.T, session, command string) asked {
 			headers := a.rawSession()
 			c := a.post("/mcp", session, toolCall("", command, false), headers...)
 			c.next = func(command string) string {
@@ -257,34 +259,34 @@ func (a *asking) canceledBy() map[string]struct {
 			}
 			return c
 		}},
-		"the connection of a stateless call is lost": {"context canceled", func(_ *testing.T, session, command string) asked {
+		"the connection of a stateless call is lost": {"context canceled", false, func(_ *testing.T, session, command string) asked {
 			c := a.post("/mcp", session, toolCall(session, command, true), statelessHeaders...)
 			c.next = func(command string) string {
 				return a.send(a.T.Context(), "/mcp", toolCall(session, command, true), statelessHeaders...)
 			}
 			return c
 		}},
-		"a client of MCP over stdio": {"context canceled", func(t *testing.T, _, command string) asked {
+		"a client of MCP over stdio": {"context canceled", false, func(t *testing.T, _, command string) asked {
 			return overSession(t, stdio(t, hosttest.Toolhost(t, a.Dir, "mcp"), nil), command)
 		}},
-		"a client whose user is asked, too": {"context canceled", func(t *testing.T, _, command string) asked {
+		"a client whose user is asked, too": {"context canceled", false, func(t *testing.T, _, command string) asked {
 			until := make(chan struct{})
 			s := stdio(t, hosttest.Toolhost(t, a.Dir, "mcp"), mute(until))
 			t.Cleanup(func() { close(until) }) // before the session is closed, which waits for the user
 			return overSession(t, s, command)
 		}},
-		"a client that closes its output": {"", func(t *testing.T, _, command string) asked {
+		"a client that closes its output": {"", false, func(t *testing.T, _, command string) asked {
 			s := hosttest.LineSession(t, a.Dir)
 			s.Tell("1", "bash", map[string]any{"command": command})
 			return asked{s.End, func() string { return "" }, nil}
 		}},
-		"the end of the host": {"", func(t *testing.T, _, command string) asked {
+		"the end of the host": {"", false, func(t *testing.T, _, command string) asked {
 			host := hosttest.Toolhost(t, a.Dir, "mcp")
 			c := overSession(t, stdio(t, host, nil), command)
 			c.cancel, c.next = func() { hosttest.Must(t, host.Process.Signal(os.Interrupt)) }, nil
 			return c
 		}},
-		"Ctrl-C at the terminal": {"", func(_ *testing.T, session, command string) asked { return a.command(session, command) }},
+		"Ctrl-C at the terminal": {"", false, func(_ *testing.T, session, command string) asked { return a.command(session, command) }},
 	}
 }
 
@@ -301,7 +303,11 @@ func TestCanceledAsks(t *testing.T) {
 			"with a preview":    "rm notes.txt",
 			"during a command":  `touch began; r=$(tr x x <<< rm); "$r" notes.txt; touch went-on`,
 			"before publishing": "true; git push; touch went-on",
+			"a tool's question": "ask_user --question 'May I?'; touch went-on",
 		} {
+			if shape == "a tool's question" && !front.questions {
+				continue // the client itself is asked, and not an approver
+			}
 			t.Run(way+", "+shape, func(t *testing.T) {
 				mark := strings.ReplaceAll(t.Name(), "/", "-")
 				a.canceled(t, front.begin(t, mark, command+" # "+mark), mark, front.told)

@@ -48,7 +48,7 @@ func TestTableOfLosses(t *testing.T) {
 
 // missingProgram returns the first program of a command that is not installed, or "".
 func missingProgram(command string) string {
-	for _, name := range []string{"python3", "perl", "patch", "git"} {
+	for _, name := range []string{"python3", "perl", "patch", "git", "rename.ul", "rsync"} {
 		if _, err := exec.LookPath(name); err != nil && strings.Contains(command, name) {
 			return name
 		}

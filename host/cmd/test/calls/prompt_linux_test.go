@@ -163,6 +163,30 @@ func TestPromptKeysH4(t *testing.T) {
 			p.t.Error("the command continued")
 		}
 	})
+	for name, command := range map[string]string{
+		"a permission with a preview": "rm notes; echo reached > reached", "a permission": "true; git push; echo reached > reached",
+		"a permission of a running command": `r=$(tr x x <<< rm); "$r" notes; echo reached > reached`, "a question of a tool": "ask_user --question 'Allow?'; echo reached > reached",
+	} {
+		atPrompt(t, "Ctrl-C at "+name, "permissions { policy = \"careful\" }\n", func(_ *testing.T, p *prompt) {
+			hosttest.NeedsNamespaces(t)
+			hosttest.Must(p.t, os.WriteFile(filepath.Join(p.work, "notes"), nil, 0o600))
+			p.typed(command + "\r")
+			if strings.Contains(command, "Allow?") {
+				p.expect("Allow?") // as it was typed
+			}
+			p.expect("Allow?")
+			p.typed("\x03")
+			p.expect("work> ")
+			alive(p)
+			p.typed("\x04")
+			p.wait()
+			for file, kept := range map[string]bool{"notes": true, "reached": false} {
+				if _, err := os.Stat(filepath.Join(p.work, file)); (err == nil) != kept {
+					p.t.Errorf("%s: %v", file, err)
+				}
+			}
+		})
+	}
 	atPrompt(t, "Ctrl-C clears the typed text", "", func(_ *testing.T, p *prompt) {
 		p.typed("touch typed-file\x03\r") // the library on its own would ignore a Ctrl-C if other keys follow at once
 		alive(p)
