@@ -430,8 +430,8 @@ const configEvery = 5 * time.Second
 // pruneEvery is the interval at which a node looks for servers that are no coordinators any more.
 const pruneEvery = 20 * time.Second
 
-// closeGrace is how long forwarded calls may still run when the node leaves the fleet. After that, they are canceled and
-// have the same time again to return their results.
+// closeGrace is how long forwarded calls may still run when the node leaves the fleet. After that, they are canceled
+// and have the same time again to return their results.
 const closeGrace = 2 * time.Second
 
 // Close leaves the fleet. Other nodes can then take the shared sessions of this node at once.

@@ -15,9 +15,9 @@ import (
 )
 
 // Client returns a client that answers permission requests by the operator's decision: "allow" or "deny". If the
-// decision is empty, it passes them to c. If c is nil, no person can be asked. When the context "asking" ends, nobody is
-// asked any more: the error of an ask that waits for a person is the cause of the end.
-func Client(c call.Caller, decision string, flight *call.Running, asking context.Context) call.Client {
+// decision is empty, it passes them to c. If c is nil, no person can be asked. When the context "asking" ends,
+// nobody is asked any more: the error of an ask that waits for a person is the cause of the end.
+func Client(asking context.Context, c call.Caller, decision string, flight *call.Running) call.Client {
 	if c == nil {
 		c = Nobody{}
 	}

@@ -44,8 +44,8 @@ type Call struct {
 	// CallTool runs a call that the code of the tool makes. It is nil if the call cannot make calls.
 	CallTool func(ctx context.Context, t *tool.ToolCall) *tool.Result
 
-	// Park gives the call's turn in its session back until the function "back" is called; see dispatch.Pending. It is nil
-	// for a child call.
+	// Park releases the call's turn in its session until the function "back" is called; see dispatch.Pending. It
+	// is nil for a child call.
 	Park func() (back func(context.Context) error)
 
 	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue

@@ -49,7 +49,7 @@ func TestComplete(t *testing.T) {
 	for name, wrap := range map[string]func(call.Caller) call.Client{
 		"completed": call.Complete,
 		"twice":     func(c call.Caller) call.Client { return call.Complete(call.Complete(c)) },
-		"wrapped":   func(c call.Caller) call.Client { return answer.Client(c, "", new(call.Running), context.Background()) },
+		"wrapped":   func(c call.Caller) call.Client { return answer.Client(context.Background(), c, "", new(call.Running)) },
 	} {
 		for _, of := range []func(*plain) call.Caller{
 			func(p *plain) call.Caller { return p }, func(p *plain) call.Caller { return logging{p} }, func(p *plain) call.Caller { return reaching{p} },

@@ -96,7 +96,7 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 
 // person asks the person. If nobody may come back with the answer, the call has no turn meanwhile.
 func (p *previewer) person(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if p.call.Park == nil || !p.Client.Parks() {
+	if p.call.Park == nil || !p.Parks() {
 		return p.Client.Ask(ctx, ask)
 	}
 	back := p.call.Park()

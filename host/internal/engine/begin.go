@@ -177,7 +177,7 @@ func (e *Engine) client(g *generation.Generation, c Client, flight *call.Running
 	if onAsk == "" && !e.opts.Prompt {
 		onAsk = "deny"
 	}
-	return answer.Client(c, onAsk, flight, e.asking.until)
+	return answer.Client(e.asking.until, c, onAsk, flight)
 }
 
 // refused returns a request that failed before it was queued.

@@ -119,8 +119,8 @@ func (e *Engine) Ready() error {
 	return nil
 }
 
-// Drain refuses new calls and waits for the running calls, at most for the configured shutdown_timeout. It ends the asks
-// that wait for a person.
+// Drain refuses new calls and waits for the running calls, at most for the configured shutdown_timeout. It ends the
+// asks that wait for a person.
 func (e *Engine) Drain(ctx context.Context) {
 	e.running.mu.Lock()
 	e.running.refusing = true

@@ -122,8 +122,8 @@ func (w *waits) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 // Decided returns false.
 func (*waits) Decided() bool { return false }
 
-// TestDrainEndsAsks checks that a host that shuts down does not wait for people: a call that waits for a permission ends
-// at once, and a tool that runs goes on without an answer.
+// TestDrainEndsAsks checks that a host that shuts down does not wait for people: a call that waits for a permission
+// ends at once, and a tool that runs goes on without an answer.
 func TestDrainEndsAsks(t *testing.T) {
 	for name, tc := range map[string]struct{ call, want string }{
 		"before the call runs": {"where", "where did not start, because the host was stopped while it waited for hooks or a person's answer. Nothing was run. Call it again when a host runs."},

@@ -147,8 +147,8 @@ func TestFleetAskOutlivesNoNode(t *testing.T) {
 	}
 }
 
-// lostOwner checks a call whose owner is gone while its ask was open. If the call ran in a preview, the text "why" is in
-// its result, and in the answer to a repetition.
+// lostOwner checks a call whose owner is gone while its ask was open. If the call ran in a preview, the text "why"
+// is in its result, and in the answer to a repetition.
 func (a *askingFleet) lostOwner(w *waitingCall, command, why string) {
 	t := a.t
 	t.Helper()
@@ -216,8 +216,8 @@ func (a *askingFleet) again(command string) (got string) {
 	return got
 }
 
-// TestFleetStoppedCall stops the owner of a session while a command runs longer than the host waits. A repetition of the
-// call at another node tells that the host ended it.
+// TestFleetStoppedCall stops the owner of a session while a command runs longer than the host waits. A repetition of
+// the call at another node tells that the host ended it.
 func TestFleetStoppedCall(t *testing.T) {
 	t.Parallel()
 	a := newAskingFleetWith(t, `host { shutdown_timeout = "100ms" }`)

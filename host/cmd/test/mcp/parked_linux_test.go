@@ -116,8 +116,8 @@ func TestParkedAsks(t *testing.T) {
 	}
 }
 
-// TestAbandonedAsks checks what is left of a call whose client never answers its question: it cancels the request, which
-// has its answer already, ends, or waits until the time for an answer is over.
+// TestAbandonedAsks checks what is left of a call whose client never answers its question: it cancels the request,
+// which has its answer already, ends, or waits until the time for an answer is over.
 func TestAbandonedAsks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
