@@ -171,10 +171,11 @@ func TestPromptKeysH4(t *testing.T) {
 			hosttest.NeedsNamespaces(t)
 			hosttest.Must(p.t, os.WriteFile(filepath.Join(p.work, "notes"), nil, 0o600))
 			p.typed(command + "\r")
-			if strings.Contains(command, "Allow?") {
-				p.expect("Allow?") // as it was typed
+			asked := "Allow?"
+			if strings.Contains(command, asked) { // it is also shown while it is typed
+				asked += "\r\n> "
 			}
-			p.expect("Allow?")
+			p.expect(asked)
 			p.typed("\x03")
 			p.expect("work> ")
 			alive(p)
