@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 	"toolhost.dev/branch/internal/overlay"
 )
 
@@ -111,7 +112,7 @@ func (b *Branch) review(all *change.Survey) (string, error) {
 	_, _ = io.WriteString(sum, state)
 	for i := range all.Changes {
 		c := &all.Changes[i]
-		if c.Dropped || change.IsIndex(c.Path) {
+		if c.Dropped || gitstate.IsIndex(c.Path) {
 			continue // ignore it, because git can rewrite its index when it only reads
 		}
 		fmt.Fprintf(sum, "%q %s %+v %q %t", c.Path, c.Op, c.Before, c.Conflict, c.Merge)

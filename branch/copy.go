@@ -3,7 +3,6 @@ package branch
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -229,7 +228,7 @@ func (b *Branch) makeCopy(how Backend) error {
 			return err
 		}
 	}
-	b.Copy = &Copy{Shared: sharesData(b.Base, b.inCopy(temporaryDir))}
+	b.Copy = &Copy{Shared: filetree.SharesData(b.Base, b.inCopy(temporaryDir))}
 	limits := mirror.Limits{Bytes: how.MaxBytes, Files: how.MaxFiles}
 	if b.Copy.Shared {
 		limits.Bytes = 0
@@ -240,21 +239,6 @@ func (b *Branch) makeCopy(how Backend) error {
 	}
 	b.Copy.Skipped, b.Copy.Unreadable = done.Skipped, done.Unreadable
 	return err
-}
-
-// sharesData reports whether copies of a workspace's files would share their data with the original files.
-func sharesData(base, dir string) (shares bool) {
-	_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // another file answers the question
-		}
-		if info, err := d.Info(); err != nil || info.Size() == 0 {
-			return nil //nolint:nilerr // as above
-		}
-		shares = filetree.Shares(path, dir)
-		return fs.SkipAll
-	})
-	return shares
 }
 
 // inherit copies the changes of a branch into the layer of its preview.
@@ -282,25 +266,6 @@ func (v versions) TouchedBelow(dir string) string { return v.b.mirror.TouchedBel
 
 func (v versions) LeavesOut(path string, dir bool) bool {
 	return v.b.mirror.Ignored != nil && v.b.mirror.Ignored(path, dir)
-}
-
-// exchanges returns an error if the file system cannot exchange two names in a directory in one step. An apply needs
-// this operation.
-func exchanges(dir string) error {
-	var at [2]string
-	for i := range at {
-		f, err := os.CreateTemp(dir, ".exchange-")
-		if err != nil {
-			return err
-		}
-		at[i] = f.Name()
-		_ = f.Close()
-		defer os.Remove(at[i]) //nolint:errcheck // a test
-	}
-	if err := filetree.ExchangePaths(at[0], at[1]); err != nil {
-		return fmt.Errorf("the file system of %s cannot exchange two names in one step (%w), so the changes of a branch could not be applied as one. Use a workspace and a state directory on a local file system", dir, err)
-	}
-	return nil
 }
 
 // sentence returns the text of an error as a sentence.

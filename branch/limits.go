@@ -3,14 +3,11 @@ package branch
 import (
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"toolhost.dev/branch/internal/filetree"
 	"toolhost.dev/branch/internal/journal"
@@ -27,15 +24,11 @@ func (b *Branch) measure(visit func(rel string, dir bool)) (size int64, files in
 	if b.Copy != nil {
 		return b.measureCopy(visit)
 	}
-	m := &measurer{visit: visit}
-	var st unix.Stat_t
-	if unix.Lstat(b.Layer(), &st) == nil && unreadable(&st) {
-		m.enter(b.dir, upperDir, "", 0)
-	} else {
-		m.walk(b.Layer(), "", 0)
-	}
-	return m.size, m.files
+	return filetree.Measure(b.Layer(), visit)
 }
+
+// Beyond is the number of files that Usage returns for a layer whose directories are nested too deeply to be counted.
+const Beyond = filetree.Beyond
 
 type usage struct {
 	size  int64
@@ -221,12 +214,6 @@ func (s *Store) dropOrphan(dir string) error {
 	return s.drop(&Branch{dir: dir, Name: filepath.Base(dir)})
 }
 
-// Beyond is the number of files that Usage returns for a layer whose directories are nested too deeply to be counted.
-const Beyond = math.MaxInt
-
-// maxEntered limits the nesting of directories that a measurer enters, because each level needs a descriptor.
-const maxEntered = 64
-
 // measureCopy is measure for a branch of the kind "copy".
 func (b *Branch) measureCopy(visit func(rel string, dir bool)) (size int64, files int) {
 	_ = b.withCopy(func(m *mirror.Mirror) error { // ignore the error: the next call that collects the changes returns it
@@ -239,101 +226,4 @@ func (b *Branch) measureCopy(visit func(rel string, dir bool)) (size int64, file
 		return err
 	})
 	return size, files
-}
-
-// measurer counts the files in a layer. A session must not be able to hide files from the limits of its branch.
-// Therefore a measurer also counts files below paths that are longer than the system permits, and in directories that
-// their owner cannot read.
-type measurer struct {
-	visit func(rel string, dir bool)
-	size  int64
-	files int
-}
-
-// enter counts the content of the directory top/below, whose path is too long for the system or whose owner cannot read
-// it. The argument "rel" is the path of the directory in the layer.
-func (m *measurer) enter(top, below, rel string, depth int) {
-	if depth == maxEntered {
-		m.files = Beyond
-		return
-	}
-	dir, err := openIn(top, below)
-	if err != nil {
-		return // the directory was removed in the meantime
-	}
-	defer unix.Close(dir) //nolint:errcheck // only opened
-	if os.Geteuid() != 0 {
-		defer filetree.Permit(dir, 0o500)()
-	}
-	m.walk(filetree.Descriptor(dir), rel, depth+1)
-}
-
-func (m *measurer) walk(top, rel string, depth int) {
-	_ = filepath.WalkDir(top+"/.", func(path string, d fs.DirEntry, err error) error {
-		below := strings.TrimPrefix(path, top+"/")
-		at := filepath.Join(rel, below)
-		switch {
-		case below == ".":
-			return nil
-		case errors.Is(err, unix.ENAMETOOLONG):
-			m.enter(top, below, at, depth)
-			return nil
-		case err != nil:
-			return nil //nolint:nilerr // what disappears meanwhile does not count
-		}
-		st, err := lstatIn(top, below)
-		if err != nil {
-			return nil //nolint:nilerr // as above
-		}
-		if m.files < Beyond {
-			m.files++
-		}
-		m.visit(at, d.IsDir())
-		switch {
-		case d.Type().IsRegular():
-			m.size += st.Blocks * 512
-		case d.IsDir() && unreadable(&st):
-			m.enter(top, below, at, depth)
-			return fs.SkipDir
-		}
-		return nil
-	})
-}
-
-// unreadable reports whether the owner of a directory cannot read it. It returns false for root, which can read every
-// directory.
-func unreadable(dir *unix.Stat_t) bool { return filetree.LacksOwner(dir, 0o500) }
-
-// parentIn opens the directory of a path below top. It follows no links, because commands can change the layer at the
-// same time.
-func parentIn(top, below string) (int, error) {
-	root, err := unix.Open(top+"/.", filetree.OpenPath|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil || filepath.Dir(below) == "." {
-		return root, err
-	}
-	defer unix.Close(root) //nolint:errcheck // only opened
-	return filetree.OpenBelow(root, filepath.Dir(below))
-}
-
-// openIn opens a directory below top.
-func openIn(top, below string) (int, error) {
-	parent, err := parentIn(top, below)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(parent) //nolint:errcheck // only opened
-	return unix.Openat(parent, filepath.Base(below), filetree.OpenPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-}
-
-// lstatIn is Lstat for a path below top, which can be longer than the system permits.
-func lstatIn(top, below string) (st unix.Stat_t, err error) {
-	if err = unix.Lstat(filepath.Join(top, below), &st); !errors.Is(err, unix.ENAMETOOLONG) {
-		return st, err
-	}
-	parent, err := parentIn(top, below)
-	if err != nil {
-		return st, err
-	}
-	defer unix.Close(parent) //nolint:errcheck // only opened
-	return st, unix.Fstatat(parent, filepath.Base(below), &st, unix.AT_SYMLINK_NOFOLLOW)
 }

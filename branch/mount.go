@@ -406,7 +406,7 @@ func (s *Store) Probe(launcher, workspace string, how Backend) (shared bool, err
 		return false, err
 	}
 	if how.Copy {
-		return sharesData(workspace, dir), nil
+		return filetree.SharesData(workspace, dir), nil
 	}
 	b := &Branch{Name: "probe", Base: workspace, Device: uint64(base.Dev), Inode: base.Ino, dir: dir} //nolint:unconvert // not all systems have 64 bits here
 	if err := b.fill(how); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 	"toolhost.dev/branch/internal/journal"
 )
 
@@ -67,7 +68,7 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 		switch step := &last.Steps[i]; {
 		case !step.Drop:
 			out.Changes = append(out.Changes, step.Change)
-		case !change.IsIndex(step.Path):
+		case !gitstate.IsIndex(step.Path):
 			out.GivenUp = append(out.GivenUp, step.Change)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 	"toolhost.dev/branch/internal/journal"
 )
 
@@ -122,8 +123,8 @@ func (p *selecting) add(c change.Change) error {
 		c.Conflict = "" // a person has decided the conflict
 	}
 	s := journal.Step{Change: c, Drop: theirs, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: c.BothChanged}
-	if change.IsIndex(c.Path) && !theirs {
-		s.Index = change.IndexSum(filepath.Join(p.b.Layer(), c.Path))
+	if gitstate.IsIndex(c.Path) && !theirs {
+		s.Index = gitstate.IndexSum(filepath.Join(p.b.Layer(), c.Path))
 	}
 	if c.Content != nil && !ours && !theirs {
 		s.Made, s.New, s.Mine = true, 0, c.Inode

@@ -400,6 +400,25 @@ func (s *Store) suits(base string, dir *unix.Stat_t, how Backend) error {
 	return nil
 }
 
+// exchanges returns an error if the file system cannot exchange two names in a directory in one step. An apply needs
+// this operation.
+func exchanges(dir string) error {
+	var at [2]string
+	for i := range at {
+		f, err := os.CreateTemp(dir, ".exchange-")
+		if err != nil {
+			return err
+		}
+		at[i] = f.Name()
+		_ = f.Close()
+		defer os.Remove(at[i]) //nolint:errcheck // a test
+	}
+	if err := filetree.ExchangePaths(at[0], at[1]); err != nil {
+		return fmt.Errorf("the file system of %s cannot exchange two names in one step (%w), so the changes of a branch could not be applied as one. Use a workspace and a state directory on a local file system", dir, err)
+	}
+	return nil
+}
+
 // check returns an error if the base is no longer the directory for which the branch was made.
 func (b *Branch) check() error {
 	var st unix.Stat_t

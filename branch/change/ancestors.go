@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 )
 
 // ancestorsFile contains the state of each changed file at the beginning of the branch. It is read only if the base
@@ -124,8 +125,8 @@ func (a *Ancestry) record(rel string) error {
 	}
 	k := ancestor{Path: []byte(rel), Since: since, Mode: uint32(st.Mode)} //nolint:unconvert // not all systems have 32 bits here
 	var text []byte
-	if IsIndex(rel) {
-		k.Index = IndexSum(path)
+	if gitstate.IsIndex(rel) {
+		k.Index = gitstate.IndexSum(path)
 		ok = k.Index != ""
 	} else {
 		var err error

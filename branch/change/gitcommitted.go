@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/branch/internal/gitstate"
 )
 
 // waits is the reason why a change stays in the branch after a commit of the same file is saved.
@@ -53,7 +55,7 @@ func (g *Repository) keepAncestors() error {
 		return err
 	}
 	for _, l := range g.later {
-		text, err := g.objects.ask("cat-file", "blob", l.blob)
+		text, err := g.objects.Content(l.blob)
 		if err != nil || !isText(text) || len(text) > maxAncestor {
 			continue // such a file cannot be merged
 		}
@@ -83,12 +85,12 @@ func (g *Repository) compareCommitted(c *Change, name string) (same, other int) 
 	top := filepath.Join(g.w.upper, c.Path)
 	count := func(rel string, st *unix.Stat_t) {
 		want, known := g.files[rel]
-		if known && (want.mode == 0 && st == nil || st != nil && want == blobOf(filepath.Join(top, strings.TrimPrefix(rel, name)), st, len(g.oid))) {
+		if known && (want.Mode == 0 && st == nil || st != nil && want == gitstate.BlobOf(filepath.Join(top, strings.TrimPrefix(rel, name)), st, len(g.oid))) {
 			same++
 			return
 		}
-		if other++; known && st != nil && want.mode != 0 {
-			g.later = append(g.later, later{path: filepath.Join(filepath.Dir(g.Dir), rel), blob: want.name, mode: uint32(st.Mode)}) //nolint:unconvert // not all systems have 32 bits here
+		if other++; known && st != nil && want.Mode != 0 {
+			g.later = append(g.later, later{path: filepath.Join(filepath.Dir(g.Dir), rel), blob: want.Name, mode: uint32(st.Mode)}) //nolint:unconvert // not all systems have 32 bits here
 		}
 	}
 	switch {

@@ -183,7 +183,7 @@ type Survey struct {
 func (s *Survey) Close() {
 	for _, g := range s.Repos {
 		if g.objects != nil {
-			g.objects.close()
+			g.objects.Close()
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 )
 
 // walker collects the changes of a layer.
@@ -205,7 +206,7 @@ func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 		c.Never = "git ignores the path, so the copy did not contain the workspace's version of it"
 		return
 	}
-	if c.Op == OpModify && IsIndex(c.Path) && sameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
+	if c.Op == OpModify && gitstate.IsIndex(c.Path) && gitstate.SameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
 		c.Dropped = true // git only updated the file times in the index
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 	"toolhost.dev/branch/internal/killpoint"
 )
 
@@ -172,7 +173,7 @@ func (x *Exchange) recognize(s *Step) {
 		return
 	}
 	at := x.inode(x.base, s.Path)
-	if at != 0 && at != s.New && at != s.Old.Inode && change.IndexSum(filepath.Join(x.base.Path, s.Path)) == s.Index {
+	if at != 0 && at != s.New && at != s.Old.Inode && gitstate.IndexSum(filepath.Join(x.base.Path, s.Path)) == s.Index {
 		s.New = at
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 )
 
 // Revertible returns a description of each path that has changed since the apply.
@@ -48,7 +49,7 @@ func (x *Exchange) changedSince(s *Step) string {
 		return err.Error()
 	case s.Op == change.OpDelete:
 		return "it was created again"
-	case s.Index != "" && change.IndexSum(filepath.Join(x.base.Path, s.Path)) == s.Index:
+	case s.Index != "" && gitstate.IndexSum(filepath.Join(x.base.Path, s.Path)) == s.Index:
 		x.refreshed = x.refreshed || st.Ino != s.New
 		s.New = st.Ino
 	case st.Ino != s.New:

@@ -1,4 +1,4 @@
-package change
+package gitstate
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"toolhost.dev/branch/internal/filetree"
 )
 
-// gitObjects answers questions about commits with git. It uses a separate repository that borrows the objects of other
+// Objects answers questions about commits with git. It uses a separate repository that borrows the objects of other
 // repositories. Thus no hook and no setting of the other repositories can make git run a program.
-type gitObjects struct {
+type Objects struct {
 	dir string // the separate repository
 	env []string
 }
@@ -37,10 +37,10 @@ const (
 	gitAge    = time.Hour
 )
 
-// openObjects returns an object that can query the git objects in the given directories. It makes its repository in the
-// directory parent. The caller must call close. The argument "oid" is the name of any object; its length determines the
+// Open returns an object that can query the git objects in the given directories. It makes its repository in the
+// directory parent. The caller must call Close. The argument "oid" is the name of any object; its length determines the
 // hash format.
-func openObjects(parent, oid string, dirs ...string) (*gitObjects, error) {
+func Open(parent, oid string, dirs ...string) (*Objects, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, fmt.Errorf("git is not installed: %w", err)
 	}
@@ -49,7 +49,7 @@ func openObjects(parent, oid string, dirs ...string) (*gitObjects, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gitObjects{dir: dir}
+	g := &Objects{dir: dir}
 	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 	if len(oid) == hex.EncodedLen(sha256.Size) {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
@@ -57,7 +57,7 @@ func openObjects(parent, oid string, dirs ...string) (*gitObjects, error) {
 	err = errors.Join(os.Mkdir(filepath.Join(dir, "objects"), 0o700), os.Mkdir(filepath.Join(dir, "refs"), 0o700),
 		os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/none\n"), 0o600), os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600))
 	if err != nil {
-		g.close()
+		g.Close()
 		return nil, err
 	}
 	quoted := make([]string, len(dirs))
@@ -81,9 +81,10 @@ func removeOldObjects(parent string) {
 	}
 }
 
-func (g *gitObjects) close() { _ = os.RemoveAll(g.dir) }
+// Close removes the separate repository.
+func (g *Objects) Close() { _ = os.RemoveAll(g.dir) }
 
-func (g *gitObjects) ask(args ...string) (string, error) {
+func (g *Objects) ask(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, "git", args...) //nolint:gosec // object names that were checked, and paths
@@ -92,27 +93,27 @@ func (g *gitObjects) ask(args ...string) (string, error) {
 	return string(out), err
 }
 
-// contains reports whether the history of one commit contains another commit.
-func (g *gitObjects) contains(commit, other string) bool {
+// Contains reports whether the history of one commit contains another commit.
+func (g *Objects) Contains(commit, other string) bool {
 	_, err := g.ask("merge-base", "--is-ancestor", other, commit)
 	return err == nil
 }
 
-// count returns the number of commits in the history of a commit that are not in the history of another one.
-func (g *gitObjects) count(commit, other string) int {
+// Count returns the number of commits in the history of a commit that are not in the history of another one.
+func (g *Objects) Count(commit, other string) int {
 	out, _ := g.ask("rev-list", "--count", other+".."+commit) // ignore the error: the number is only information
 	n, _ := strconv.Atoi(strings.TrimSpace(out))
 	return n
 }
 
-// blob is the state of a file in a commit. Deleted files have no name and no mode.
-type blob struct {
-	name string
-	mode uint32
+// Blob is the state of a file in a commit. Deleted files have no name and no mode.
+type Blob struct {
+	Name string
+	Mode uint32
 }
 
-// changed returns the files that differ between a commit and its last common ancestor with another commit.
-func (g *gitObjects) changed(commit, other string) (map[string]blob, error) {
+// Changed returns the files that differ between a commit and its last common ancestor with another commit.
+func (g *Objects) Changed(commit, other string) (map[string]Blob, error) {
 	from, err := g.ask("merge-base", commit, other)
 	if from = strings.TrimSpace(from); err != nil || from == "" {
 		from = map[bool]string{true: "4b825dc642cb6eb9a060e54bf8d69288fbee4904", false: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}[len(commit) == 40] // the empty tree
@@ -121,38 +122,41 @@ func (g *gitObjects) changed(commit, other string) (map[string]blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]blob)
+	all := make(map[string]Blob)
 	parts := strings.Split(out, "\x00")
 	for i := 0; i+1 < len(parts); i += 2 {
 		fields := strings.Fields(strings.TrimPrefix(parts[i], ":")) // old mode, new mode, old name, new name, status
 		if len(fields) != 5 {
 			return nil, fmt.Errorf("git printed %q", parts[i])
 		}
-		b := blob{name: fields[3]}
+		b := Blob{Name: fields[3]}
 		mode, _ := strconv.ParseUint(fields[1], 8, 32)
-		if b.mode = uint32(mode); b.mode == 0 {
-			b.name = ""
+		if b.Mode = uint32(mode); b.Mode == 0 {
+			b.Name = ""
 		}
 		all[parts[i+1]] = b
 	}
 	return all, nil
 }
 
-// blobOf returns the state of a file as git would store it without filters.
-func blobOf(path string, st *unix.Stat_t, length int) blob {
+// Content returns the content of a blob with a name.
+func (g *Objects) Content(name string) (string, error) { return g.ask("cat-file", "blob", name) }
+
+// BlobOf returns the state of a file as git would store it without filters.
+func BlobOf(path string, st *unix.Stat_t, length int) Blob {
 	var in io.Reader
 	size, mode := st.Size, uint32(0o100644)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
 		to, err := os.Readlink(path)
 		if err != nil {
-			return blob{}
+			return Blob{}
 		}
 		in, size, mode = strings.NewReader(to), int64(len(to)), 0o120000
 	case unix.S_IFREG:
 		f, err := filetree.OpenRegular(path)
 		if err != nil {
-			return blob{}
+			return Blob{}
 		}
 		defer f.Close() //nolint:errcheck // only read
 		in = f
@@ -160,7 +164,7 @@ func blobOf(path string, st *unix.Stat_t, length int) blob {
 			mode = 0o100755
 		}
 	default:
-		return blob{}
+		return Blob{}
 	}
 	sum := sha1.New() //nolint:gosec // as above
 	if length == hex.EncodedLen(sha256.Size) {
@@ -168,7 +172,7 @@ func blobOf(path string, st *unix.Stat_t, length int) blob {
 	}
 	fmt.Fprintf(sum, "blob %d\x00", size)
 	if n, err := io.Copy(sum, in); err != nil || n != size {
-		return blob{}
+		return Blob{}
 	}
-	return blob{name: hex.EncodeToString(sum.Sum(nil)), mode: mode}
+	return Blob{Name: hex.EncodeToString(sum.Sum(nil)), Mode: mode}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/internal/gitstate"
 )
 
 // Repository plans the changes in a directory of git that both the branch and the workspace changed:
@@ -31,7 +32,7 @@ type Repository struct {
 	Dir string
 	// cur contains the refs in the workspace, and next contains the refs in the branch.
 	cur, next map[string]string
-	objects   *gitObjects // nil if git is not installed
+	objects   *gitstate.Objects // nil if git is not installed
 	// diverged means that both the branch and the workspace changed HEAD, its ref or the index.
 	diverged bool
 	// set contains the new values of the refs that an apply changes in the workspace. An empty value deletes a ref.
@@ -40,7 +41,7 @@ type Repository struct {
 	// commits change. Both are empty if the branch and the workspace did not diverge.
 	saved string
 	oid   string // the commit to which saved points
-	files map[string]blob
+	files map[string]gitstate.Blob
 	later []later
 	// unreadable is a path in the repository. The path exists but cannot be read. A plan made without the content of
 	// this path could remove refs.
@@ -95,11 +96,11 @@ func (g *Repository) plan(plain *walker) error {
 	g.unshadow()
 	oid := ""
 	for _, value := range g.cur {
-		if isObject(value) {
+		if gitstate.IsObject(value) {
 			oid = value
 		}
 	}
-	objects, err := openObjects(g.w.l.State, oid, filepath.Join(g.w.base, g.Dir, "objects"), filepath.Join(g.w.upper, g.Dir, "objects"))
+	objects, err := gitstate.Open(g.w.l.State, oid, filepath.Join(g.w.base, g.Dir, "objects"), filepath.Join(g.w.upper, g.Dir, "objects"))
 	if err == nil {
 		g.objects = objects
 	}
@@ -132,7 +133,7 @@ type heads struct {
 func (g *Repository) heads(base, branch View) heads {
 	mine, theirs := g.file(branch, "HEAD"), g.file(base, "HEAD")
 	before, known := g.ancestor("HEAD", theirs)
-	h := heads{ref: headRef(mine), workspaceRef: headRef(theirs)}
+	h := heads{ref: gitstate.HeadRef(mine), workspaceRef: gitstate.HeadRef(theirs)}
 	h.branchMoved = mine != theirs && (!known || mine != before)
 	moved := !known && mine != theirs || known && theirs != before
 	h.oid, h.was = cmp.Or(g.next[h.ref], strings.TrimSpace(mine)), cmp.Or(g.cur[h.workspaceRef], strings.TrimSpace(theirs))
@@ -155,9 +156,9 @@ func (g *Repository) indexes() (branch, base bool) {
 	var st unix.Stat_t
 	there := unix.Lstat(upper, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 	touched := g.w.l.Touched(path)
-	mine, theirs := "", IndexSum(lower)
+	mine, theirs := "", gitstate.IndexSum(lower)
 	if there {
-		mine = IndexSum(upper)
+		mine = gitstate.IndexSum(upper)
 	}
 	before := ""
 	if k := g.w.ancestorOf(path); k != nil {
@@ -204,7 +205,7 @@ func (g *Repository) refBefore(name string) (value string, known bool) {
 		return "", true
 	}
 	packed, known = g.ancestor("packed-refs", packed)
-	return parsePacked(packed)[name], known
+	return gitstate.ParsePacked(packed)[name], known
 }
 
 // compareRefs decides about all refs except HEAD and the ref to which HEAD points.
@@ -222,9 +223,9 @@ func (g *Repository) compareRefs(head heads) {
 			g.set[name] = next
 		case now == "" && !g.taken(name):
 			g.set[name] = next
-		case now != "" && g.objects != nil && g.objects.contains(now, next):
+		case now != "" && g.objects != nil && g.objects.Contains(now, next):
 			// the workspace already contains the commit
-		case now != "" && g.objects != nil && g.objects.contains(next, now), name == "refs/stash":
+		case now != "" && g.objects != nil && g.objects.Contains(next, now), name == "refs/stash":
 			g.set[name] = next // for the stash, its log contains the earlier entries
 		default:
 			saved := g.saveAs(name, next)
@@ -243,10 +244,10 @@ func (g *Repository) names() map[string]string {
 
 // saveHead saves the commits of the branch under another ref if the branch and the workspace diverged.
 func (g *Repository) saveHead(head heads) error {
-	if !g.diverged || !isObject(head.oid) {
+	if !g.diverged || !gitstate.IsObject(head.oid) {
 		return nil
 	}
-	if head.oid == head.was || g.objects != nil && g.objects.contains(head.was, head.oid) {
+	if head.oid == head.was || g.objects != nil && g.objects.Contains(head.was, head.oid) {
 		return nil // do nothing, because the workspace already contains the commits
 	}
 	if g.objects == nil {
@@ -257,14 +258,14 @@ func (g *Repository) saveHead(head heads) error {
 		g.set[g.saved] = head.oid
 	}
 	var err error
-	if g.files, err = g.objects.changed(head.oid, head.was); err != nil {
+	if g.files, err = g.objects.Changed(head.oid, head.was); err != nil {
 		return fmt.Errorf("the commits of the branch in %s cannot be read: %w", g.Dir, err)
 	}
 	in := ""
 	if at := filepath.Dir(g.Dir); at != "." {
 		in = "-C " + at + " "
 	}
-	g.Notes = append(g.Notes, fmt.Sprintf("The branch and the workspace both have new commits or a changed index. What the branch committed (commits: %d, files: %d) is saved as %s and was not made in the files. To bring it in: git %smerge %[3]s", g.objects.count(head.oid, head.was), len(g.files), g.saved, in))
+	g.Notes = append(g.Notes, fmt.Sprintf("The branch and the workspace both have new commits or a changed index. What the branch committed (commits: %d, files: %d) is saved as %s and was not made in the files. To bring it in: git %smerge %[3]s", g.objects.Count(head.oid, head.was), len(g.files), g.saved, in))
 	return nil
 }
 
@@ -274,7 +275,7 @@ func (g *Repository) planRefs() {
 	packed := make(map[string]string)
 	base := View{Base: g.w.base}
 	list := g.file(base, "packed-refs")
-	listed := parsePacked(list)
+	listed := gitstate.ParsePacked(list)
 	for _, name := range slices.Sorted(maps.Keys(g.set)) {
 		value := g.set[name]
 		loose := g.file(base, name) != ""
@@ -294,7 +295,7 @@ func (g *Repository) planRefs() {
 		if list == "" {
 			op = OpCreate
 		}
-		g.write("packed-refs", repack(list, packed), op)
+		g.write("packed-refs", gitstate.Repack(list, packed), op)
 	}
 }
 
@@ -446,7 +447,7 @@ func chain(log, before string) string {
 	lines := strings.Split(strings.TrimSuffix(before, "\n"), "\n")
 	fields := strings.SplitN(lines[len(lines)-1], " ", 3)
 	old, rest, ok := strings.Cut(log, " ")
-	if len(fields) < 3 || !ok || !isObject(old) || !isObject(fields[1]) {
+	if len(fields) < 3 || !ok || !gitstate.IsObject(old) || !gitstate.IsObject(fields[1]) {
 		return log
 	}
 	return fields[1] + " " + rest

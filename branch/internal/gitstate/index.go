@@ -1,4 +1,7 @@
-package change
+// Package gitstate reads what git stores of a repository's state: the index, packed refs, and the objects of commits.
+//
+// [Open] returns the objects of repositories, about which [Objects] asks git. Everything else is computed without git.
+package gitstate
 
 import (
 	"bytes"
@@ -17,9 +20,9 @@ const maxIndex = 256 << 20
 // IsIndex reports whether a path is the index of a repository.
 func IsIndex(path string) bool { return strings.HasSuffix("/"+path, "/.git/index") }
 
-// sameIndex reports whether two git indexes have the same entries. It ignores the times of files in the index, because
+// SameIndex reports whether two git indexes have the same entries. It ignores the times of files in the index, because
 // git updates them when it only reads a repository.
-func sameIndex(a, b string) bool {
+func SameIndex(a, b string) bool {
 	x, y := IndexSum(a), IndexSum(b)
 	return x != "" && x == y
 }

@@ -1,4 +1,4 @@
-package change
+package gitstate
 
 import (
 	"errors"
@@ -31,7 +31,12 @@ func TestSameIndex(t *testing.T) {
 		}
 		return at
 	}
-	files(t, dir, map[string]string{"a": "1", "some longer name": "2", "dir/b": "3"})
+	for name, text := range map[string]string{"a": "1", "some longer name": "2", "dir/b": "3"} {
+		at := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	git("init", "-q")
 	git("add", "-A")
 	git("commit", "-qm", "x")
@@ -41,16 +46,18 @@ func TestSameIndex(t *testing.T) {
 	}
 	git("status")
 	refreshed := index("refreshed")
-	files(t, dir, map[string]string{"a": "other"})
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	git("add", "a")
 	changed := index("changed")
 	if equal, _ := filetree.SameContent(first, refreshed); equal {
 		t.Error("git did not refresh the index, so the test shows nothing")
 	}
-	if !sameIndex(first, refreshed) {
+	if !SameIndex(first, refreshed) {
 		t.Error("a refreshed index counts as another")
 	}
-	if sameIndex(first, changed) || sameIndex(first, filepath.Join(dir, "a")) {
+	if SameIndex(first, changed) || SameIndex(first, filepath.Join(dir, "a")) {
 		t.Error("an index with another entry counts as the same")
 	}
 }
@@ -65,11 +72,11 @@ func TestObjectsOfKilledProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	objects, err := openObjects(dir, strings.Repeat("0", 40))
+	objects, err := Open(dir, strings.Repeat("0", 40))
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects.close()
+	objects.Close()
 	if left := mustNames(t, dir); len(left) != 1 || left[0] != filepath.Base(used) {
 		t.Errorf("%q are left, want only that of a running process", left)
 	}

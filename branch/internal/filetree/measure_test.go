@@ -1,4 +1,4 @@
-package branch
+package filetree
 
 import (
 	"errors"
@@ -8,24 +8,22 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"toolhost.dev/branch/internal/filetree"
 )
 
-// TestUsageCountsEverything checks that the usage of a branch includes files that are hard to count. They lie below a
+// TestMeasureCountsEverything checks that the size of a tree includes files that are hard to count. They lie below a
 // path that is longer than the system permits, and in a directory that its owner cannot read. Root can read this
 // directory, too.
-func TestUsageCountsEverything(t *testing.T) {
-	b := fresh(t)
-	size, count := b.Usage()
-	at, err := unix.Open(b.Layer(), filetree.OpenPath, 0)
+func TestMeasureCountsEverything(t *testing.T) {
+	top := t.TempDir()
+	size, before := count(top)
+	at, err := unix.Open(top, OpenPath, 0)
 	name := strings.Repeat("d", 200)
 	const depth = 50
 	for range depth {
 		if err == nil {
 			err = unix.Mkdirat(at, name, 0o700)
 		}
-		next, failed := unix.Openat(at, name, filetree.OpenPath, 0)
+		next, failed := unix.Openat(at, name, OpenPath, 0)
 		_ = unix.Close(at)
 		if at = next; err == nil {
 			err = failed
@@ -50,7 +48,7 @@ func TestUsageCountsEverything(t *testing.T) {
 	}
 	big(at, "deep")
 	_ = unix.Close(at)
-	closed := filepath.Join(b.Layer(), "closed", "listed")
+	closed := filepath.Join(top, "closed", "listed")
 	if err := os.MkdirAll(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +56,9 @@ func TestUsageCountsEverything(t *testing.T) {
 	if err := errors.Join(os.Chmod(closed, 0o400), os.Chmod(filepath.Dir(closed), 0)); err != nil {
 		t.Fatal(err)
 	}
-	defer filetree.RemoveAll(b.dir) // the test itself cannot remove directories that it cannot read
-	nowSize, nowCount := b.Usage()
-	if got, want := nowCount-count, depth+1+3; got != want {
+	defer RemoveAll(top) // the test itself cannot remove directories that it cannot read
+	nowSize, now := count(top)
+	if got, want := now-before, depth+1+3; got != want {
 		t.Errorf("%d new files are counted, want %d", got, want)
 	}
 	if got := nowSize - size; got < 2<<20 {
@@ -71,22 +69,15 @@ func TestUsageCountsEverything(t *testing.T) {
 	}
 }
 
-func fresh(t *testing.T) *Branch {
-	t.Helper()
-	s := &Store{Dir: t.TempDir()}
-	b, err := s.Make("", t.TempDir(), "b", Backend{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+// count is Measure for a tree about whose paths the test asks nothing.
+func count(top string) (size int64, files int) { return Measure(top, func(string, bool) {}) }
 
-// TestUsageEnds checks that the count stops with the result Beyond for directories that are nested so deeply that
+// TestMeasureEnds checks that the count stops with the result Beyond for directories that are nested so deeply that
 // counting them would need too many descriptors.
-func TestUsageEnds(t *testing.T) {
-	b := fresh(t)
+func TestMeasureEnds(t *testing.T) {
+	top := t.TempDir()
 	name := strings.Repeat("d", 255)
-	at, err := unix.Open(b.Layer(), filetree.OpenPath, 0)
+	at, err := unix.Open(top, OpenPath, 0)
 	for range 17 * (maxEntered + 1) {
 		if err != nil {
 			t.Fatal(err)
@@ -94,12 +85,12 @@ func TestUsageEnds(t *testing.T) {
 		if err := unix.Mkdirat(at, name, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		next, failed := unix.Openat(at, name, filetree.OpenPath, 0)
+		next, failed := unix.Openat(at, name, OpenPath, 0)
 		_ = unix.Close(at)
 		at, err = next, failed
 	}
 	_ = unix.Close(at)
-	if _, count := b.Usage(); count != Beyond {
-		t.Errorf("%d files are counted, want %d", count, Beyond)
+	if _, files := count(top); files != Beyond {
+		t.Errorf("%d files are counted, want %d", files, Beyond)
 	}
 }
