@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"toolhost.dev/sdk/durable"
 
 	"toolhost.dev/branch/change"
+	"toolhost.dev/branch/internal/apply"
 	"toolhost.dev/branch/internal/filetree"
 	"toolhost.dev/branch/internal/journal"
 	"toolhost.dev/branch/internal/killpoint"
@@ -128,17 +127,17 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 		j.Whole = st.Ino
 	}
 	record, err := json.Marshal(b)
-	if err = errors.Join(err, b.outdate()); err == nil {
+	if err = errors.Join(err, b.work.Outdate()); err == nil {
 		out.Number, err = b.log().Begin(j, len(record))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, errors.Join(err, b.renewCopy()))
+		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, errors.Join(err, b.work.Renew()))
 	}
-	err = b.run(j, true)
+	err = b.execution().Run(j, true)
 	if err == nil {
 		err = all.KeepAncestors()
 	}
-	if behind := b.renewCopy(); behind != nil {
+	if behind := b.work.Renew(); behind != nil {
 		out.Notes = append(out.Notes, sentence(behind))
 	}
 	return out, err
@@ -176,28 +175,29 @@ func (b *Branch) unite(all *change.Survey) error {
 	return nil
 }
 
+// plan returns the steps for the selected changes. It returns a [ConflictError] if a selected change has a conflict and
+// the selection does not decide the conflict.
+func (sel *Selection) plan(b *Branch, all *change.Survey) ([]journal.Step, *Outcome, error) {
+	choice := apply.Choice{Paths: sel.Paths, Ours: sel.Ours, Theirs: sel.Theirs}
+	p, err := apply.NewPlan(choice, apply.Branch{Name: b.Name, Base: b.Base, Layer: b.Layer()}, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(p.Conflicts) > 0 {
+		return nil, nil, &ConflictError{Name: b.Name, Conflicts: p.Conflicts}
+	}
+	return p.Steps, &Outcome{Changes: p.Changes, GivenUp: p.GivenUp, Left: p.Left, Notes: p.Notes, partial: p.Partial}, nil
+}
+
+// execution returns the means to make changes in the base. The branch and its base must be locked.
+func (b *Branch) execution() apply.Execution {
+	return apply.Execution{Name: b.Name, Log: b.log(), Finish: b.finish}
+}
+
 // log returns the journals of the branch.
 func (b *Branch) log() journal.Log {
 	return journal.Log{Dir: filepath.Join(b.dir, appliedDir), Base: b.Base, Layer: b.Layer()}
 }
-
-// order returns the position of a step in an apply. Directories that become writable come first, and directories that
-// become read-only or closed come last, the deepest first. Git's objects come before the files that refer to them. Thus
-// git works at each moment of the apply, even if the apply is killed.
-func order(s *journal.Step) int {
-	switch {
-	case s.Op != change.OpMetadata && strings.Contains("/"+s.Path+"/", "/.git/objects/"):
-		return 1
-	case s.Op != change.OpMetadata:
-		return 2
-	case s.Mode&0o300 == 0o300:
-		return 0
-	}
-	return closing
-}
-
-// closing is the position of directories that become read-only or closed.
-const closing = 3
 
 // interrupted reports whether an apply or a revert of the branch is incomplete because its process was killed.
 func (b *Branch) interrupted() (bool, error) {
@@ -229,13 +229,13 @@ func (b *Branch) recover(guard Guard) error {
 		case journal.Applying:
 			err = b.complete(j, guard)
 		case journal.Undoing:
-			err = b.undo(j)
+			err = b.execution().Undo(j)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return b.renewCopy()
+	return b.work.Renew()
 }
 
 // complete makes the remaining steps of a journal.
@@ -251,69 +251,7 @@ func (b *Branch) complete(j *journal.Journal, guard Guard) (err error) {
 			}
 		}()
 	}
-	return b.run(j, false)
-}
-
-// run makes all steps of a journal that are not yet made. If a step fails, run undoes all steps. If fresh is true, none
-// of the steps is made yet.
-func (b *Branch) run(j *journal.Journal, fresh bool) error {
-	x, err := b.log().Exchange(j)
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	x.Fresh = fresh
-	failed := x.Lock(fresh)
-	for i := range j.Steps {
-		if failed != nil {
-			break
-		}
-		killpoint.Pass()
-		if err := x.Forward(i); err != nil {
-			failed = fmt.Errorf("nothing was applied, because %s could not be changed: %w", j.Steps[i].Path, err)
-		}
-	}
-	if failed != nil {
-		if err := j.Record(journal.Undoing); err != nil {
-			return errors.Join(failed, err)
-		}
-		return errors.Join(failed, b.undo(j))
-	}
-	x.Unlock()
-	killpoint.Pass()
-	if err := b.finish(j, journal.Applied); err != nil {
-		return fmt.Errorf("all changes of the branch %s are made, but the end of the apply cannot be recorded: %w. Free space on the disk, and repeat the command, which records it", b.Name, err)
-	}
-	return x.Sync()
-}
-
-// undo undoes all steps of a journal that were made.
-func (b *Branch) undo(j *journal.Journal) error {
-	x, err := b.log().Exchange(j)
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	if err := x.Lock(false); err != nil {
-		return err
-	}
-	for i := range slices.Backward(j.Steps) {
-		killpoint.Pass()
-		if err := x.Backward(i); err != nil {
-			return fmt.Errorf("the changes of the branch %s are taken back, but %s cannot be restored: %w. Its old content is %s. Move %[2]s away and repeat the command", b.Name, j.Steps[i].Path, err, x.Displaced(i))
-		}
-	}
-	if j.Whole != 0 {
-		if err := x.BringBack(); err != nil {
-			return fmt.Errorf("the changes of the branch %s are taken back, but they cannot return to the branch: %w. They are in %s", b.Name, err, j.Upper())
-		}
-	}
-	x.Unlock()
-	killpoint.Pass()
-	if err := b.finish(j, journal.Reverted); err != nil {
-		return err
-	}
-	return x.Sync()
+	return b.execution().Run(j, false)
 }
 
 // finish records the end of an apply or of a revert. The caller must sync the file system afterwards. Later changes of
@@ -325,23 +263,17 @@ func (b *Branch) finish(j *journal.Journal, state string) error {
 		return err
 	}
 	paths, dirs := b.renew(j, state, now)
-	if err := b.renewVersions(paths, dirs); err != nil {
+	if err := b.work.RenewVersions(paths, dirs); err != nil {
 		return err
 	}
 	if state == journal.Reverted {
 		_ = b.layer().Record(paths) // ignore the error: the branch can still be applied, but without merges
 	}
-	switch {
-	case state != journal.Applied:
-	case j.Whole != 0:
-		if err := b.log().PutAway(j); err != nil {
-			return err
-		}
-	default:
-		b.prune(".")
-	}
 	b.Applied = 0
 	if state == journal.Applied {
+		if err := b.execution().Clear(j); err != nil {
+			return err
+		}
 		b.Applied = 1
 	}
 	all, err := b.log().Journals(j)
@@ -365,64 +297,4 @@ func (b *Branch) finish(j *journal.Journal, state string) error {
 	}
 	killpoint.Pass()
 	return j.RecordEnd(state, now)
-}
-
-// renew records the argument "now" as the time at which the layer and the base were compared at the paths of a journal.
-// Only later changes of the base are conflicts at these paths. renew returns these paths. It also returns the
-// directories whose metadata alone was compared. If the apply was reverted, earlier changes of the base become
-// conflicts again.
-func (b *Branch) renew(j *journal.Journal, state string, now int64) (paths, dirs []string) {
-	if state == journal.Reverted && j.Done != 0 && j.Since != 0 {
-		b.Since, b.Renewed, b.SetBack = j.Since, maps.Clone(j.Renewed), b.SetBack || j.SetBack
-	}
-	if b.Renewed == nil {
-		b.Renewed = make(map[string]int64)
-	}
-	for i := range j.Steps {
-		s := &j.Steps[i]
-		switch {
-		case state == journal.Reverted && (s.Contested || !b.asCompared(j, s)):
-			// the conflict stays; after a kill, the base can have changed before this process completed the revert
-		case s.Op == change.OpMetadata:
-			b.Renewed[change.Itself(s.Path)] = now // nothing below the directory was compared
-			dirs = append(dirs, s.Path)
-		default:
-			b.Renewed[s.Path] = now
-			paths = append(paths, s.Path)
-		}
-	}
-	return paths, dirs
-}
-
-// asCompared reports whether a path of the base is unchanged since an apply searched for conflicts.
-func (b *Branch) asCompared(j *journal.Journal, s *journal.Step) bool {
-	at := filepath.Join(b.Base, s.Path)
-	var st unix.Stat_t
-	if unix.Lstat(at, &st) != nil {
-		return s.Old.Inode == 0
-	}
-	now := change.StampOf(&st)
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR && s.Op != change.OpMetadata {
-		return now.Inode == s.Old.Inode && change.Newest(at, j.Checked, false) == ""
-	}
-	return now == s.Old || s.Op == change.OpMetadata
-}
-
-// prune removes directories of the layer that have become empty, because they existed only for entries that were moved
-// out of the layer.
-func (b *Branch) prune(dir string) {
-	entries, err := os.ReadDir(filepath.Join(b.Layer(), dir))
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		upper, base := filepath.Join(b.Layer(), path), filepath.Join(b.Base, path)
-		var up, lo unix.Stat_t
-		if opaque, err := filetree.IsOpaque(upper); !e.IsDir() || opaque || err != nil || unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode || !filetree.EqualAttributes(upper, base) {
-			continue
-		}
-		b.prune(path)
-		_ = os.Remove(upper) // fails if the directory is not empty
-	}
 }

@@ -499,9 +499,5 @@ func rewriteTo(b *Branch, at string, number int) error {
 	if err != nil {
 		return err
 	}
-	t, err := r.target(b)
-	if err == nil {
-		err = b.rewrite(at, t)
-	}
-	return errors.Join(err, b.endRestore(*r))
+	return errors.Join(b.saves().Rewrite(at, r), b.saves().End(r))
 }

@@ -15,70 +15,16 @@ import (
 	"toolhost.dev/branch/change"
 	"toolhost.dev/branch/internal/filetree"
 	"toolhost.dev/branch/internal/gitstate"
-	"toolhost.dev/branch/internal/overlay"
 )
 
 // layer describes the layer of the branch. For a copy, the description is valid only while the caller uses the mirror.
 func (b *Branch) layer() *change.Layer {
 	l := &change.Layer{Name: b.Name, Base: b.Base, Upper: b.Layer(), State: b.dir, Since: b.Since, Renewed: b.Renewed, Exact: b.IsPreview()}
-	if b.Copy != nil {
-		l.Copy = versions{b}
+	if b.work != nil {
+		l.Copy = b.work
 	}
 	l.Blind = b.clockSetBack()
 	return l
-}
-
-// derivation records when a layer last saw each path of the base. Later changes of the base can conflict with the
-// layer.
-type derivation struct {
-	// Since is the time of the base's file system at which the branch began, in nanoseconds. A path of the base that
-	// changed later can conflict with the layer. Renewed contains later times for single paths and everything below
-	// them.
-	Since   int64            `json:"since"`
-	Renewed map[string]int64 `json:"renewed,omitempty"`
-	// Clock is the state of the clock that measured Since. SetBack means that the clock was set back afterwards. Both
-	// are empty for a copy, because a copy compares states and not times.
-	Clock   *clock `json:"clock,omitempty"`
-	SetBack bool   `json:"set_back,omitempty"`
-}
-
-// clock identifies a state of the clock of the machine. Offset is the result of [overlay.ClockOffset].
-type clock struct {
-	Boot   string `json:"boot"`
-	Offset int64  `json:"offset"`
-}
-
-// maxBack is the tolerated step back of the clock, in nanoseconds. A leap second sets the clock back by one second.
-const maxBack = 1.1e9
-
-// clockSetBack reports whether the clock was set back since the branch began. Changes of the base then have times from
-// before the branch, so that the times do not show them.
-func (b *Branch) clockSetBack() bool {
-	if b.Copy != nil {
-		return false
-	}
-	if b.SetBack || time.Now().UnixNano()+maxBack < b.Since {
-		return true
-	}
-	offset, known := overlay.ClockOffset()
-	if !known || b.Clock == nil || b.Clock.Offset <= offset+maxBack {
-		return false
-	}
-	boot, err := overlay.BootID()
-	return err != nil || boot == b.Clock.Boot
-}
-
-// watchClock stores in b the state of the clock, and whether the clock was set back. The caller must save b.
-func (b *Branch) watchClock() {
-	if b.Copy != nil {
-		return
-	}
-	b.SetBack = b.clockSetBack()
-	offset, known := overlay.ClockOffset()
-	boot, err := overlay.BootID()
-	if known && err == nil && (b.Clock == nil || b.Clock.Boot != boot || b.Clock.Offset < offset) {
-		b.Clock = &clock{Boot: boot, Offset: offset}
-	}
 }
 
 // Changes lists everything that the layer changes, sorted by path. A new directory is a single change. The duration
@@ -125,7 +71,7 @@ func (b *Branch) review(all *change.Survey) (string, error) {
 
 // survey compares the layer with its base or with the branch below it. The caller must close the result.
 func (b *Branch) survey() (*change.Survey, error) {
-	if err := errors.Join(b.check(), b.gather()); err != nil {
+	if err := errors.Join(b.check(), b.work.Gather()); err != nil {
 		return nil, err
 	}
 	if b.Of == "" {
@@ -133,7 +79,7 @@ func (b *Branch) survey() (*change.Survey, error) {
 	}
 	of, err := b.parent()
 	if err == nil {
-		err = of.gather()
+		err = of.work.Gather()
 	}
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/sdk/tooltest/need"
 
+	"toolhost.dev/branch/checkpoint"
 	"toolhost.dev/branch/internal/filetree"
 )
 
@@ -62,9 +63,7 @@ func TestRestoreThroughTheMount(t *testing.T) {
 		mustBranch(t, err)
 		states := []map[string]string{nil, snapshot(t, at), take(1), take(2), take(3)}
 		for _, n := range []int{3, 2, 4, 1, 4} {
-			entries, err := b.manifest(n)
-			mustBranch(t, err)
-			mustBranch(t, b.rewrite(at, &target{entries: entries}))
+			mustBranch(t, b.saves().Rewrite(at, &checkpoint.Restore{Number: n}))
 			differ(t, fmt.Sprintf("seed %d: checkpoint %d through the mount", seed, n), snapshot(t, at), states[n])
 			// A directory that was deleted and then restored must not count as a change.
 			if changes, err := b.Changes(); n == 1 && (err != nil || len(changes) > 0) {
@@ -95,7 +94,7 @@ func TestRestoreIsKilled(t *testing.T) {
 		t.Setenv("TOOLHOST_TEST_VIEW", at)
 		step := 3*steps + 1
 		done = !killAtStep(t, s, b.Base, "rewrite", step)
-		_, err := os.Lstat(filepath.Join(b.dir, restoreFile))
+		_, err := os.Lstat(b.saves().RestoreFile())
 		begun := done || err == nil
 		mustBranch(t, unix.Unmount(at, 0))
 		resume(t, s, b)
@@ -124,8 +123,7 @@ func TestRestoreFollowsNoLinks(t *testing.T) {
 	mustBranch(t, os.Symlink(outside, link))
 	_, err := b.checkpoint(Checkpoint{Call: "c"}, CheckpointRules{})
 	mustBranch(t, err)
-	entries, err := b.manifest(1)
-	mustBranch(t, err)
+	first := &checkpoint.Restore{Number: 1}
 	stop := make(chan struct{})
 	var swaps sync.WaitGroup
 	swaps.Go(func() {
@@ -139,12 +137,12 @@ func TestRestoreFollowsNoLinks(t *testing.T) {
 		}
 	})
 	for range 300 {
-		_ = b.rewrite(at, &target{entries: entries}) // ignore the error: the exchanges can make the restore fail
+		_ = b.saves().Rewrite(at, first) // ignore the error: the exchanges can make the restore fail
 	}
 	close(stop)
 	swaps.Wait()
 	differ(t, "outside of the branch", snapshot(t, outside), want)
-	mustBranch(t, b.rewrite(at, &target{entries: entries}))
+	mustBranch(t, b.saves().Rewrite(at, first))
 	if text, err := os.ReadFile(filepath.Join(dir, "sub/b")); err != nil || string(text) != "first" {
 		t.Errorf("after the program ended, the file is %q, %v", text, err)
 	}

@@ -1,12 +1,17 @@
 package branch
 
 import (
+	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/branch/checkpoint"
 )
 
 // goBackTo restores a checkpoint of the branch that is mounted at a path. If through is true, it restores the files
@@ -22,10 +27,7 @@ func goBackTo(t *testing.T, b *Branch, at string, number int, through bool, rule
 	}
 	r, done, err := b.beginRestore(number, true, rules)
 	mustBranch(t, err)
-	to, err := r.target(b)
-	mustBranch(t, err)
-	mustBranch(t, b.rewrite(at, to))
-	mustBranch(t, b.endRestore(*r))
+	mustBranch(t, errors.Join(b.saves().Rewrite(at, r), b.saves().End(r)))
 	return done
 }
 
@@ -87,7 +89,8 @@ func TestCheckpointsOfOlderVersions(t *testing.T) {
 	c, err := b.checkpoint(Checkpoint{Call: "c"}, rules)
 	mustBranch(t, err)
 	c.Ignored = 1
-	mustBranch(t, b.relabel(c))
+	text, err := json.Marshal(c)
+	mustBranch(t, errors.Join(err, os.WriteFile(filepath.Join(b.dir, checkpoint.Dir, "1", "checkpoint.json"), text, 0o600)))
 	shell(t, at, "echo l > new.log; echo 2 > .env; echo 2 > src/a; mkdir n; echo n > n/x.log; echo n > n/y")
 	want := snapshot(t, at)
 	goBackTo(t, b, at, 1, false, rules)
@@ -109,9 +112,14 @@ func TestIgnoredRoom(t *testing.T) {
 	shell(t, at, "for i in $(seq 15); do head -c 9000 /dev/zero > $i.log; done; head -c 20000 /dev/zero > large/f; echo s > src/b; mkdir src/out/n; for i in $(seq 2001); do : > src/out/n/$i; done")
 	c, err := b.checkpoint(Checkpoint{Call: "c"}, rules)
 	mustBranch(t, err)
-	entries, err := b.manifest(c.Number)
+	entries, err := b.saves().Manifest(c.Number)
 	mustBranch(t, err)
-	left := leftOut(entries)
+	var left []string
+	for _, e := range entries {
+		if e.LeftOut {
+			left = append(left, e.Path)
+		}
+	}
 	if len(left) != 4+2 || !slices.Contains(left, "large") || !slices.Contains(left, "src/out") {
 		t.Errorf("%q are left out", left)
 	}

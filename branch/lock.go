@@ -149,7 +149,7 @@ func (s *Store) ready(b *Branch) (*os.File, error) {
 		return nil, err
 	}
 	if err = b.completeRestore(); err == nil {
-		err = errors.Join(b.intact(), b.removePreviews())
+		err = errors.Join(b.intact(), b.saves().RemovePreviews())
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -183,7 +183,7 @@ func (s *Store) exclusive(b *Branch) (release func(), err error) {
 	if err != nil {
 		return nil, errors.Join(err, base.Close())
 	}
-	unlock, err := b.lockCopy()
+	unlock, err := b.work.Lock()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close(), base.Close())
 	}

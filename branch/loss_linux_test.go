@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/sdk/tooltest/need"
 
+	"toolhost.dev/branch/checkpoint"
 	"toolhost.dev/branch/internal/filetree"
 )
 
@@ -189,7 +190,7 @@ func TestUnreadableCheckpoint(t *testing.T) {
 		}
 	}
 	want := snapshot(t, b.Layer())
-	restore := hide(t, filepath.Join(b.checkpointDir(2), checkpointFile))
+	restore := hide(t, filepath.Join(b.dir, checkpoint.Dir, "2", "checkpoint.json"))
 	files(t, b.Layer(), map[string]string{"edit": "three"})
 	if err := s.Before(b, "s", "three", "", CheckpointRules{}); err == nil {
 		t.Error("a checkpoint was made although the last one cannot be read")
@@ -338,7 +339,7 @@ func TestRootKeepsAttributes(t *testing.T) {
 				copyUp(t, b, "d", "d/e")
 			}
 			layer := func() map[string]string {
-				if err := b.gather(); err != nil {
+				if err := b.work.Gather(); err != nil {
 					t.Fatal(err)
 				}
 				return snapshot(t, b.Layer())

@@ -43,12 +43,12 @@ func TestOldLayerKeepsLaterChanges(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, copy %t, theirs %q", name, how.Copy, sel.Theirs), func(t *testing.T) {
 					s, b := ofLines(t, how)
 					edit(t, b.saved(), "two", "of the branch")
-					mustBranch(t, errors.Join(b.gather(), b.layer().Record([]string{"shared"})))
+					mustBranch(t, errors.Join(b.work.Gather(), b.layer().Record([]string{"shared"})))
 					way.before(t, s, b)
 					edit(t, b.Base, "eight", "of the workspace")
 					_, err := s.Apply(b, sel)
 					mustBranch(t, err)
-					mustBranch(t, errors.Join(b.gather(), b.layer().Record([]string{"shared"}))) // as the next session does
+					mustBranch(t, errors.Join(b.work.Gather(), b.layer().Record([]string{"shared"}))) // as the next session does
 					way.after(t, s, b)
 					if err := keepsLine(t, s, b, "of the workspace"); err != nil {
 						t.Errorf("the old layer cannot be merged: %v", err)

@@ -268,7 +268,7 @@ func (m *Mount) Refresh() error {
 	switch {
 	case m.holder == nil:
 		paths, all := m.base.Since(m.refreshed)
-		if err := m.Branch.follow(paths, all); err != nil {
+		if err := m.Branch.work.Follow(paths, all); err != nil {
 			return err
 		}
 	case names > m.refreshed:

@@ -6,12 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/branch/change"
+	"toolhost.dev/branch/checkpoint"
 	"toolhost.dev/sandbox"
 )
 
@@ -105,46 +104,6 @@ func (m *Mounts) hold(id string, own int) (mount *Mount, release func(), err err
 	}, nil
 }
 
-// Restored describes a restore in a mounted branch.
-type Restored struct {
-	// To is the checkpoint that was restored. Saved is the checkpoint of the branch's state before the restore.
-	To    *Checkpoint `json:"restored"`
-	Saved *Checkpoint `json:"saved"`
-	// Stay lists files and directories that were not changed, because git ignores them and they are too large for a
-	// checkpoint. Lost lists such paths that no longer exist in the branch.
-	Stay []string `json:"stay,omitempty"`
-	Lost []string `json:"lost,omitempty"`
-	// Ended is the reason why the programs of the branch had to end. Empty means that they still run.
-	Ended string `json:"ended,omitempty"`
-	// Jobs describes the jobs that still run. The caller of Restore can set it.
-	Jobs []string `json:"jobs,omitempty"`
-}
-
-// Notes returns sentences about the paths that were not restored.
-func (r *Restored) Notes() (out []string) {
-	const ignored = "Git ignores these paths, and they are too large for a checkpoint. "
-	if len(r.Stay) > 0 {
-		out = append(out, ignored+"They stay as they are: "+some(r.Stay)+".")
-	}
-	if len(r.Lost) > 0 {
-		out = append(out, ignored+"What the branch changed in them is lost: "+some(r.Lost)+".")
-	}
-	if len(out) > 0 {
-		out = append(out, "To store all that git ignores, the operator sets:\nworkspace {\n  checkpoints { ignored = true }\n}")
-	}
-	return out
-}
-
-// some joins paths for a message. It shows only the first paths and the number of the remaining ones.
-func some(paths []string) string {
-	const shown = 10
-	text := change.QuotePath(strings.Join(paths[:min(len(paths), shown)], ", "))
-	if more := len(paths) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // ErrNotMounted means that this process has not mounted a branch.
 var ErrNotMounted = errors.New("the branch is no longer mounted. Repeat the call")
 
@@ -180,9 +139,9 @@ func (m *Mounts) Restore(id string, own, number int, undo bool, rules Checkpoint
 	if err != nil {
 		return nil, err
 	}
-	failed := mount.rewrite(*r)
+	failed := mount.rewrite(r)
 	if failed == nil {
-		return out, b.endRestore(*r)
+		return out, b.saves().End(r)
 	}
 	out.Ended = failed.Error()
 	// The restore is incomplete. Complete it by exchanging the layers. This requires that nothing uses the branch.
@@ -203,19 +162,15 @@ func (m *Mounts) Restore(id string, own, number int, undo bool, rules Checkpoint
 }
 
 // rewrite restores a checkpoint in a mounted branch.
-func (m *Mount) rewrite(r restoring) error {
+func (m *Mount) rewrite(r *checkpoint.Restore) error {
 	b := m.Branch
-	if m.holder == nil { // a copy has no mount that uses the layer
-		unlock, err := b.lockCopy()
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		return b.exchangeLayer(r)
+	if m.holder != nil {
+		return b.saves().Rewrite(m.View(), r)
 	}
-	t, err := r.target(b)
+	unlock, err := b.work.Lock() // a copy has no mount that uses the layer
 	if err != nil {
 		return err
 	}
-	return b.rewrite(m.View(), t)
+	defer unlock()
+	return b.saves().Exchange(r)
 }

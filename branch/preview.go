@@ -52,7 +52,7 @@ func (s *Store) Preview(owner, base, name string, of *Branch, held bool, how Bac
 			err = filetree.Copy(of.Layer(), p.Layer())
 		}
 		if err == nil {
-			err = p.inherit(of)
+			err = p.work.Inherit(of.work)
 		}
 		killpoint.Pass()
 		if err = errors.Join(err, p.save()); err != nil {
@@ -124,7 +124,7 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
-	unlock, err := of.lockCopy()
+	unlock, err := of.work.Lock()
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.check(), p.gather()); err != nil {
+	if err := errors.Join(p.check(), p.work.Gather()); err != nil {
 		return nil, err
 	}
 	changes, err := p.changesTo(of)
@@ -158,7 +158,7 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	// layer was not shown to the person, so the preview can only be discarded.
 	from, to := p.Layer(), of.Layer()
 	if p.Copy != nil {
-		from, to = p.inCopy(""), of.inCopy("")
+		from, to = p.work.Dir(), of.work.Dir()
 	}
 	if err := filetree.ExchangePaths(from, to); err != nil {
 		return nil, fmt.Errorf("nothing was applied: %w", err)
@@ -183,7 +183,7 @@ func (s *Store) adoptWhole(p *Branch, sel Selection) (*Outcome, error) {
 // because programs cannot set the ctime of a file. The times of directories are ignored, because the kernel can change
 // them when it only reads.
 func (b *Branch) State() (string, error) {
-	if err := b.gather(); err != nil {
+	if err := b.work.Gather(); err != nil {
 		return "", err
 	}
 	sum := sha256.New()

@@ -13,7 +13,7 @@ import (
 
 	"toolhost.dev/sdk/tooltest/need"
 
-	"toolhost.dev/branch/internal/filetree"
+	"toolhost.dev/branch/checkpoint"
 )
 
 // TestReflinks makes copies, checkpoints, applies and reverts on file systems on which files can share their data. On
@@ -76,9 +76,7 @@ func TestReflinks(t *testing.T) {
 				t.Errorf("a checkpoint of %d bytes needs %d bytes", size, used)
 			}
 			shell(t, at, "echo other > large; rm -r d")
-			entries, err := o.manifest(1)
-			mustBranch(t, err)
-			mustBranch(t, o.rewrite(at, &target{entries: entries}))
+			mustBranch(t, o.saves().Rewrite(at, &checkpoint.Restore{Number: 1}))
 			differ(t, "undone", snapshot(t, at), state)
 		})
 	}
@@ -128,12 +126,12 @@ func TestRequestedCheckpointsAreOnDisk(t *testing.T) {
 	}
 	objects := func() (n uint64) {
 		t.Helper()
-		names, err := filetree.Names(filepath.Join(b.dir, checkpointsDir, objectsDir))
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%q are stored (%v)", names, err)
+		paths := objectsOf(t, b)
+		if len(paths) == 0 {
+			t.Fatal("nothing is stored")
 		}
-		for _, name := range names {
-			n += dirty(b.object(name))
+		for _, path := range paths {
+			n += dirty(path)
 		}
 		return n
 	}

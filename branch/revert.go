@@ -23,7 +23,7 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 		return nil, err
 	}
 	defer release()
-	if err := b.gather(); err != nil {
+	if err := b.work.Gather(); err != nil {
 		return nil, err
 	}
 	all, err := b.log().Journals()
@@ -60,7 +60,7 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("nothing was reverted, because these paths changed since the branch %s was applied:\n  %s\nMove them away, or restore them from version control, and repeat the command", b.Name, strings.Join(problems, "\n  "))
 	}
-	if err := errors.Join(x.Rewrite(), b.outdate(), last.Record(journal.Undoing)); err != nil {
+	if err := errors.Join(x.Rewrite(), b.work.Outdate(), last.Record(journal.Undoing)); err != nil {
 		return nil, err
 	}
 	out := &Outcome{Changes: []change.Change{}}
@@ -72,7 +72,7 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 			out.GivenUp = append(out.GivenUp, step.Change)
 		}
 	}
-	return out, errors.Join(b.undo(last), b.renewCopy())
+	return out, errors.Join(b.execution().Undo(last), b.work.Renew())
 }
 
 // Settle records which files a guard removed from the base after the last apply of a branch. Without this record,

@@ -50,6 +50,21 @@ const (
 	shellscript = "toolhost.dev/shellscript"
 )
 
+// branchLayers lists the packages of the module branch, from the top layer to the bottom layer.
+var branchLayers = [][]string{
+	{""},
+	{"/checkpoint", "/internal/apply"},
+	{"/internal/journal", "/internal/workcopy"},
+	{"/change", "/internal/mirror"},
+	{"/internal/gitstate"},
+	{"/internal/basewatch", "/internal/filetree", "/internal/gitignore", "/internal/killpoint", "/internal/overlay", "/internal/textmerge"},
+}
+
+// branchLayer returns the layer of a package of the module branch, or -1 if the table lacks the package.
+func branchLayer(pkg string) int {
+	return slices.IndexFunc(branchLayers, func(l []string) bool { return slices.Contains(l, strings.TrimPrefix(pkg, branch)) })
+}
+
 var rules = []rule{
 	{
 		why: "the sdk knows neither host nor plugins",
@@ -155,6 +170,14 @@ var rules = []rule{
 		of:  func(p string) bool { return under(p, branch) },
 		allows: func(_, i string) bool {
 			return !under(i, "toolhost.dev") || under(i, branch, sandbox, "toolhost.dev/sdk/durable", "toolhost.dev/sdk/flock", "toolhost.dev/sdk/suggest", "toolhost.dev/sdk/tool", "toolhost.dev/sdk/tooltest/need")
+		},
+	},
+	{
+		why: "imports in a branch run down the table branchLayers",
+		of:  func(p string) bool { return under(p, branch) },
+		allows: func(p, i string) bool {
+			own := strings.TrimSuffix(p, "_test")
+			return !under(i, branch) || own == i || branchLayer(own) < branchLayer(i)
 		},
 	},
 	{

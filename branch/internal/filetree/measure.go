@@ -17,9 +17,9 @@ const Beyond = math.MaxInt
 // maxEntered limits the nesting of directories that a measurer enters, because each level needs a descriptor.
 const maxEntered = 64
 
-// measurer counts the files in a tree, such as a layer. A session must not be able to hide files from the limits of its branch.
-// Therefore a measurer also counts files below paths that are longer than the system permits, and in directories that
-// their owner cannot read.
+// measurer counts the files in a tree, such as a layer. A session must not be able to hide files from the limits of its
+// branch. Therefore a measurer also counts files below paths that are longer than the system permits, and in
+// directories that their owner cannot read.
 type measurer struct {
 	visit func(rel string, dir bool)
 	size  int64

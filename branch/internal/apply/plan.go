@@ -1,4 +1,8 @@
-package branch
+// Package apply makes the changes of a branch in its base, and takes them back.
+//
+// [NewPlan] selects the changes, and finds the conflicts that nobody has decided. [Execution.Run] makes the steps of a
+// plan, which a journal lists; [Execution.Undo] takes them back.
+package apply
 
 import (
 	"fmt"
@@ -13,42 +17,63 @@ import (
 	"toolhost.dev/branch/internal/journal"
 )
 
-// selecting is the state of [Selection.plan].
-type selecting struct {
-	*Selection
-	b         *Branch
-	all       *change.Survey
-	used      map[string]bool // paths of the selection that match a change
-	steps     []journal.Step
-	out       *Outcome
-	conflicts *ConflictError
+// Choice selects the changes to apply. The paths include all paths below them.
+type Choice struct {
+	// Paths limits the apply. An empty list means all changes.
+	Paths []string
+	// Ours lists paths with conflicts at which the branch's content is used, and Theirs those at which the base's
+	// content is kept.
+	Ours, Theirs []string
 }
 
-// plan returns the steps for the selected changes. It returns a [ConflictError] if a selected change has a conflict and
-// the selection does not decide the conflict.
-func (sel *Selection) plan(b *Branch, all *change.Survey) ([]journal.Step, *Outcome, error) {
+// Branch describes the branch that is applied.
+type Branch struct{ Name, Base, Layer string }
+
+// Plan is the result of a choice.
+type Plan struct {
+	// Steps makes Changes in the base, and takes GivenUp from the layer. Left stays in the layer, and so does more if
+	// Partial is true.
+	Steps                  []journal.Step
+	Changes, GivenUp, Left []change.Change
+	Partial                bool
+	// Conflicts lists the selected changes whose conflicts the choice does not decide. If there are any, the plan must
+	// not be carried out.
+	Conflicts []change.Change
+	// Notes are messages for people.
+	Notes []string
+}
+
+// selecting is the state of [NewPlan].
+type selecting struct {
+	Choice
+	layer string
+	all   *change.Survey
+	used  map[string]bool // paths of the choice that match a change
+	out   *Plan
+}
+
+// NewPlan returns the steps for the selected changes of a branch.
+func NewPlan(sel Choice, b Branch, all *change.Survey) (*Plan, error) {
 	n := len(all.Changes)
-	p := &selecting{Selection: sel, b: b, all: all, used: make(map[string]bool), steps: make([]journal.Step, 0, n), out: &Outcome{Changes: make([]change.Change, 0, n)}, conflicts: &ConflictError{Name: b.Name}}
+	out := &Plan{Steps: make([]journal.Step, 0, n), Changes: make([]change.Change, 0, n)}
+	p := &selecting{Choice: sel, layer: b.Layer, all: all, used: make(map[string]bool), out: out}
 	for i := range all.Changes {
 		if err := p.add(all.Changes[i]); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	for _, path := range slices.Concat(sel.Paths, sel.Ours, sel.Theirs) {
 		if !p.used[filepath.Clean(path)] {
-			return nil, nil, fmt.Errorf("the branch %s does not change %s. See toolhost branch diff %[1]s; a new directory can only be applied as a whole", b.Name, path)
+			return nil, fmt.Errorf("the branch %s does not change %s. See toolhost branch diff %[1]s; a new directory can only be applied as a whole", b.Name, path)
 		}
-	}
-	if len(p.conflicts.Conflicts) > 0 {
-		return nil, nil, p.conflicts
 	}
 	for _, g := range all.Repos {
 		if p.applies(g.Dir) {
-			p.out.Notes = append(p.out.Notes, g.Notes...)
+			out.Notes = append(out.Notes, g.Notes...)
 		}
 	}
-	for i := range p.steps {
-		s := &p.steps[i]
+	for i := range out.Steps {
+		s := &out.Steps[i]
 		if !utf8.ValidString(s.Path) {
 			s.Exact = []byte(s.Path)
 		}
@@ -57,14 +82,32 @@ func (sel *Selection) plan(b *Branch, all *change.Survey) ([]journal.Step, *Outc
 			s.OldAttributes = filetree.Attributes(filepath.Join(b.Base, s.Path))
 		}
 	}
-	slices.SortStableFunc(p.steps, func(a, b journal.Step) int {
+	slices.SortStableFunc(out.Steps, func(a, b journal.Step) int {
 		if order(&a) == closing && order(&b) == closing {
 			return strings.Compare(b.Path, a.Path)
 		}
 		return order(&a) - order(&b)
 	})
-	return p.steps, p.out, nil
+	return out, nil
 }
+
+// order returns the position of a step in an apply. Directories that become writable come first, and directories that
+// become read-only or closed come last, the deepest first. Git's objects come before the files that refer to them. Thus
+// git works at each moment of the apply, even if the apply is killed.
+func order(s *journal.Step) int {
+	switch {
+	case s.Op != change.OpMetadata && strings.Contains("/"+s.Path+"/", "/.git/objects/"):
+		return 1
+	case s.Op != change.OpMetadata:
+		return 2
+	case s.Mode&0o300 == 0o300:
+		return 0
+	}
+	return closing
+}
+
+// closing is the position of directories that become read-only or closed.
+const closing = 3
 
 // covers reports whether a path is in a list of paths or below a path of the list.
 func (p *selecting) covers(paths []string, path string) bool {
@@ -102,7 +145,7 @@ func (p *selecting) add(c change.Change) error {
 	}
 	switch {
 	case c.Never != "", !selected, committed && c.Waits != "":
-		p.out.partial = true
+		p.out.Partial = true
 		if !c.Dropped {
 			p.out.Left = append(p.out.Left, c)
 		}
@@ -111,7 +154,7 @@ func (p *selecting) add(c change.Change) error {
 		p.drop(c)
 		return nil
 	case c.Conflict != "" && !ours && !theirs:
-		p.conflicts.Conflicts = append(p.conflicts.Conflicts, c)
+		p.out.Conflicts = append(p.out.Conflicts, c)
 		return nil
 	case c.Dropped && !ours:
 		p.drop(c)
@@ -124,12 +167,12 @@ func (p *selecting) add(c change.Change) error {
 	}
 	s := journal.Step{Change: c, Drop: theirs, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: c.BothChanged}
 	if gitstate.IsIndex(c.Path) && !theirs {
-		s.Index = gitstate.IndexSum(filepath.Join(p.b.Layer(), c.Path))
+		s.Index = gitstate.IndexSum(filepath.Join(p.layer, c.Path))
 	}
 	if c.Content != nil && !ours && !theirs {
 		s.Made, s.New, s.Mine = true, 0, c.Inode
 	}
-	p.steps = append(p.steps, s)
+	p.out.Steps = append(p.out.Steps, s)
 	if theirs {
 		p.out.GivenUp = append(p.out.GivenUp, c)
 	} else {
@@ -140,7 +183,7 @@ func (p *selecting) add(c change.Change) error {
 
 // drop adds a step that removes a path from the layer.
 func (p *selecting) drop(c change.Change) {
-	p.steps = append(p.steps, journal.Step{Change: c, Drop: true, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: true})
+	p.out.Steps = append(p.out.Steps, journal.Step{Change: c, Drop: true, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: true})
 }
 
 // repository returns the directory of git that contains a path, if both the branch and the workspace changed the

@@ -1,13 +1,10 @@
-package branch
+package checkpoint
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,11 +15,11 @@ import (
 
 // taker reads a layer for a checkpoint.
 type taker struct {
-	b       *Branch
+	s       *Set
 	c       *Checkpoint
-	rules   CheckpointRules
-	last    map[string]*entry
-	entries []entry
+	rules   Rules
+	last    map[string]*Entry
+	entries []Entry
 	linked  map[uint64]string // names of stored contents by inode, for files with several names
 	ignore  *gitignore.Tree   // nil if everything is stored
 	stored  int64             // size of the newly stored contents, in bytes
@@ -37,20 +34,20 @@ type taker struct {
 	unit  string // ignored directory that is currently being stored, with a final slash
 }
 
-func (b *Branch) newTaker(c *Checkpoint, last []entry, rules CheckpointRules) *taker {
-	t := &taker{b: b, c: c, rules: rules, last: make(map[string]*entry, len(last)), linked: make(map[uint64]string), same: true}
+func (s *Set) newTaker(c *Checkpoint, last []Entry, rules Rules) *taker {
+	t := &taker{s: s, c: c, rules: rules, last: make(map[string]*Entry, len(last)), linked: make(map[uint64]string), same: true}
 	for i := range last {
 		t.last[last[i].Path] = &last[i]
 	}
-	if _, repository := b.ownView().Find(".git"); repository && rules.SkipIgnored {
-		t.ignore, t.room = b.ownView().Ignored(), rules.room()
+	if _, repository := s.view().Find(".git"); repository && rules.SkipIgnored {
+		t.ignore, t.room = s.view().Ignored(), rules.room()
 	}
 	return t
 }
 
 // take walks the layer, and stores the contents that the last checkpoint does not contain. It returns the entries.
-func (t *taker) take() ([]entry, error) {
-	err := filetree.WalkOwn(t.b.Layer(), 0o500, func(path, rel string, st *unix.Stat_t, err error) error {
+func (t *taker) take() ([]Entry, error) {
+	err := filetree.WalkOwn(t.s.Layer, 0o500, func(path, rel string, st *unix.Stat_t, err error) error {
 		if err != nil {
 			return err
 		}
@@ -100,19 +97,6 @@ func (t *taker) add(path, rel string, st *unix.Stat_t) error {
 	return err
 }
 
-// sameDirectory compares two entries of a directory. It ignores the times of the directory and most of its marks,
-// because the kernel can change them when it only reads.
-func (e *entry) sameDirectory(old *entry) bool {
-	own := func(all map[string][]byte) map[string][]byte {
-		out := maps.Clone(all)
-		maps.DeleteFunc(out, func(name string, _ []byte) bool {
-			return strings.HasPrefix(name, filetree.MarkPrefix) && name != filetree.OpaqueMark
-		})
-		return out
-	}
-	return e.Mode == old.Mode && e.Uid == old.Uid && e.Gid == old.Gid && maps.EqualFunc(own(e.Attributes), own(old.Attributes), bytes.Equal)
-}
-
 // keep stores the content of a file and returns its name.
 func (t *taker) keep(path string, st *unix.Stat_t) (string, error) {
 	if name := t.linked[st.Ino]; name != "" {
@@ -124,7 +108,7 @@ func (t *taker) keep(path string, st *unix.Stat_t) (string, error) {
 	name := fmt.Sprintf("%d-%d", t.c.Number, len(t.made))
 	t.made = append(t.made, name)
 	killpoint.Pass()
-	if err := filetree.CopyFile(path, t.b.object(name)); err != nil {
+	if err := filetree.CopyFile(path, t.s.object(name)); err != nil {
 		return "", err
 	}
 	if st.Nlink > 1 {
@@ -136,6 +120,6 @@ func (t *taker) keep(path string, st *unix.Stat_t) (string, error) {
 // drop removes the contents that were stored for a checkpoint that failed.
 func (t *taker) drop() {
 	for _, name := range t.made {
-		_ = os.Remove(t.b.object(name)) // ignore the error: the next checkpoint removes it
+		_ = os.Remove(t.s.object(name)) // ignore the error: the next checkpoint removes it
 	}
 }

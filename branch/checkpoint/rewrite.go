@@ -1,4 +1,4 @@
-package branch
+package checkpoint
 
 import (
 	"bytes"
@@ -21,10 +21,10 @@ import (
 // layer itself must not be changed while it is mounted, because programs would then write to files that are no longer
 // in any directory.
 type rewriter struct {
-	b *Branch
+	s *Set
 	// tree is the mounted branch. Programs of the branch can change it at the same time, and can create links in it.
 	tree, layer, base *filetree.Tree
-	entries           map[string]*entry   // entries of the checkpoint, by path
+	entries           map[string]*Entry   // entries of the checkpoint, by path
 	below             map[string][]string // names of the entries, by directory
 	names             map[uint64]int      // number of names of each file in the checkpoint, by inode
 	made              map[string]string   // first restored path, by stored content
@@ -34,14 +34,22 @@ type rewriter struct {
 // temporary is the prefix of the names of new files. Each file gets its content before it replaces another file.
 const temporary = ".toolhost-undo-"
 
-// rewrite restores a checkpoint in a mounted branch. The argument "at" is a view of the mount. Files that programs of
+// Rewrite restores a checkpoint in a mounted branch. The argument "at" is a view of the mount. Files that programs of
 // the branch write at the same time can remain.
-func (b *Branch) rewrite(at string, to *target) (err error) {
-	w := &rewriter{b: b, target: to, entries: make(map[string]*entry), below: make(map[string][]string), names: make(map[uint64]int), made: make(map[string]string)}
+func (s *Set) Rewrite(at string, r *Restore) error {
+	t, err := r.target(s)
+	if err != nil {
+		return err
+	}
+	return s.rewrite(at, t)
+}
+
+func (s *Set) rewrite(at string, to *target) (err error) {
+	w := &rewriter{s: s, target: to, entries: make(map[string]*Entry), below: make(map[string][]string), names: make(map[uint64]int), made: make(map[string]string)}
 	for _, t := range []struct {
 		to   **filetree.Tree
 		path string
-	}{{&w.tree, at + "/."}, {&w.layer, b.Layer()}, {&w.base, b.Base}} {
+	}{{&w.tree, at + "/."}, {&w.layer, s.Layer}, {&w.base, s.Base}} {
 		if *t.to, err = filetree.Open(t.path); err != nil {
 			return err
 		}
@@ -120,7 +128,7 @@ func (w *rewriter) list(t *filetree.Tree, dir string) ([]string, error) {
 // wanted is the state of a path at the checkpoint.
 type wanted struct {
 	mode  uint32 // 0 if the path did not exist
-	entry *entry // nil if the path was unchanged in the base
+	entry *Entry // nil if the path was unchanged in the base
 	base  unix.Stat_t
 }
 
@@ -142,9 +150,6 @@ func (w *rewriter) want(path string, hidden bool) (out wanted, err error) {
 	}
 	return out, err
 }
-
-// whiteout reports whether the entry hides a path of the base.
-func (e *entry) whiteout() bool { return e.Mode&unix.S_IFMT == unix.S_IFCHR }
 
 func (w *rewriter) entry(path string, hidden, hides bool) error {
 	if strings.HasPrefix(filepath.Base(path), temporary) || w.target.stays(path) {
@@ -372,7 +377,7 @@ func (w *rewriter) make(fresh, path string, want *wanted) error {
 			}
 		}
 	} else {
-		source, attributes = w.b.object(e.Object), e.ownAttributes()
+		source, attributes = w.s.object(e.Object), e.ownAttributes()
 	}
 	return w.inDirectory(fresh, func(dir int, name string) error {
 		at := filetree.Descriptor(dir) + "/" + name
