@@ -57,27 +57,42 @@ type Outcome struct {
 	partial bool // whether changes stay in the layer
 }
 
-// ConflictError means that nothing was changed, because both the branch and the workspace changed the same paths.
+// ConflictError means that nothing was changed, because both the branch and the workspace changed the same paths. A
+// person must choose one side for each path; see [Selection.Ours].
 type ConflictError struct {
 	Name      string
 	Conflicts []change.Change
 }
 
-// maxConflicts is the maximum number of conflicts in the text of an error.
-const maxConflicts = 50
+// MaxConflicts is the maximum number of conflicts in the text of a [ConflictError].
+const MaxConflicts = 50
 
 func (e *ConflictError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "nothing was applied, because the branch %s and the workspace both changed:", e.Name)
 	for i, c := range e.Conflicts {
-		if i == maxConflicts {
-			fmt.Fprintf(&b, "\n  and %d more; for a list, run: toolhost branch diff %s --stat", len(e.Conflicts)-i, e.Name)
+		if i == MaxConflicts {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Conflicts)-i)
 			break
 		}
 		fmt.Fprintf(&b, "\n  %s: %s", c.Path, c.Conflict)
 	}
-	fmt.Fprintf(&b, "\nFor each path, choose the side that is kept: toolhost branch apply %s --ours PATH (the branch) or --theirs PATH (the workspace)", e.Name)
 	return b.String()
+}
+
+// UnchangedError means that a selection contains a path that the branch does not change. A new directory can only be
+// selected as a whole.
+type UnchangedError struct{ Name, Path string }
+
+func (e *UnchangedError) Error() string {
+	return fmt.Sprintf("the branch %s does not change %s", e.Name, e.Path)
+}
+
+// ContraryError means that a selection contains a path in both Ours and Theirs.
+type ContraryError struct{ Path string }
+
+func (e *ContraryError) Error() string {
+	return fmt.Sprintf("the selection keeps both sides of %s, that of the branch and that of the workspace", e.Path)
 }
 
 // Apply makes the changes of a branch in its base. If there is a conflict, it makes none of them. The branch must not
@@ -179,11 +194,16 @@ func (b *Branch) unite(all *change.Survey) error {
 // the selection does not decide the conflict.
 func (sel *Selection) plan(b *Branch, all *change.Survey) ([]journal.Step, *Outcome, error) {
 	choice := apply.Choice{Paths: sel.Paths, Ours: sel.Ours, Theirs: sel.Theirs}
-	p, err := apply.NewPlan(choice, apply.Branch{Name: b.Name, Base: b.Base, Layer: b.Layer()}, all)
+	p, err := apply.NewPlan(choice, apply.Branch{Base: b.Base, Layer: b.Layer()}, all)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(p.Conflicts) > 0 {
+	switch {
+	case p.Contrary != "":
+		return nil, nil, &ContraryError{Path: p.Contrary}
+	case p.Unchanged != "":
+		return nil, nil, &UnchangedError{Name: b.Name, Path: p.Unchanged}
+	case len(p.Conflicts) > 0:
 		return nil, nil, &ConflictError{Name: b.Name, Conflicts: p.Conflicts}
 	}
 	return p.Steps, &Outcome{Changes: p.Changes, GivenUp: p.GivenUp, Left: p.Left, Notes: p.Notes, partial: p.Partial}, nil

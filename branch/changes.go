@@ -169,8 +169,9 @@ type Info struct {
 	// Held and Unasked have the same meaning as in [Branch].
 	Held    bool `json:"held,omitempty"`
 	Unasked bool `json:"unasked,omitempty"`
-	// Problem is the reason why the branch cannot be used now.
+	// Problem is the reason why the branch cannot be used now. It is the text of Err.
 	Problem string `json:"problem,omitempty"`
+	Err     error  `json:"-"`
 }
 
 // Info reads the description of the branch.
@@ -178,7 +179,7 @@ func (b *Branch) Info() Info {
 	info := Info{ID: b.ID(), Name: b.Name, Base: b.Base, Owner: b.Owner, Created: b.Created, Sessions: b.Sessions, Applied: b.Applied, Held: b.Held, Unasked: b.Unasked, Bytes: b.Bytes()}
 	changes, err := b.Changes()
 	if err != nil {
-		info.Problem = err.Error()
+		info.Problem, info.Err = err.Error(), err
 	}
 	for _, c := range changes {
 		info.Files += 1 + c.Entries

@@ -29,6 +29,10 @@ func (b *Branch) saves() *checkpoint.Set {
 // Checkpoints lists the checkpoints of a branch, the oldest first.
 func (b *Branch) Checkpoints() ([]Checkpoint, error) { return b.saves().List() }
 
+// FindCheckpoint returns a checkpoint of the branch. Number 0 means the last one. If it does not exist, the error is a
+// [checkpoint.NotFoundError].
+func (b *Branch) FindCheckpoint(number int) (*Checkpoint, error) { return b.saves().Find(number) }
+
 // checkpoint makes a checkpoint of the layer. The branch must be locked.
 func (b *Branch) checkpoint(c Checkpoint, rules CheckpointRules) (*Checkpoint, error) {
 	if err := b.work.Gather(); err != nil {

@@ -157,7 +157,15 @@ func (s *Store) ready(b *Branch) (*os.File, error) {
 	return lock, nil
 }
 
-// intact returns an error if the machine stopped while the branch was mounted. The kernel syncs no file of a mounted
+// IncompleteError means that the machine stopped while a branch was in use. A person must look at its changes before
+// [Store.Accept] makes the branch usable again.
+type IncompleteError struct{ Name string }
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("the machine stopped while the branch %s was in use, so the files that were written last can be incomplete", e.Name)
+}
+
+// intact returns an [IncompleteError] if the machine stopped while the branch was mounted. The kernel syncs no file of a mounted
 // branch, so files of the layer can be empty or torn. A person must look at them before anything uses the layer.
 func (b *Branch) intact() error {
 	if b.Boot == "" {
@@ -168,7 +176,7 @@ func (b *Branch) intact() error {
 		return fmt.Errorf("it cannot be found out whether the machine stopped while the branch %s was in use: %w", b.Name, err)
 	}
 	if b.Boot != boot {
-		return fmt.Errorf("the machine stopped while the branch %s was in use, so the files that were written last can be incomplete. Look at them with toolhost branch diff %[1]s, and then run toolhost branch accept %[1]s", b.Name)
+		return &IncompleteError{Name: b.Name}
 	}
 	return nil
 }

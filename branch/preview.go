@@ -80,7 +80,7 @@ func (b *Branch) parent() (*Branch, error) {
 type ChangedError struct{ Name, what string }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("nothing was applied, because %s since the preview %s was shown. Run the command again, and drop this preview: toolhost branch discard %[2]s", e.what, e.Name)
+	return fmt.Sprintf("nothing was applied, because %s since the preview %s was shown. Run the command again, and drop this preview", e.what, e.Name)
 }
 
 // Seal records that a person is shown the changes of the preview. From then on, only these changes can be applied. The
@@ -166,11 +166,18 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	return &Outcome{Changes: changes, Into: of.Name}, durable.SyncDir(of.dir)
 }
 
-// adoptWhole is like adopt, but returns an error if the apply selects only some of the changes. A preview of a branch
+// WholeError means that a selection contains only some changes of the preview of another branch.
+type WholeError struct{ Name, Of string }
+
+func (e *WholeError) Error() string {
+	return fmt.Sprintf("the preview %s shows changes of the branch %s, so it is applied as a whole", e.Name, e.Of)
+}
+
+// adoptWhole is like adopt, but returns a [WholeError] if the apply selects only some of the changes. A preview of a branch
 // can only be applied as a whole.
 func (s *Store) adoptWhole(p *Branch, sel Selection) (*Outcome, error) {
 	if len(sel.Paths)+len(sel.Ours)+len(sel.Theirs) > 0 {
-		return nil, fmt.Errorf("the preview %s shows changes of the branch %s, so it is applied as a whole: toolhost branch apply %[1]s", p.Name, p.Of)
+		return nil, &WholeError{Name: p.Name, Of: p.Of}
 	}
 	out, err := s.adopt(p)
 	if err == nil {
@@ -207,14 +214,14 @@ func (b *Branch) State() (string, error) {
 type HeldError struct{ Name string }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("the preview %s belongs to a permission request that is not answered, and only the answer can apply it. Answer the request. If its call has ended, run the command again, and drop the preview: toolhost branch discard %[1]s", e.Name)
+	return fmt.Sprintf("the preview %s belongs to a permission request that is not answered, and only the answer can apply it. Answer the request. If its call has ended, run the command again, and drop the preview", e.Name)
 }
 
 // UnaskedError means that nobody has confirmed the changes of a branch; see [Branch.Unasked].
 type UnaskedError struct{ Name string }
 
 func (e *UnaskedError) Error() string {
-	return fmt.Sprintf("a command ran in the branch %s that needs a confirmation in the workspace, and nobody has confirmed the changes. Apply the branch with the tool for branches, which asks, or ask the operator: toolhost branch apply %[1]s", e.Name)
+	return fmt.Sprintf("a command ran in the branch %s that needs a confirmation in the workspace, and nobody has confirmed the changes", e.Name)
 }
 
 // withheld returns an error if a branch must not be applied without an answer. The preview of another branch changes

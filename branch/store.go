@@ -46,7 +46,11 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("the workspace %s has no branch %q.%s See toolhost branch list", e.Base, e.Name, suggest.DidYouMean(e.Name, e.known))
+	text := fmt.Sprintf("the workspace %s has no branch %q", e.Base, e.Name)
+	if like := suggest.DidYouMean(e.Name, e.known); like != "" {
+		text += "." + like
+	}
+	return text
 }
 
 // InUseError means that another process uses a branch.

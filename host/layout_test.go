@@ -167,3 +167,43 @@ func TestSizes(t *testing.T) {
 		t.Errorf("only %d packages were checked", len(files))
 	}
 }
+
+// named lists what the libraries name after toolhost apart from messages: the program that the module sandbox builds,
+// and names of files, cgroups, refs and mounts.
+var named = strings.NewReplacer("toolhost-sandbox", "", ".toolhost-", "", "toolhost-pids-", "", "toolhost-host", "", "toolhost-%s-%d-%d", "", "toolhost-branch-", "", "refs/toolhost/", "")
+
+// TestLibrariesNameNoProduct checks that no message of a library names toolhost. The host adds what its users can do.
+func TestLibrariesNameNoProduct(t *testing.T) {
+	for _, library := range []string{"branch", "sandbox", "shellscript"} {
+		t.Run(library, func(t *testing.T) {
+			texts := 0
+			err := filepath.WalkDir("../"+library, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/internal/test") {
+					return err
+				}
+				set := token.NewFileSet()
+				file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+				if err != nil {
+					return err
+				}
+				ast.Inspect(file, func(n ast.Node) bool {
+					if _, imported := n.(*ast.ImportSpec); imported {
+						return false
+					}
+					l, is := n.(*ast.BasicLit)
+					if !is || l.Kind != token.STRING {
+						return true
+					}
+					if texts++; strings.Contains(named.Replace(l.Value), "toolhost") {
+						t.Errorf("%s: %s", set.Position(l.Pos()), l.Value)
+					}
+					return true
+				})
+				return nil
+			})
+			if err != nil || texts < 100 {
+				t.Errorf("%d texts were read: %v", texts, err)
+			}
+		})
+	}
+}

@@ -290,7 +290,7 @@ func TestGatePanics(t *testing.T) {
 		t.Errorf("output: %s", out)
 	}
 	record, messages := call.End()
-	if record == nil || record.Count != 4 || record.Denied != 2 || len(messages) != 2 || !strings.Contains(messages[0], "seq was not executed, because toolhost failed to judge it (internal error: a mistake in the judge)") {
+	if record == nil || record.Count != 4 || record.Denied != 2 || len(messages) != 2 || !strings.Contains(messages[0], "seq was not executed, because the host failed to judge it (internal error: a mistake in the judge)") {
 		t.Errorf("%+v %q", record, messages)
 	}
 }

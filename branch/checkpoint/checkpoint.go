@@ -163,7 +163,7 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("the branch %s has no checkpoint %d. See toolhost branch checkpoints %[1]s", e.Branch, e.Number)
+	return fmt.Sprintf("the branch %s has no checkpoint %d", e.Branch, e.Number)
 }
 
 // Find returns a checkpoint. Number 0 means the last one. If it does not exist, the error is a [NotFoundError].

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
 
 	"toolhost.dev/branch"
 	"toolhost.dev/branch/change"
@@ -87,7 +86,7 @@ func (b *Branches) List(all bool) ([]BranchInfo, error) {
 		if !all && f.Base != b.workspace {
 			continue
 		}
-		out = append(out, f.Info())
+		out = append(out, changeset.Info(f))
 	}
 	return out, nil
 }
@@ -108,7 +107,8 @@ func (b *Branches) Orphans() ([]string, error) {
 }
 
 func (b *Branches) find(name string) (*branch.Branch, error) {
-	return b.store.Find("", b.workspace, name)
+	found, err := b.store.Find("", b.workspace, name)
+	return found, changeset.Advise(err)
 }
 
 // Changes lists what a branch changes at the given paths and below them, or everywhere without paths.
@@ -119,7 +119,7 @@ func (b *Branches) Changes(name string, paths ...string) ([]BranchChange, error)
 	}
 	changes, err := f.Changes()
 	if err != nil {
-		return nil, err
+		return nil, changeset.Advise(err)
 	}
 	relative := make([]string, len(paths))
 	for i, p := range paths {
@@ -248,7 +248,8 @@ func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*Branc
 	if err != nil {
 		return nil, err
 	}
-	return b.store.Checkpoint(f, message, b.rules())
+	made, err = b.store.Checkpoint(f, message, b.rules())
+	return made, changeset.Advise(err)
 }
 
 // BranchRestored describes a restore of a branch.
@@ -261,19 +262,12 @@ func (b *Branches) RestoreChanges(name string, number int) (*BranchCheckpoint, [
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := f.Checkpoints()
+	to, err := f.FindCheckpoint(number)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, changeset.Advise(err)
 	}
-	i := slices.IndexFunc(all, func(c BranchCheckpoint) bool { return c.Number == number })
-	if number == 0 {
-		i = len(all) - 1
-	}
-	if i < 0 {
-		return nil, nil, fmt.Errorf("the branch %s has no checkpoint %d. See toolhost branch checkpoints %[1]s", name, number)
-	}
-	changes, _, err := f.Preview(all[i].Number, b.rules(), 0)
-	return &all[i], changes, err
+	changes, _, err := f.Preview(to.Number, b.rules(), 0)
+	return to, changes, err
 }
 
 // Restore resets a branch to a checkpoint. Number 0 means the last checkpoint. If a host has mounted the branch, the
@@ -286,6 +280,7 @@ func (b *Branches) Restore(ctx context.Context, name string, number int) (*Branc
 			return nil, err
 		}
 		if done, err = b.store.Restore(f, number, b.rules()); err != nil {
+			err = changeset.Advise(err)
 			b.set().Record("(branch restore)", name, 0, err)
 			return nil, err
 		}

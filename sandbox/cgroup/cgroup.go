@@ -34,8 +34,11 @@ func (l Limits) None() bool { return l == Limits{} }
 // controllers lists the cgroup controllers that Limits requires.
 var controllers = []string{"cpu", "memory", "pids"}
 
-// advice is the part of error messages that explains how to get a delegated cgroup.
-const advice = "start toolhost in one of its own: systemd-run --user --scope -p Delegate=yes toolhost …"
+// NotDelegatedError means that the cgroup of this process cannot be divided. A process can do this in a cgroup of its
+// own, such as a scope of systemd with Delegate=yes.
+type NotDelegatedError struct{ Path, Reason string }
+
+func (e *NotDelegatedError) Error() string { return "the cgroup " + e.Path + " " + e.Reason }
 
 // own is the name of the child cgroup to which the host moves. A cgroup with limited children must not contain
 // processes itself.
@@ -52,8 +55,9 @@ type Tree struct {
 // made counts the groups that this process has created in all trees.
 var made atomic.Int64
 
-// Find returns the cgroup of this process, or an error if groups cannot be created in it. It changes nothing. mounts is
-// the directory of cgroups, /sys/fs/cgroup. proc is the directory of this process, /proc/self.
+// Find returns the cgroup of this process. If groups cannot be created in it, the error can be a [NotDelegatedError].
+// Find changes nothing. mounts is the directory of cgroups, /sys/fs/cgroup. proc is the directory of this process,
+// /proc/self.
 func Find(mounts, proc string) (*Tree, error) {
 	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
 	if err != nil {
@@ -72,7 +76,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	}
 	for _, c := range controllers {
 		if !slices.Contains(strings.Fields(string(have)), c) {
-			return nil, fmt.Errorf("the cgroup %s does not have the controller %s: %s", path, c, advice)
+			return nil, &NotDelegatedError{path, "does not have the controller " + c}
 		}
 	}
 	if filepath.Base(dir) == own { // an earlier configuration moved the host to the child cgroup
@@ -80,7 +84,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	}
 	for _, name := range []string{".", "cgroup.procs", "cgroup.subtree_control"} {
 		if !writable(filepath.Join(dir, name)) {
-			return nil, fmt.Errorf("the cgroup %s belongs to another user: %s", path, advice)
+			return nil, &NotDelegatedError{path, "belongs to another user"}
 		}
 	}
 	procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
@@ -89,7 +93,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	}
 	for pid := range strings.FieldsSeq(string(procs)) {
 		if pid != strconv.Itoa(os.Getpid()) {
-			return nil, fmt.Errorf("the cgroup %s contains other processes too: %s", path, advice)
+			return nil, &NotDelegatedError{path, "contains other processes too"}
 		}
 	}
 	return &Tree{dir: dir}, nil

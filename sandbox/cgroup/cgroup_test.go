@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		"version 1":    {map[string]string{"cgroup": "3:memory:/\n"}, "cgroups of version 2 are not available"},
 		"hybrid":       {map[string]string{"cgroup.controllers": "none"}, "cgroups of version 2 are not available"},
 		"no memory":    {map[string]string{"cgroup.controllers": "cpu pids"}, "does not have the controller memory"},
-		"others in it": {map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n1\n"}, "the cgroup /a/b contains other processes too: start toolhost in one of its own"},
+		"others in it": {map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n1\n"}, "the cgroup /a/b contains other processes too"},
 		"foreign":      {map[string]string{"cgroup.subtree_control": "none"}, "belongs to another user"},
 		"no cgroups":   {map[string]string{"cgroup": "none"}, "there are no cgroups"},
 	} {

@@ -30,7 +30,7 @@ func init() {
 // Main runs the launcher: toolhost-sandbox POLICY [ARGUMENT…]. It does not return.
 func Main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "toolhost-sandbox confines a plugin and then executes it; only toolhost starts it")
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox confines a plugin and then executes it; only a host starts it")
 		os.Exit(2)
 	}
 	if os.Args[1] == ProbedArg {

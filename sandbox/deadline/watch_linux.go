@@ -21,7 +21,7 @@ const (
 func Watch() int {
 	page, err := unix.Mmap(pageFD, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost-sandbox: only toolhost starts a watcher:", err)
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox: only a host starts a watcher:", err)
 		return 2
 	}
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)

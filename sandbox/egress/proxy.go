@@ -47,6 +47,8 @@ func (d *DenialError) Error() string { return d.Target + ": " + d.Why }
 // Proxy is an HTTP proxy. It forwards HTTP requests and, for the method CONNECT, any TCP connection. It resolves host
 // names and then connects only to the checked addresses.
 type Proxy struct {
+	// Name begins the messages to clients, so that people see who refused a connection.
+	Name  string
 	Hosts *hostlist.List
 	// Denied is called for each denied connection. Several goroutines can call it. It must return quickly.
 	Denied func(DenialError)
@@ -88,7 +90,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 				_ = http.NewResponseController(w).EnableFullDuplex()
 				forward.ServeHTTP(w, r)
 			default:
-				http.Error(w, "toolhost: this server is a proxy; use http, or CONNECT for other protocols over TCP", http.StatusBadRequest)
+				http.Error(w, p.Name+": this server is a proxy; use http, or CONNECT for other protocols over TCP", http.StatusBadRequest)
 			}
 		}),
 	}
@@ -108,10 +110,10 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	var d *DenialError
 	if !errors.As(err, &d) {
-		http.Error(w, fmt.Sprintf("toolhost: %v", err), http.StatusBadGateway)
+		http.Error(w, fmt.Sprintf("%s: %v", p.Name, err), http.StatusBadGateway)
 		return
 	}
-	text := "toolhost: the sandbox does not allow a connection to " + d.Error() + "."
+	text := p.Name + ": the sandbox does not allow a connection to " + d.Error() + "."
 	if p.Advice != nil {
 		text += " " + p.Advice(*d)
 	}
@@ -128,7 +130,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	defer there.Close() //nolint:errcheck // nothing to be done about it
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {
-		http.Error(w, "toolhost: the connection cannot be tunneled", http.StatusInternalServerError)
+		http.Error(w, p.Name+": the connection cannot be tunneled", http.StatusInternalServerError)
 		return
 	}
 	here, buffered, err := hijacker.Hijack()

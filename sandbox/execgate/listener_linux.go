@@ -198,7 +198,7 @@ func (p *process) recovered(x *examined) {
 		p.answer(x.id, unix.EACCES)
 		return
 	}
-	p.finish(x, &Verdict{Effect: Deny, Rule: "internal error", Reason: fmt.Sprintf("%s was not executed, because toolhost failed to judge it (internal error: %v). Report this with the stack in the log of the host, and use another command", x.e.Path, r)})
+	p.finish(x, &Verdict{Effect: Deny, Rule: "internal error", Reason: fmt.Sprintf("%s was not executed, because the host failed to judge it (internal error: %v). Report this with the stack in the log of the host, and use another command", x.e.Path, r)})
 }
 
 // judge decides on an execution. The argument "call" can be nil.

@@ -27,7 +27,7 @@ type Choice struct {
 }
 
 // Branch describes the branch that is applied.
-type Branch struct{ Name, Base, Layer string }
+type Branch struct{ Base, Layer string }
 
 // Plan is the result of a choice.
 type Plan struct {
@@ -36,9 +36,11 @@ type Plan struct {
 	Steps                  []journal.Step
 	Changes, GivenUp, Left []change.Change
 	Partial                bool
-	// Conflicts lists the selected changes whose conflicts the choice does not decide. If there are any, the plan must
-	// not be carried out.
-	Conflicts []change.Change
+	// Conflicts lists the selected changes whose conflicts the choice does not decide. Unchanged is a path of the choice
+	// that the branch does not change, and Contrary is a path for which the choice keeps both sides. If one of these
+	// fields is set, the plan must not be carried out.
+	Conflicts           []change.Change
+	Unchanged, Contrary string
 	// Notes are messages for people.
 	Notes []string
 }
@@ -61,10 +63,14 @@ func NewPlan(sel Choice, b Branch, all *change.Survey) (*Plan, error) {
 		if err := p.add(all.Changes[i]); err != nil {
 			return nil, err
 		}
+		if out.Contrary != "" {
+			return out, nil
+		}
 	}
 	for _, path := range slices.Concat(sel.Paths, sel.Ours, sel.Theirs) {
 		if !p.used[filepath.Clean(path)] {
-			return nil, fmt.Errorf("the branch %s does not change %s. See toolhost branch diff %[1]s; a new directory can only be applied as a whole", b.Name, path)
+			out.Unchanged = path
+			return out, nil
 		}
 	}
 	for _, g := range all.Repos {
@@ -129,7 +135,8 @@ func (p *selecting) applies(dir string) bool { return p.selects(dir) && !p.cover
 func (p *selecting) add(c change.Change) error {
 	ours, theirs := p.covers(p.Ours, c.Path), p.covers(p.Theirs, c.Path)
 	if ours && theirs {
-		return fmt.Errorf("%s is both in --ours and in --theirs", c.Path)
+		p.out.Contrary = c.Path
+		return nil
 	}
 	selected := p.selects(c.Path) || ours || theirs
 	if g := p.repository(c.Path); g != nil {

@@ -32,11 +32,11 @@ func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a ca
 		*to = relative
 	}
 	if b.Held { // the person has that question already
-		return refused(tool.PermissionDenied, "Nothing was applied: %w.", &branch.HeldError{Name: b.Name})
+		return refused(tool.PermissionDenied, "Nothing was applied: %w.", Advise(&branch.HeldError{Name: b.Name}))
 	}
 	var err error
 	if sel.Shown, err = b.Review(); err != nil {
-		return refused(tool.ExecutionFailed, "%w.", err)
+		return refused(tool.ExecutionFailed, "%w.", Advise(err))
 	}
 	changes, diff, err := t.changes(b, selected(&sel), askDiff, r)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a ca
 // the selection allows exactly the changes that were shown.
 func (t *BranchTool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection, asker policy.Asker) (err error) {
 	if sel.Shown, err = b.Review(); err != nil {
-		return err
+		return Advise(err)
 	}
 	r := call.Review{Peer: asker, Reads: func(string) error { return nil }} // the person may see everything that is not denied
 	changes, diff, err := t.changes(b, selected(sel), askDiff, r)

@@ -137,7 +137,7 @@ func (t *BranchTool) find(name string) (b *branch.Branch, own bool, err error) {
 		return nil, false, tool.Errorf(tool.InvalidArguments, "This session works in the workspace itself and not in a branch, so name one: branch diff NAME. To see all: branch list.")
 	}
 	if b, err = t.Mounts.Store.Find(t.Session.Principal.Owner(), t.Session.Workspace, name); err != nil {
-		return nil, false, tool.Errorf(tool.NotFound, "%w.", err)
+		return nil, false, tool.Errorf(tool.NotFound, "%w.", Advise(err))
 	}
 	return b, false, nil
 }
@@ -153,7 +153,7 @@ func (t *BranchTool) list() *tool.Result {
 		if b.Owner != t.Session.Principal.Owner() || b.Base != t.Session.Workspace {
 			continue
 		}
-		info := listed{b.Info(), b.Name == t.Session.Branch}
+		info := listed{Info(b), b.Name == t.Session.Branch}
 		out.Branches = append(out.Branches, info)
 		state := "ready to apply"
 		switch {
@@ -214,7 +214,7 @@ func (t *BranchTool) diff(b *branch.Branch, paths []string, r call.Review) *tool
 func (t *BranchTool) changes(b *branch.Branch, paths []string, limit int, r call.Review) ([]change.Change, string, error) {
 	changes, err := b.Changes()
 	if err != nil {
-		return nil, "", err
+		return nil, "", Advise(err)
 	}
 	relative, err := t.relative(paths)
 	if err != nil {

@@ -51,6 +51,7 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 		return refused
 	}
 	out, err := s.Store.Apply(b, sel)
+	err = Advise(err)
 	// Search even if this apply changed nothing. The search also covers changes that a killed process applied but did
 	// not search.
 	if <-guarded; refused == nil {

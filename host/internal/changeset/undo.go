@@ -140,7 +140,7 @@ func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.C
 	}
 	c.Changes.Record("(branch undo)", b.Name, len(out.Changes), err)
 	if err != nil {
-		return call.Refused(tool.Errorf(tool.ExecutionFailed, "%w.", err))
+		return call.Refused(tool.Errorf(tool.ExecutionFailed, "%w.", Advise(err)))
 	}
 	out.Saved, out.Jobs = done.Saved.Number, []string{}
 	var text strings.Builder

@@ -100,7 +100,7 @@ func (l *Launcher) Kernel() *sandbox.Kernel {
 		advised(&l.kernel)
 		l.kernel.NoCgroup = ""
 		if l.groups, err = cgroup.Find("/sys/fs/cgroup", "/proc/self"); err != nil {
-			l.kernel.NoCgroup = err.Error()
+			l.kernel.NoCgroup = noCgroup(err)
 		}
 		l.findPids()
 	})

@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sandbox"
+	"toolhost.dev/sandbox/cgroup"
 	"toolhost.dev/sandbox/egress"
 	"toolhost.dev/sandbox/footprint"
 	"toolhost.dev/sandbox/hostlist"
@@ -69,6 +70,14 @@ func advised(k *sandbox.Kernel) {
 			k.NoGate[backend] = errGated.Error()
 		}
 	}
+}
+
+// noCgroup returns the reason why groups cannot be created, and what an operator can do.
+func noCgroup(err error) string {
+	if shared := (*cgroup.NotDelegatedError)(nil); errors.As(err, &shared) {
+		return err.Error() + ": start toolhost in one of its own: systemd-run --user --scope -p Delegate=yes toolhost …"
+	}
+	return err.Error()
 }
 
 // advise adds to an error of a start what an operator can do.
@@ -128,7 +137,7 @@ func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []s
 		return nil, fmt.Errorf("%w: %w", err, listener.Close())
 	}
 	advice := func(d egress.DenialError) string { return hostAdvice(l.cfg, p, &d) }
-	proxy := &egress.Proxy{Hosts: list, Log: l.parts.Log, Advice: advice, Denied: func(d egress.DenialError) {
+	proxy := &egress.Proxy{Name: "toolhost", Hosts: list, Log: l.parts.Log, Advice: advice, Denied: func(d egress.DenialError) {
 		text := fmt.Sprintf("The sandbox refused a connection to %s. %s", d.Error(), advice(d))
 		if l.parts.Denials.add(p.Name, d.Target, text, d.At) {
 			l.audit(p, &d, text)

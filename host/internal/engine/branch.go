@@ -141,6 +141,7 @@ func (e *Engine) backend(g *generation.Generation) branch.Backend {
 
 // noBranch returns the error for a branch that cannot be made or mounted.
 func noBranch(err error) error {
+	err = changeset.Advise(err)
 	if none := (*branch.NoOverlayError)(nil); errors.As(err, &none) {
 		return tool.Errorf(tool.Unavailable, "%w. See toolhost doctor. Where no layer is possible, a branch can be a copy of the workspace: workspace { backend = \"copy\" }.", err)
 	}
@@ -255,7 +256,7 @@ func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error)
 		return nil, nil, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
 	b, err := e.branches.Store.Find(who.Owner(), workspace, req.Branch)
-	return b, e.changeset(g, who, workspace), err
+	return b, e.changeset(g, who, workspace), changeset.Advise(err)
 }
 
 func (e *Engine) changeset(g *generation.Generation, who *Principal, workspace string) *changeset.Set {
@@ -272,7 +273,7 @@ func (e *Engine) BranchChanges(req Request, limit int) ([]BranchChange, string, 
 	}
 	changes, err := b.Changes()
 	if err != nil {
-		return nil, "", err
+		return nil, "", changeset.Advise(err)
 	}
 	diff, err := b.ShortDiff(changes, limit)
 	return append([]BranchChange{}, changes...), diff, err

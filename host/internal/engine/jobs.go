@@ -131,5 +131,5 @@ func (e *Engine) controlCheckpoint(ctx context.Context, op string, args json.Raw
 	if errors.Is(err, branch.ErrNotMounted) {
 		return nil, nil
 	}
-	return out, err
+	return out, changeset.Advise(err)
 }

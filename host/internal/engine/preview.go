@@ -79,7 +79,7 @@ func (e *Engine) previewOf(g *generation.Generation, s call.Session, fork bool) 
 	var err error
 	if s.Branch != "" {
 		if p.of, err = e.branches.Store.Find(owner, s.Workspace, s.Branch); err != nil {
-			return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+			return s, nil, tool.Errorf(tool.Unavailable, "%w.", changeset.Advise(err))
 		}
 	}
 	var random [8]byte
@@ -123,7 +123,7 @@ func (p *preview) end() ([]change.Change, string, error) {
 	}
 	changes, err := p.b.Changes()
 	if err != nil {
-		return nil, "", err
+		return nil, "", changeset.Advise(err)
 	}
 	diff, err := p.b.ShortDiff(changes, diffLimit)
 	return changes, diff, err
@@ -142,7 +142,7 @@ func (p *preview) Apply(id, command string) ([]string, error) {
 	var notes []string
 	if c := p.e.Current().Config.Workspace.Checkpoints; p.of != nil && c.Automatic {
 		if err := p.set.Store.Before(p.of, p.session.ID, id, command, changeset.CheckpointRules(c)); err != nil {
-			notes = append(notes, fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", err))
+			notes = append(notes, fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", changeset.Advise(err)))
 		}
 	}
 	if err := p.set.Store.Answered(p.b); err != nil {

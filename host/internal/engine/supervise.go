@@ -24,7 +24,7 @@ func (e *Engine) Branches(who *Principal) ([]BranchInfo, error) {
 	all, err := e.branches.Store.List()
 	for _, b := range all {
 		if seesBranch(who, b) {
-			out = append(out, b.Info())
+			out = append(out, changeset.Info(b))
 		}
 	}
 	return out, err
@@ -61,10 +61,10 @@ func (e *Engine) BranchWithID(who *Principal, id string, limit int) (info Branch
 		return info, nil, "", err
 	}
 	if changes, err = b.Changes(); err != nil {
-		return info, nil, "", err
+		return info, nil, "", changeset.Advise(err)
 	}
 	diff, err = b.ShortDiff(changes, limit)
-	return b.Info(), append([]BranchChange{}, changes...), diff, err
+	return changeset.Info(b), append([]BranchChange{}, changes...), diff, err
 }
 
 // ApplyBranchWithID applies a branch that a principal can see. If stopJobs is false and jobs run in the branch, it
