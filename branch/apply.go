@@ -133,13 +133,9 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 	if err := b.unite(all); err != nil {
 		return nil, err
 	}
-	j := &journal.Journal{Progress: journal.Progress{State: journal.Applying}, At: time.Now(), Checked: checked, Steps: steps, Since: b.Since, Renewed: b.Renewed, SetBack: b.clockSetBack(), Locks: b.log().LocksFor(steps)}
-	if len(out.Left) == 0 && !out.partial {
-		var st unix.Stat_t
-		if err := unix.Lstat(b.Layer(), &st); err != nil {
-			return nil, err
-		}
-		j.Whole = st.Ino
+	j, err := b.journal(steps, len(out.Left) == 0 && !out.partial, checked)
+	if err != nil {
+		return nil, err
 	}
 	record, err := json.Marshal(b)
 	if err = errors.Join(err, b.work.Outdate()); err == nil {
@@ -156,6 +152,22 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 		out.Notes = append(out.Notes, sentence(behind))
 	}
 	return out, err
+}
+
+// journal returns the journal of a new apply. The argument "whole" means that nothing stays in the layer.
+func (b *Branch) journal(steps []journal.Step, whole bool, checked int64) (*journal.Journal, error) {
+	j := &journal.Journal{
+		Progress: journal.Progress{State: journal.Applying}, At: time.Now(), Checked: checked, Steps: steps,
+		Since: b.Since, Renewed: b.Renewed, SetBack: b.clockSetBack(), Locks: b.log().LocksFor(steps),
+	}
+	if whole {
+		var st unix.Stat_t
+		if err := unix.Lstat(b.Layer(), &st); err != nil {
+			return nil, err
+		}
+		j.Whole = st.Ino
+	}
+	return j, nil
 }
 
 // adoptShown applies a preview of a branch as a whole, if its changes are still those that a person was shown.

@@ -165,8 +165,8 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("the machine stopped while the branch %s was in use, so the files that were written last can be incomplete", e.Name)
 }
 
-// intact returns an [IncompleteError] if the machine stopped while the branch was mounted. The kernel syncs no file of a mounted
-// branch, so files of the layer can be empty or torn. A person must look at them before anything uses the layer.
+// intact returns an [IncompleteError] if the machine stopped while the branch was mounted. The kernel syncs no file of
+// a mounted branch, so files of the layer can be empty or torn. A person must look at them before anything uses it.
 func (b *Branch) intact() error {
 	if b.Boot == "" {
 		return nil

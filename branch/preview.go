@@ -173,8 +173,8 @@ func (e *WholeError) Error() string {
 	return fmt.Sprintf("the preview %s shows changes of the branch %s, so it is applied as a whole", e.Name, e.Of)
 }
 
-// adoptWhole is like adopt, but returns a [WholeError] if the apply selects only some of the changes. A preview of a branch
-// can only be applied as a whole.
+// adoptWhole is like adopt, but returns a [WholeError] if the apply selects only some of the changes. A preview of a
+// branch can only be applied as a whole.
 func (s *Store) adoptWhole(p *Branch, sel Selection) (*Outcome, error) {
 	if len(sel.Paths)+len(sel.Ours)+len(sel.Theirs) > 0 {
 		return nil, &WholeError{Name: p.Name, Of: p.Of}

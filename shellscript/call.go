@@ -264,23 +264,7 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 	}
 	switch path.Base(words[0]) {
 	case "echo":
-		words = words[1:]
-		end, escapes := "\n", false
-		for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' && strings.Trim(words[0][1:], "neE") == "" {
-			if strings.Contains(words[0], "n") {
-				end = ""
-			}
-			escapes = escapes || strings.Contains(words[0], "e")
-			words = words[1:]
-		}
-		text := strings.Join(words, " ")
-		if escapes {
-			var err error
-			if text, _, err = expand.Format(nil, strings.ReplaceAll(text, "%", "%%"), nil); err != nil {
-				return "", false
-			}
-		}
-		return text + end, true
+		return echoed(words[1:])
 	case "printf":
 		if len(words) < 2 || words[1] == "-v" || wide().MatchString(words[1]) {
 			return "", false
@@ -298,6 +282,26 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 		}
 	}
 	return "", false
+}
+
+// echoed returns the output of the command "echo" with the given arguments.
+func echoed(words []string) (string, bool) {
+	end, escapes := "\n", false
+	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' && strings.Trim(words[0][1:], "neE") == "" {
+		if strings.Contains(words[0], "n") {
+			end = ""
+		}
+		escapes = escapes || strings.Contains(words[0], "e")
+		words = words[1:]
+	}
+	text := strings.Join(words, " ")
+	if escapes {
+		var err error
+		if text, _, err = expand.Format(nil, strings.ReplaceAll(text, "%", "%%"), nil); err != nil {
+			return "", false
+		}
+	}
+	return text + end, true
 }
 
 // filtered returns the output of a filter command for an input text. The second result is false if the

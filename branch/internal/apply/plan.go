@@ -36,9 +36,9 @@ type Plan struct {
 	Steps                  []journal.Step
 	Changes, GivenUp, Left []change.Change
 	Partial                bool
-	// Conflicts lists the selected changes whose conflicts the choice does not decide. Unchanged is a path of the choice
-	// that the branch does not change, and Contrary is a path for which the choice keeps both sides. If one of these
-	// fields is set, the plan must not be carried out.
+	// Conflicts lists the selected changes whose conflicts are not decided by the choice. Unchanged is a path of the
+	// choice that the branch does not change, and Contrary is a path for which the choice keeps both sides. If one of
+	// these fields is set, the plan must not be carried out.
 	Conflicts           []change.Change
 	Unchanged, Contrary string
 	// Notes are messages for people.

@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/sandbox/cgroup"
 )
 
-// TestNoCgroup checks that the reason for missing cgroups says how to start toolhost, if that helps.
+// TestNoCgroup checks that the reason for missing cgroups contains the command that starts toolhost in one, if that
+// helps.
 func TestNoCgroup(t *testing.T) {
 	t.Parallel()
 	const want = "the cgroup /a contains other processes too: start toolhost in one of its own: systemd-run --user --scope -p Delegate=yes toolhost …"

@@ -67,12 +67,10 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	start.Cmd.Env = env
 	policy.Gate = l.parts.Gate != nil && l.gated(&prof, backend)
 	c := &confined{gate: gateKey(p.Name, start.Owner, start.Roots), launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, masks: kept}
-	groups, err := l.limit(p, &prof)
-	if err != nil {
+	if c.groups, err = l.limit(p, &prof); err != nil {
 		c.ended()
 		return nil, err
 	}
-	c.groups = groups
 	if err := l.wrap(c, roots, policy); err != nil {
 		c.ended()
 		return nil, err

@@ -199,12 +199,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if dir := e.home.Locks(); dir != "" {
 		e.locks = state.NewLocks(dir, e.state.Flush)
 	}
-	parts := e.parts(cfg)
-	parts.Options.DescribeOnly, parts.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
-	e.reloader = reload.New(reload.Setup{
-		Parts: parts, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
-		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log, CheckPlaces: e.checkPlaces,
-	})
+	e.openReloader(source, cfg, mode)
 	launcher, err := e.reloader.Builder.Launcher(cfg)
 	if launcher == nil {
 		return nil, errors.Join(err, e.state.Close())
@@ -224,6 +219,17 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		e.goLive()
 	}
 	return e, nil
+}
+
+// openReloader makes the reloader, which has no generation yet.
+func (e *Engine) openReloader(source admission.Source, cfg *config.Config, mode Mode) {
+	parts := e.parts(cfg)
+	parts.Options.DescribeOnly, parts.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
+	e.reloader = reload.New(reload.Setup{
+		Parts: parts, Source: source, Live: e.opts.Live, FixedStateDir: e.opts.StateDir != "",
+		OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) },
+		OnConfig: e.opts.OnConfig, Published: e.configured, Log: e.opts.Log, CheckPlaces: e.checkPlaces,
+	})
 }
 
 // openConfig opens the configuration. It returns an error if the built-in one has no plugins. Only a configuration of a

@@ -147,15 +147,21 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	}
 	out = append(out, p.redirects(req, a)...)
 	if p.pathRules {
-		for i := range out {
-			for _, l := range out[i].loose {
-				if u := "the path " + l.shown + " is unknown before the command runs"; len(d.Unknown) < maxUnknown && !slices.Contains(d.Unknown, u) {
-					d.Unknown = append(d.Unknown, u)
-				}
+		d.doubtPaths(out)
+	}
+	return out
+}
+
+// doubtPaths records the paths of parts that are unknown before the command runs.
+func (d *Decision) doubtPaths(parts []part) {
+	for i := range parts {
+		for _, l := range parts[i].loose {
+			u := "the path " + l.shown + " is unknown before the command runs"
+			if len(d.Unknown) < maxUnknown && !slices.Contains(d.Unknown, u) {
+				d.Unknown = append(d.Unknown, u)
 			}
 		}
 	}
-	return out
 }
 
 // redirects returns parts for the files that the redirects of a script open.

@@ -36,7 +36,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*Quar
 		return nil, err
 	}
 	defer d.close()
-	e := &QuarantineEntry{At: time.Now(), Kind: f.kind, Root: t.path, Path: filepath.Join(t.path, f.rel), Why: f.why, Keys: f.keys}
+	e := t.entryOf(f)
 	if f.kind == KindSettings {
 		return e, t.takeSettings(d, name, f, e, drop, store)
 	}
@@ -87,6 +87,12 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*Quar
 		return e, err
 	}
 	return e, unix.Unlinkat(d.fd, moved, 0)
+}
+
+// entryOf returns the entry of a finding, without its content.
+func (t *tree) entryOf(f *found) *QuarantineEntry {
+	at := filepath.Join(t.path, f.rel)
+	return &QuarantineEntry{At: time.Now(), Kind: f.kind, Root: t.path, Path: at, Why: f.why, Keys: f.keys}
 }
 
 // takeSettings removes settings from a file. It reads the file again, because the file can have changed.

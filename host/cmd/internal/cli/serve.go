@@ -138,14 +138,13 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 		return errors.Join(err, h.Close())
 	}
 	endpoints := mcp.NewEndpoints(h, mcpOptions(s, f.mcp))
-	principal := func(r *http.Request) *host.Principal { return api.Principal(r.Context()) }
 	ctx, cancel := context.WithCancelCause(c.Context()) // canceled to cancel the running calls
 	defer cancel(nil)
 	leaving := new(leaving)
 	pages, log := f.console(s, clients)
 	web := newWeb(ctx, log, leaving.handler(api.Handler(h, api.Options{
 		Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
-		MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
+		MCP: mcp.Authenticated(server.Handler(), principalOf), Endpoints: endpoints.Handler(principalOf),
 	})))
 	f.offerConsole(c.Context(), h, listener, pages)
 	f.announce(listener, made)
@@ -155,6 +154,9 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 	serving()
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }, leave) })
 }
+
+// principalOf returns the principal of an authenticated request.
+func principalOf(r *http.Request) *host.Principal { return api.Principal(r.Context()) }
 
 // open starts the host, unless tools could reach a token or a key of the server. Then it reads the tokens in files.
 func (f *serveFlags) open(c *cobra.Command, s *globals.Settings, token, approver *string) (*host.Host, error) {

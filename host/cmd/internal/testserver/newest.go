@@ -37,9 +37,26 @@ func serveNewest(config string) {
 	if err != nil {
 		panic(err)
 	}
+	writeFields(config, l.Addr())
+	mux := http.NewServeMux()
+	mux.HandleFunc("/future", func(w http.ResponseWriter, _ *http.Request) { refuseRevision(w, "2027-03-01") })
+	mux.HandleFunc("/newest", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(`"method":"initialize"`)) || r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
+			refuseRevision(w, "2026-07-28")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		handler.ServeHTTP(w, r)
+	})
+	panic(http.Serve(l, mux)) //nolint:gosec // for tests
+}
+
+// writeFields writes a configuration that mounts both addresses.
+func writeFields(config string, at net.Addr) {
 	var text string
 	for _, name := range []string{"newest", "future"} {
-		text += fmt.Sprintf("field %q {\n  mcp {\n    url   = \"http://%s/%s\"\n    offer = [\"tools\", \"prompts\"]\n    allow = [\"sampling\"]\n  }\n}\n", name, l.Addr(), name)
+		text += fmt.Sprintf("field %q {\n  mcp {\n    url   = \"http://%s/%s\"\n    offer = [\"tools\", \"prompts\"]\n    allow = [\"sampling\"]\n  }\n}\n", name, at, name)
 	}
 	text += "permissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n"
 	if err := os.WriteFile(config+".new", []byte(text), 0o600); err != nil {
@@ -48,21 +65,11 @@ func serveNewest(config string) {
 	if err := os.Rename(config+".new", config); err != nil {
 		panic(err)
 	}
-	refuse := func(w http.ResponseWriter, supported string) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"Unsupported protocol version","data":{"supported":[%q]}}}`, mcp.CodeUnsupportedProtocolVersion, supported)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/future", func(w http.ResponseWriter, _ *http.Request) { refuse(w, "2027-03-01") })
-	mux.HandleFunc("/newest", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || bytes.Contains(body, []byte(`"method":"initialize"`)) || r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
-			refuse(w, "2026-07-28")
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		handler.ServeHTTP(w, r)
-	})
-	panic(http.Serve(l, mux)) //nolint:gosec // for tests
+}
+
+// refuseRevision answers a request in an unsupported revision of the protocol.
+func refuseRevision(w http.ResponseWriter, supported string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"Unsupported protocol version","data":{"supported":[%q]}}}`, mcp.CodeUnsupportedProtocolVersion, supported)
 }

@@ -48,13 +48,7 @@ func misbehave(m message, what string, token json.RawMessage) {
 		_, _ = os.Stdout.Write(append(lines, batch...))
 		sending.Unlock()
 	case "ids": // answers to requests that nobody sent
-		for _, id := range []string{"0", "-1", "1e308", "1e400", "1.5", "18446744073709551616", "1073741824", "9007199254740993", `""`, `"1"`, "null", "true", "{}", "[[]]", `"` + strings.Repeat("9", 1<<20) + `"`, strings.Repeat("9", 1<<20)} {
-			reply(json.RawMessage(id), `{"content":[{"type":"text","text":"to nobody"}]}`)
-			fail(json.RawMessage(id), -32000, "to nobody")
-		}
-		for i := range 2000 {
-			reply(json.RawMessage(fmt.Sprint(1<<30+100_000+i)), `{"content":[{"type":"text","text":"to nobody"}]}`)
-		}
+		answerNobody()
 	case "large text":
 		text(m.ID, strings.Repeat("x", 12<<20))
 		return
@@ -75,6 +69,17 @@ func misbehave(m message, what string, token json.RawMessage) {
 		}
 	}
 	text(m.ID, "done: "+what)
+}
+
+// answerNobody sends answers and errors to requests that nobody sent.
+func answerNobody() {
+	for _, id := range []string{"0", "-1", "1e308", "1e400", "1.5", "18446744073709551616", "1073741824", "9007199254740993", `""`, `"1"`, "null", "true", "{}", "[[]]", `"` + strings.Repeat("9", 1<<20) + `"`, strings.Repeat("9", 1<<20)} {
+		reply(json.RawMessage(id), `{"content":[{"type":"text","text":"to nobody"}]}`)
+		fail(json.RawMessage(id), -32000, "to nobody")
+	}
+	for i := range 2000 {
+		reply(json.RawMessage(fmt.Sprint(1<<30+100_000+i)), `{"content":[{"type":"text","text":"to nobody"}]}`)
+	}
 }
 
 // shuffled contains the answers that shuffle has not sent yet.

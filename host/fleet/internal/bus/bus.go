@@ -93,36 +93,42 @@ type Bus struct {
 	options  []nats.Option
 }
 
-// Connect connects to the servers and creates what is missing. It tries again until ctx ends.
-func Connect(ctx context.Context, opts Options) (*Bus, error) {
+// nats returns the options of a connection.
+func (o Options) nats() []nats.Option {
 	var refused atomic.Bool
-	o := []nats.Option{
-		nats.Name("toolhost " + opts.Name), nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+	out := []nats.Option{
+		nats.Name("toolhost " + o.Name), nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.RetryOnFailedConnect(true), nats.Timeout(2 * time.Second),
 		nats.IgnoreAuthErrorAbort(), // a coordinator that does not have the records yet refuses nodes
 		nats.ReconnectHandler(func(*nats.Conn) { refused.Store(false) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrAuthorization) {
-				opts.Log.Debug("a coordinator does not have the records yet", "why", err)
+				o.Log.Debug("a coordinator does not have the records yet", "why", err)
 			} else if !isRefused(err) || !refused.Swap(true) { // it tries several times a second
-				opts.Log.Warn("the connection to the coordinators has a problem", "why", explain(err))
+				o.Log.Warn("the connection to the coordinators has a problem", "why", explain(err))
 			}
 		}),
 	}
-	if opts.TLS != nil {
+	if o.TLS != nil {
 		// The record of the coordinators names all servers. A coordinator that is about to leave must not add itself
 		// again.
-		o = append(o, nats.Secure(opts.TLS), nats.IgnoreDiscoveredServers())
+		out = append(out, nats.Secure(o.TLS), nats.IgnoreDiscoveredServers())
 	}
-	if opts.Credentials != "" {
-		o = append(o, nats.UserCredentials(opts.Credentials))
+	if o.Credentials != "" {
+		out = append(out, nats.UserCredentials(o.Credentials))
 	}
-	if opts.CA != "" {
-		o = append(o, nats.RootCAs(opts.CA))
+	if o.CA != "" {
+		out = append(out, nats.RootCAs(o.CA))
 	}
-	if opts.Certificate != "" {
-		o = append(o, nats.ClientCert(opts.Certificate, opts.Key))
+	if o.Certificate != "" {
+		out = append(out, nats.ClientCert(o.Certificate, o.Key))
 	}
+	return out
+}
+
+// Connect connects to the servers and creates what is missing. It tries again until ctx ends.
+func Connect(ctx context.Context, opts Options) (*Bus, error) {
+	o := opts.nats()
 	nc, err := nats.Connect(strings.Join(opts.Servers, ","), o...)
 	if err != nil {
 		return nil, fmt.Errorf("the coordinators %s: %w", opts.Named(), err)
