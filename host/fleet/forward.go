@@ -25,6 +25,7 @@ import (
 	"toolhost.dev/host/fleet/fleetpb"
 	"toolhost.dev/host/fleet/identity"
 	"toolhost.dev/host/fleet/internal/hop"
+	"toolhost.dev/host/fleet/internal/lease"
 	"toolhost.dev/host/fleet/internal/tunnel"
 )
 
@@ -80,7 +81,8 @@ func (f *Fleet) reach(ctx context.Context, node string) (net.Conn, error) {
 	return nil, fmt.Errorf("the node %s cannot be reached: %w", node, err)
 }
 
-// offer keeps a connection to this node open at each node that listens, until ctx ends.
+// offer keeps a connection to this node open at each node that listens, until ctx ends. A node without a lease can still
+// send calls of workspaces that are not shared, so it has one, too.
 func (f *Fleet) offer(ctx context.Context) {
 	var offers sync.WaitGroup
 	defer offers.Wait()
@@ -88,7 +90,7 @@ func (f *Fleet) offer(ctx context.Context) {
 	for {
 		peers := f.lease.Peers()
 		for name, p := range peers {
-			if key := name + " " + p.Address; name != f.node() && !p.Outward && p.Lives() && made[key] == nil {
+			if key := name + " " + p.Address; name != f.node() && !p.Outward && p.State != lease.StateLeft && made[key] == nil {
 				to, err := f.conn(name)
 				if err != nil {
 					f.log.Error("no connection can be offered to a node", "node", name, "why", err)
@@ -101,7 +103,7 @@ func (f *Fleet) offer(ctx context.Context) {
 		}
 		for key, end := range made {
 			name, address, _ := strings.Cut(key, " ")
-			if p := peers[name]; p == nil || p.Address != address || !p.Lives() {
+			if p := peers[name]; p == nil || p.Address != address || p.State == lease.StateLeft {
 				end()
 				delete(made, key)
 			}
@@ -139,16 +141,16 @@ func (r *request) forward(ctx context.Context, node string) (out attempt) {
 	defer func() { f.metrics.forwarded(time.Since(start)) }()
 	within, end := f.host.StartSpan(r.trace, "forward "+node, map[string]string{"toolhost.node": f.node(), "toolhost.owner": node, "toolhost.session": r.wire.Session})
 	defer func() { end(out.problem()) }()
+	peer := f.lease.Peer(node)
 	conn, err := f.conn(node)
 	if err != nil {
 		return attempt{verdict: absent, why: err.Error()}
 	}
-	h := &hopTo{r: r, node: node, conn: conn, trace: within, held: (f.outward != nil || f.lease.Peer(node).Outward) && !without("hold")}
+	h := &hopTo{r: r, node: node, conn: conn, trace: within, held: (f.outward != nil || peer != nil && peer.Outward) && !without("hold")}
 	h.call = hop.NewCall(r.client, r.isQueued)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)                                                 // the client is not asked any more
 	if e := f.sessions.Find(r.key); !h.held || e != nil && e.Shared { // a suspended node does not close its connections
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
 		defer context.AfterFunc(f.lease.Living(node), func() { cancel(errNodeEnded) })()
 	}
 	return h.run(ctx)
@@ -190,18 +192,18 @@ func (h *hopTo) exchange(ctx context.Context, again bool) (out attempt, cut bool
 	if err != nil {
 		return attempt{result: r.refused(ctx, err)}, false
 	}
-	life, end := context.WithCancel(ctx)
+	life := ctx
 	if h.held {
 		first.Hold, first.Resumed = r.hold, again
-		life, end = context.WithCancel(context.WithoutCancel(ctx))
+		life = context.WithoutCancel(ctx)
 	}
+	life, end := context.WithCancel(life)
 	defer end()
 	stream, err := fleetpb.NewNodeServiceClient(h.conn).Forward(life)
 	if err != nil {
 		return h.unanswered(err), true
 	}
-	h.call.Use(stream)
-	if err := h.call.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Start{Start: first}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := h.call.Use(stream, first); err != nil && !errors.Is(err, io.EOF) {
 		return h.unanswered(err), true
 	}
 	if h.held {

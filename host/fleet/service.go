@@ -95,10 +95,10 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	hold := start.GetHold()
-	if c := f.holds.Find(node, hold); c != nil {
-		return f.follow(stream, node, hold, c)
-	}
 	if start.GetResumed() {
+		if c := f.holds.Find(node, hold); c != nil {
+			return f.follow(stream, node, hold, c)
+		}
 		return stream.Send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Refusal{Refusal: refusalToPB(&refusal{reason: lost, err: fmt.Errorf("the node %s does not know the call any more", f.node())})}})
 	}
 	ctx, cancel := contextOf(ctx, start)
@@ -113,7 +113,10 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 		}()
 		return f.serveCall(ctx, cancel, in, c)
 	}
-	f.holds.Add(node, hold, c)
+	if known := f.holds.Add(node, hold, c); known != nil { // the gateway does not know that the call arrived
+		cancel(nil)
+		return f.follow(stream, node, hold, known)
+	}
 	go func() {
 		defer cancel(nil)
 		_ = f.serveCall(ctx, cancel, in, c) // the error is ignored: the gateway is not connected, and can come back

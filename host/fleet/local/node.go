@@ -113,6 +113,8 @@ func (r *request) Run(ctx context.Context) *tool.Result {
 		CallId: cmp.Or(r.req.Once, rand.Text()), Once: r.req.Once != "", Traceparent: r.req.Trace, Request: text,
 		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client), AnswersRequests: host.AnswersRequests(r.client),
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the client is not asked any more
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stream, err := fleetpb.NewNodeServiceClient(r.node.conn).Forward(life)
@@ -120,11 +122,10 @@ func (r *request) Run(ctx context.Context) *tool.Result {
 		return r.failed(tool.Unavailable, "The node on this machine does not answer: %w. Nothing was run. Is toolhost serve --fleet running?", err)
 	}
 	call := hop.NewCall(r.client, r.queued)
-	call.Use(stream)
-	if err := call.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Start{Start: start}}); err != nil && err != io.EOF { //nolint:errorlint // as documented for Send
+	if err := call.Use(stream, start); err != nil && err != io.EOF { //nolint:errorlint // as documented for Send
 		return r.failed(tool.Unavailable, "The node on this machine does not answer: %w. Nothing was run.", err)
 	}
-	defer context.AfterFunc(ctx, func() {
+	defer context.AfterFunc(ctx, func() { // it is stopped before cancel is called
 		call.Cancel()
 		time.AfterFunc(hop.CancelPatience, end)
 	})()

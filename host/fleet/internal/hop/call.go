@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/fleet/fleetpb"
 )
 
-// Sender is the connection on which a gateway sends messages to the node of a call.
+// Sender is a connection of a gateway to the node of a call.
 type Sender interface {
 	Send(m *fleetpb.ForwardRequest) error
 	Recv() (*fleetpb.ForwardResponse, error)
@@ -58,7 +58,7 @@ func (c *Call) Began() (began bool, name string) {
 	return c.began, c.tool
 }
 
-// Send sends a message to the other node.
+// Send sends a message to the other node. [Call.Use] must be called before.
 func (c *Call) Send(m *fleetpb.ForwardRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,15 +73,18 @@ func (c *Call) Cancel() {
 // CancelPatience is how long a canceled call may take to end.
 const CancelPatience = 2 * time.Second
 
-// Use makes a stream the connection of the call.
-func (c *Call) Use(stream Sender) {
+// Use makes a stream the connection of the call, and sends the first message on it. The answer to a question that was
+// asked on an earlier connection comes after that.
+func (c *Call) Use(stream Sender, start *fleetpb.Start) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream = stream
+	return stream.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Start{Start: start}})
 }
 
 // Receive passes the messages of the other node on to the client. It returns the message that ends the call: the
-// result, a refusal, or one that this version does not know. If the connection is lost, it returns an error.
+// result, a refusal, or one that this version does not know. If the connection is lost, it returns an error. The
+// client is asked until ctx ends, so the caller must end ctx when the call has ended.
 func (c *Call) Receive(ctx context.Context, stream Sender) (end *fleetpb.ForwardResponse, err error) {
 	for {
 		m, err := stream.Recv()

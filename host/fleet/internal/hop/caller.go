@@ -33,7 +33,6 @@ type Caller struct {
 	// marks are the messages that a caller who comes back must get again: that the call is queued, that it began, and
 	// how it ended.
 	marks []*fleetpb.ForwardResponse
-	ended chan struct{} // closed when the last mark is how the call ended
 }
 
 // ask is an open question to the client.
@@ -47,7 +46,7 @@ var errCallerGone = errors.New("the gateway of the call is gone")
 
 // NewCaller returns the caller of a call. The function cancel cancels the call.
 func NewCaller(start *fleetpb.Start, cancel context.CancelCauseFunc) *Caller {
-	return &Caller{start: start, cancel: cancel, proceed: make(chan struct{}, 1), asks: make(map[uint32]*ask), ended: make(chan struct{})}
+	return &Caller{start: start, cancel: cancel, proceed: make(chan struct{}, 1), asks: make(map[uint32]*ask)}
 }
 
 // Client returns the client of the call.
@@ -92,13 +91,6 @@ func (c *Caller) mark(m *fleetpb.ForwardResponse) error {
 	return c.send(m, func() { c.marks = append(c.marks, m) })
 }
 
-// connected reports whether the caller has a connection.
-func (c *Caller) connected() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stream != nil
-}
-
 // held reports whether the caller can come back.
 func (c *Caller) held() bool {
 	c.mu.Lock()
@@ -134,7 +126,7 @@ func (c *Caller) Serve(stream fleetpb.NodeService_ForwardServer) (received bool)
 	}
 }
 
-// Attach makes a stream the connection with the caller, and sends again what the caller must know.
+// Attach makes a stream the connection with the caller, and sends the marks and the open questions again.
 func (c *Caller) Attach(stream fleetpb.NodeService_ForwardServer) {
 	c.sending.Lock() // later messages come after these
 	defer c.sending.Unlock()
@@ -209,7 +201,6 @@ func (c *Caller) Begun(ctx context.Context, name string, waits bool) error {
 
 // Result sends to the caller how the call ended.
 func (c *Caller) Result(res *tool.Result) error {
-	defer close(c.ended)
 	plain := *res
 	plain.Effects, plain.SessionState = nil, nil
 	b, err := toolrpc.EncodeResult(&plain)
@@ -229,7 +220,6 @@ func (c *Caller) Result(res *tool.Result) error {
 
 // Refuse sends to the caller that nothing ran.
 func (c *Caller) Refuse(m *fleetpb.Refusal) error {
-	defer close(c.ended)
 	return c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Refusal{Refusal: m}})
 }
 

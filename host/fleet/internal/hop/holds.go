@@ -13,8 +13,9 @@ type Holds struct {
 
 // held is a call of a caller that can come back.
 type held struct {
-	caller *Caller
-	late   *time.Timer // ends the call if the caller does not come back; nil while the caller is connected
+	caller      *Caller
+	connections int         // that use the call. During a reconnection, the old one and the new one use it.
+	late        *time.Timer // ends the call if the caller does not come back; nil while there is a connection
 }
 
 // Patience is how long a caller tries to come back. A call is held a little longer.
@@ -26,42 +27,53 @@ const (
 // NewHolds returns a set without calls.
 func NewHolds() *Holds { return &Holds{calls: make(map[string]*held)} }
 
-// Find returns the call of a gateway with the given hold, or nil. It counts as connected until [Holds.Lost].
+// Find returns the call of a gateway with the given hold, for a new connection of the gateway. It returns nil for an
+// unknown call. After the connection, [Holds.Lost] or [Holds.Drop] must be called.
 func (h *Holds) Find(gateway, hold string) *Caller {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	found := h.calls[gateway+" "+hold]
+	return h.find(gateway + " " + hold)
+}
+
+func (h *Holds) find(key string) *Caller {
+	found := h.calls[key]
 	if found == nil {
 		return nil
 	}
-	found.connected()
+	found.connections++
+	found.stop()
 	return found.caller
 }
 
-func (h *held) connected() {
+func (h *held) stop() {
 	if h.late != nil {
 		h.late.Stop()
 		h.late = nil
 	}
 }
 
-// Add adds a call.
-func (h *Holds) Add(gateway, hold string, c *Caller) {
+// Add adds a call, and is otherwise like [Holds.Find]. If the gateway sent the call before, Add returns the known call.
+func (h *Holds) Add(gateway, hold string, c *Caller) (known *Caller) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls[gateway+" "+hold] = &held{caller: c}
+	key := gateway + " " + hold
+	if known = h.find(key); known == nil {
+		h.calls[key] = &held{caller: c, connections: 1}
+	}
+	return known
 }
 
-// Lost begins the time in which the caller must come back. A caller that came back before stays.
+// Lost ends the use of a call by a connection. After the last one, the caller must come back in time.
 func (h *Holds) Lost(gateway, hold string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := h.calls[gateway+" "+hold]
-	if found == nil || found.caller.connected() {
+	if found == nil {
 		return
 	}
-	found.connected()
-	found.late = time.AfterFunc(holdsAfter, func() { h.Drop(gateway, hold) })
+	if found.connections--; found.connections == 0 {
+		found.late = time.AfterFunc(holdsAfter, func() { h.Drop(gateway, hold) })
+	}
 }
 
 // Drop forgets a call, and cancels it if it still runs.
@@ -71,7 +83,7 @@ func (h *Holds) Drop(gateway, hold string) {
 	delete(h.calls, gateway+" "+hold)
 	h.mu.Unlock()
 	if found != nil {
-		found.connected()
+		found.stop()
 		found.caller.Leave()
 	}
 }
@@ -83,7 +95,7 @@ func (h *Holds) Close() {
 	h.calls = make(map[string]*held)
 	h.mu.Unlock()
 	for _, found := range all {
-		found.connected()
+		found.stop()
 		found.caller.Leave()
 	}
 }
