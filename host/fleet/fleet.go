@@ -444,6 +444,9 @@ func (f *Fleet) Close() error {
 	f.closed = true
 	f.mu.Unlock()
 	var errs []error
+	if f.endLocal != nil { // first, because they can run on other nodes
+		f.endLocal()
+	}
 	f.tunnels.Close()
 	if f.server != nil {
 		late := []*time.Timer{time.AfterFunc(closeGrace, func() { f.endCalls(host.ErrStopped) }), time.AfterFunc(2*closeGrace, f.server.Stop)}
@@ -453,9 +456,6 @@ func (f *Fleet) Close() error {
 		}
 	}
 	f.holds.Close()
-	if f.endLocal != nil {
-		f.endLocal()
-	}
 	if f.end != nil {
 		f.end()
 		f.tasks.Wait()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -22,7 +23,8 @@ import (
 const socket = "calls.sock"
 
 // Serve serves calls of other processes of the user on a socket in the directory of a node, until stop is called. The
-// calls have the rights of the local user.
+// calls have the rights of the local user. The function stop waits until the running calls have ended. After stopGrace, it
+// cancels them. Then they have the same time again to return their results.
 func Serve(h *host.Host, dir string) (stop func(), err error) {
 	address, through, err := control.Reach(dir, socket)
 	if err != nil {
@@ -37,13 +39,25 @@ func Serve(h *host.Host, dir string) (stop func(), err error) {
 		return nil, errors.Join(fmt.Errorf("the socket for calls cannot be opened: %w", err), through.Close())
 	}
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(hop.MaxMessage), grpc.MaxSendMsgSize(hop.MaxMessage))
-	fleetpb.RegisterNodeServiceServer(server, &service{host: h})
+	s := &service{host: h}
+	var cancel context.CancelCauseFunc
+	s.calling, cancel = context.WithCancelCause(context.Background())
+	fleetpb.RegisterNodeServiceServer(server, s)
 	go func() {
 		_ = server.Serve(own{l}) // the error is ignored: it means that the server was stopped
 		_ = through.Close()      // the socket was removed through it
 	}()
-	return server.Stop, nil
+	return func() {
+		late := []*time.Timer{time.AfterFunc(stopGrace, func() { cancel(host.ErrStopped) }), time.AfterFunc(2*stopGrace, server.Stop)}
+		server.GracefulStop()
+		for _, timer := range late {
+			timer.Stop()
+		}
+		cancel(nil)
+	}, nil
 }
+
+const stopGrace = 2 * time.Second
 
 // own accepts only connections of processes of the same user that are not in a sandbox of the host.
 type own struct{ *net.UnixListener }
@@ -65,7 +79,8 @@ func (l own) Accept() (net.Conn, error) {
 // service serves the calls.
 type service struct {
 	fleetpb.UnimplementedNodeServiceServer
-	host *host.Host
+	host    *host.Host
+	calling context.Context // calls end with it
 }
 
 // Forward implements fleetpb.NodeServiceServer.
@@ -86,6 +101,7 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
+	defer context.AfterFunc(s.calling, func() { cancel(context.Cause(s.calling)) })()
 	c := hop.NewCaller(start, cancel)
 	c.Attach(stream)
 	go func() {

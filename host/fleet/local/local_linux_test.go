@@ -104,6 +104,92 @@ func TestOnlyUnconfinedPrograms(t *testing.T) {
 	}
 }
 
+// asking is a fleet whose call ends while its client is asked. The call of the command "wait" ends when it is canceled.
+type asking struct {
+	refusing
+	person person
+}
+
+func (a asking) Begin(req host.Request, client host.Client) host.Queued {
+	return asks{req, client, a.person}
+}
+
+type asks struct {
+	req    host.Request
+	client host.Client
+	person person
+}
+
+func (asks) Native() bool { return false }
+
+func (a asks) Run(ctx context.Context) *tool.Result {
+	during, end := context.WithCancel(ctx)
+	defer end()
+	go func() { _, _ = a.client.Ask(during, tool.Ask{Question: &tool.Question{Text: "?"}}) }()
+	<-a.person.asked
+	if a.req.Command == "wait" {
+		<-ctx.Done()
+		return tool.Failed(tool.Errorf(tool.Canceled, "ended: %w", context.Cause(ctx)))
+	}
+	return &tool.Result{Output: "done"}
+}
+
+// person is a client that gets a question, and does not answer.
+type person struct {
+	host.Client
+	asked, withdrawn chan struct{}
+}
+
+func newPerson() person { return person{asked: make(chan struct{}), withdrawn: make(chan struct{})} }
+
+func (p person) Ask(ctx context.Context, _ tool.Ask) (tool.Answer, error) {
+	close(p.asked)
+	<-ctx.Done()
+	close(p.withdrawn)
+	return tool.Answer{}, ctx.Err()
+}
+
+// TestEnd checks that the client of a call is not asked any more when the call has ended, and that a node that stops
+// returns the results of the calls that it cancels.
+func TestEnd(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	h, err := newHost(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p := newPerson()
+	h.Join(asking{person: p})
+	if err := os.Mkdir(filepath.Join(state, "fleet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := local.Serve(h, filepath.Join(state, "fleet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	n, err := local.Dial(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if res := n.Begin(host.Request{Command: "ask", Workspace: "@laptop"}, p).Run(t.Context()); res.Output != "done" {
+		t.Error(res.Error)
+	}
+	<-p.withdrawn
+	p = newPerson()
+	h.Join(asking{person: p})
+	done := make(chan *tool.Result, 1)
+	go func() {
+		done <- n.Begin(host.Request{Command: "wait", Workspace: "@laptop"}, p).Run(t.Context())
+	}()
+	<-p.asked
+	stop()
+	if res := <-done; res.Error == nil || !strings.Contains(res.Error.Message, host.ErrStopped.Error()) {
+		t.Errorf("a call of a node that stops: %v", res.Error)
+	}
+}
+
 // TestNoNode checks the error without a node.
 func TestNoNode(t *testing.T) {
 	h, err := newHost(filepath.Join(t.TempDir(), "state"))
