@@ -42,7 +42,7 @@ func (f *Fleet) drain(ctx context.Context, a Arguments) (*Drained, error) {
 	})
 	var errs []error
 	for _, s := range mine {
-		if !s.e.Shared {
+		if _, node := placement.Split(s.e.Workspace); !s.e.Shared || node != "" {
 			out.Local = append(out.Local, s.e.Session)
 			continue
 		}
@@ -56,7 +56,7 @@ func (f *Fleet) drain(ctx context.Context, a Arguments) (*Drained, error) {
 	}
 	slices.Sort(out.Local)
 	if len(out.Local) > 0 && !a.AbandonLocal {
-		errs = append(errs, fmt.Errorf("%d sessions cannot move, because this node alone has the files of their workspaces. Wait until they are done, or go on without them: --abandon-local", len(out.Local)))
+		errs = append(errs, fmt.Errorf("%d sessions cannot move, because they name this node, or this node alone has the files of their workspaces. Wait until they are done, or go on without them: --abandon-local", len(out.Local)))
 	}
 	return out, errors.Join(errs...)
 }
@@ -107,6 +107,8 @@ func (f *Fleet) moveEnding(ctx context.Context, key, to string, wait time.Durati
 		return nil, errors.New("the session is gone")
 	case e.Owner != f.node():
 		return nil, fmt.Errorf("the node %s has the session", e.Owner)
+	case strings.Contains(e.Workspace, "@"):
+		return nil, fmt.Errorf("the session %s cannot move, because its workspace %s names the node %s", e.Session, e.Workspace, f.node())
 	case !e.Shared:
 		return nil, fmt.Errorf("the session %s cannot move, because only %s has the files of the workspace %s", e.Session, f.node(), e.Workspace)
 	}

@@ -42,6 +42,24 @@ func TestCheckFiles(t *testing.T) {
 	}
 }
 
+// TestDrainNamed checks that a drain reports a session that names its node as one that cannot move.
+func TestDrainNamed(t *testing.T) {
+	one, _ := newTestRecords(t).node(t, "one", "east")
+	_, err := one.sessions.Create(t.Context(), "key", directory.Entry{Owner: "one", Workspace: "repo@one", Shared: true, Identity: "east", Session: "named"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := one.drain(t.Context(), Arguments{}); len(out.Local) != 1 || err == nil || !strings.Contains(err.Error(), "--abandon-local") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if out, err := one.drain(t.Context(), Arguments{AbandonLocal: true}); len(out.Local) != 1 || err != nil {
+		t.Errorf("with --abandon-local: %+v, %v", out, err)
+	}
+	if err := one.move(t.Context(), "key", "", 0); err == nil || !strings.Contains(err.Error(), "names the node one") {
+		t.Error(err)
+	}
+}
+
 // TestSettle checks that after an operation on another node, a node knows the effect.
 func TestSettle(t *testing.T) {
 	r := newTestRecords(t)

@@ -158,8 +158,8 @@ func newDrain(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use: "drain [NODE]", Short: "Move all sessions off a node", Args: cobra.MaximumNArgs(1),
 		Long: `Move all sessions of a node to other nodes, each between two of its calls, and give the node no new
-sessions. Drain a node before you stop or upgrade it, so that no call is refused. Sessions of workspaces
-that only this node has cannot move; they stop the drain unless --abandon-local is set.`,
+sessions. Drain a node before you stop or upgrade it, so that no call is refused. Sessions that name the node,
+and those of workspaces that only this node has, cannot move; they stop the drain unless --abandon-local is set.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				a.Node = args[0]
