@@ -5,6 +5,7 @@ package gate
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"net"
 	"sync"
 
@@ -25,7 +26,7 @@ type Gate struct {
 func New(id *identity.Identity) *Gate { return &Gate{id: id, open: make(map[*conn]struct{})} }
 
 // Server returns the credentials for the connections that other nodes open. A client without a certificate of the fleet
-// can connect, too.
+// can connect, too, and send up to maxStranger bytes.
 func (g *Gate) Server() credentials.TransportCredentials {
 	return &watched{credentials.NewTLS(g.id.Server(true)), g}
 }
@@ -64,7 +65,11 @@ func (w *watched) Clone() credentials.TransportCredentials {
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return w.gate.watch(w.TransportCredentials.ServerHandshake(raw))
+	c, info, err := w.gate.watch(w.TransportCredentials.ServerHandshake(raw))
+	if tls, ok := info.(credentials.TLSInfo); ok && err == nil && len(tls.State.PeerCertificates) == 0 {
+		c = &stranger{Conn: c}
+	}
+	return c, info, err
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
@@ -87,6 +92,25 @@ func (g *Gate) watch(c net.Conn, info credentials.AuthInfo, err error) (net.Conn
 		return nil, nil, err
 	}
 	return out, info, nil
+}
+
+// maxStranger is the maximum number of bytes from a client without a certificate. A request to join is much shorter, and
+// the server would store longer messages before it looks at them.
+const maxStranger = 64 << 10
+
+// stranger is a connection with a client without a certificate.
+type stranger struct {
+	net.Conn
+	read int
+}
+
+// Read implements net.Conn.
+func (c *stranger) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.read += n; c.read > maxStranger {
+		return 0, errors.New("a client without a certificate sent too much")
+	}
+	return n, err
 }
 
 // conn is a connection with another node.
