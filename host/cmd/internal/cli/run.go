@@ -49,7 +49,10 @@ command line or the configuration is wrong. For a native command, it is the stat
 			client := terminal.New(s.Stdio, s.JSON)
 			res := client.Run(c.Context(), h, req)
 			err = h.Close()
-			left := endJobs(res)
+			left := ""
+			if s.On == "" { // jobs at a node go on
+				left = endJobs(res)
+			}
 			shown := ""
 			if preview {
 				shown = branchcmd.Preview(res)
