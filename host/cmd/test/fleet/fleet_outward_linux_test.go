@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"toolhost.dev/host/cmd/test/hosttest"
@@ -78,6 +80,36 @@ func (w *wire) carry(near net.Conn) {
 	_, _ = io.Copy(near, far)
 }
 
+// TestFleetOutwardPartition checks that a node that does not reach the coordinators still reaches a laptop.
+func TestFleetOutwardPartition(t *testing.T) {
+	t.Parallel()
+	hosttest.NeedsNamespaces(t)
+	o := newOutwardFleet(t, "", "")
+	records := newWire(t, coordinatorOf(o.testFleet, o.east))
+	b, err := os.ReadFile(o.west.config)
+	hosttest.Must(t, err)
+	alone := filepath.Join(o.dir, "etc", "alone.hcl")
+	text := strings.Replace(string(b), coordinatorOf(o.testFleet, o.east), records.address(), 1)
+	hosttest.Must(t, os.WriteFile(alone, []byte(text[:strings.Index(text, "  advertise")]+text[strings.Index(text, "  coordinators"):]), 0o644))
+	far := o.startNode(&fleetNode{fleet: o.testFleet, name: "far", state: filepath.Join(o.dir, "far", "state"), listen: fleetPort(t), config: alone})
+	call := func(command string) *fleetResult {
+		res, err := far.call(t.Context(), fleetCall{Command: command, Workspace: "@laptop", Session: "far"})
+		hosttest.Must(t, err)
+		return res
+	}
+	if res := call("touch one"); !res.Success {
+		t.Fatal(res)
+	}
+	records.cut()
+	hosttest.Wait(t, "the lease of the node ends", func() bool { return o.laptop.states()["far"] == "dead" })
+	done := o.begin(far, fleetCall{Command: "touch runs; while [ ! -e goes ]; do sleep 0.02; done", Workspace: "@laptop", Session: "far"})
+	hosttest.Wait(t, "the call runs", exists(filepath.Join(o.home, "runs")))
+	hosttest.Must(t, os.WriteFile(filepath.Join(o.home, "goes"), nil, 0o600))
+	if res := <-done; !res.Success {
+		t.Error(res)
+	}
+}
+
 // cut ends all connections and refuses new ones until heal.
 func (w *wire) cut() {
 	w.mu.Lock()
@@ -111,6 +143,7 @@ func newOutwardFleet(t *testing.T, more, program string, env ...string) *outward
 	b, err := os.ReadFile(f.config)
 	hosttest.Must(t, err)
 	o := &outwardFleet{testFleet: f, home: filepath.Join(f.dir, "home")}
+	more = strings.ReplaceAll(more, "HOME", o.home)
 	hosttest.Must(t, os.Mkdir(o.home, 0o755))
 
 	node := func(name, block string) *fleetNode {
@@ -184,7 +217,7 @@ func exists(path string) func() bool {
 func TestFleetOutward(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)
-	o := newOutwardFleet(t, "", "")
+	o := newOutwardFleet(t, "principal \"limited\" {\n  workspaces = [\"/elsewhere\"]\n}\nprincipal \"alice\" {\n  workspaces = [\"HOME\"]\n}\n", "")
 	if c, err := net.Dial("tcp", o.laptop.listen); err == nil {
 		c.Close()
 		t.Error("the laptop can be connected to")
@@ -208,6 +241,7 @@ func TestFleetOutward(t *testing.T) {
 	}
 	o.refusals(phone)
 	o.fronts()
+	o.rights()
 
 	// A session that names no node is never at the laptop, also not in a workspace that only outward nodes have.
 	if res, err := o.east.call(t.Context(), fleetCall{Command: "pwd", Workspace: "home"}); err != nil || res.Success || !strings.Contains(res.String(), "home@laptop") {
@@ -255,12 +289,36 @@ func (o *outwardFleet) fronts() {
 	}
 }
 
+// rights checks who can reach the laptop.
+func (o *outwardFleet) rights() {
+	t := o.t
+	t.Helper()
+	for name, reaches := range map[string]bool{"limited": false, "alice": true} {
+		var made struct{ Token string }
+		hosttest.Must(t, json.Unmarshal([]byte(o.east.do("token", "create", name, "--json")), &made))
+		_, body := hosttest.NewClient(t, o.east.address(), made.Token).Do("POST", "/v1/run", `{"command":"pwd","workspace":"@laptop","session":"rights"}`)
+		if strings.Contains(body, `"success":true`) != reaches {
+			t.Errorf("%s at the laptop: %s", name, body)
+		}
+	}
+	hosttest.NewClient(t, o.east.address(), "wrong").Want(401, "", "POST", "/v1/run", `{"command":"pwd","workspace":"@laptop"}`)
+	// A tool cannot make calls with the rights of the user.
+	out, err := o.laptop.try("run", "--on", "laptop", "--", "bash", "-c", fmt.Sprintf("%s --state %s run --on east -w / pwd; ls %s/fleet", hosttest.Bin+"/toolhost", o.laptop.state, o.laptop.state))
+	if err == nil || strings.Contains(out, o.workspace) || strings.Contains(out, "calls.sock") {
+		t.Errorf("a tool reaches the fleet: %v %s", err, out)
+	}
+	// The jobs of a call with --on go on.
+	if said := o.east.do("run", "--on", "laptop", "--json", "sleep 300 & echo started"); !strings.Contains(said, "job-") || strings.Contains(said, "end now") {
+		t.Errorf("a job at the laptop: %s", said)
+	}
+}
+
 // TestFleetLostConnection checks that a call goes on while the connection to its node is lost, and that its result and
 // its question arrive when the connection is back.
 func TestFleetLostConnection(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedsNamespaces(t)
-	o := newOutwardFleet(t, "permissions { policy = \"careful\" }\n", "")
+	o := newOutwardFleet(t, "permissions {\n  policy = \"careful\"\n  ask \"dates\" {\n    command = [\"date *\"]\n  }\n}\n", "")
 	o.ends(t)
 
 	t.Run("ask", func(t *testing.T) {
@@ -283,6 +341,19 @@ func TestFleetLostConnection(t *testing.T) {
 			t.Errorf("asked again: %v", left)
 		}
 	})
+	t.Run("ask again", func(t *testing.T) {
+		done := o.begin(o.east, fleetCall{Command: "date +%Y", Workspace: "@laptop", Session: "asks-again"})
+		boss := hosttest.NewClient(t, o.east.address(), hosttest.ApproverToken)
+		var first, ids []string
+		hosttest.Wait(t, "the ask is at the person's front", func() bool { first = open(boss); return len(first) == 1 })
+		o.laptop.kill()
+		o.laptop.run()
+		hosttest.Wait(t, "the call asks again, and the first ask is gone", func() bool { ids = open(boss); return len(ids) == 1 && ids[0] != first[0] })
+		boss.Want(200, "", "POST", "/v1/asks/"+ids[0], `{"outcome":"accepted"}`)
+		if res := <-done; !res.Success {
+			t.Error(res)
+		}
+	})
 	t.Run("cancel", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -297,6 +368,21 @@ func TestFleetLostConnection(t *testing.T) {
 		if res, err := o.east.call(t.Context(), fleetCall{Command: "ls", Workspace: "@laptop", Session: "cancels"}); err != nil || !res.Success || strings.Contains(res.Output, "late") {
 			t.Errorf("after the cancel: %s, %v", res, err)
 		}
+	})
+	t.Run("stop", func(t *testing.T) { // the gateway of a program
+		c := o.west.command("run", "--on", "laptop", "--session", "stops", "touch goes-on; while [ ! -e never ]; do sleep 0.02; done; touch later")
+		out, err := c.StderrPipe()
+		hosttest.Must(t, err)
+		hosttest.Must(t, c.Start())
+		hosttest.Wait(t, "the call runs", exists(filepath.Join(o.home, "goes-on")))
+		o.west.signal(syscall.SIGTERM)
+		said, _ := io.ReadAll(out)
+		if err := c.Wait(); err == nil || !strings.Contains(string(said), "cancel") {
+			t.Errorf("the node was stopped: %v %s", err, said)
+		}
+		hosttest.Wait(t, "the call has ended", func() bool {
+			return strings.Contains(o.laptop.do("log", "--json", "--session", "stops"), `"canceled"`)
+		})
 	})
 	t.Run("restart", func(t *testing.T) {
 		done := o.begin(o.east, fleetCall{Command: "touch began; while [ ! -e never ]; do sleep 0.02; done", Workspace: "@laptop", Session: "restarts"})

@@ -1,7 +1,7 @@
-// Package tunnel carries connections to nodes that no node can connect to, such as a laptop behind NAT. Such a node
-// offers connections to the nodes that it can connect to: [Listener.Offer] keeps one offer open at another node, and
-// [Offers.Take] uses it. A tunnel carries bytes, so the two nodes authenticate each other inside of it as on any other
-// connection.
+// Package tunnel carries connections to nodes to which others cannot connect, such as a laptop behind NAT. Such a node
+// offers connections to the nodes that it reaches: [Listener.Offer] keeps one offer open at another node, and
+// [Offers.Take] uses it there. A tunnel carries only the bytes of a connection. The two nodes authenticate each other
+// inside of it, as on any other connection.
 package tunnel
 
 import (
@@ -51,7 +51,7 @@ func (s server) receive() ([]byte, error) {
 const chunk = 32 << 10
 
 // carry copies bytes between a tunnel and a connection until one of them ends. Then it closes the connection. The
-// caller must end the tunnel. The argument first contains bytes that the tunnel sent before.
+// caller must end the tunnel. The argument first contains bytes that were already received from the tunnel.
 func carry(s stream, c net.Conn, first []byte) {
 	go func() {
 		defer c.Close() //nolint:errcheck // a pipe
@@ -132,7 +132,7 @@ func (o *Offers) carry(s stream, c net.Conn) {
 	carry(s, c, nil)
 }
 
-// withdraw removes an offer that was not used.
+// withdraw removes an offer that was not used, or closes the connection of an offer that was used.
 func (o *Offers) withdraw(node string, mine *offer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,7 +166,7 @@ func (o *Offers) Take(ctx context.Context, node string) (net.Conn, error) {
 	}
 }
 
-// Relay carries a connection between the node that opened the tunnel and another node that no node can connect to.
+// Relay connects the node that opened the tunnel to another node, through an offer of the other node.
 func (o *Offers) Relay(to string, s fleetpb.NodeService_TunnelServer) error {
 	ctx, cancel := context.WithTimeout(s.Context(), takePatience)
 	defer cancel()
@@ -181,7 +181,7 @@ func (o *Offers) Relay(to string, s fleetpb.NodeService_TunnelServer) error {
 // takePatience is how long Relay waits for an offer.
 const takePatience = 2 * time.Second
 
-// Dial returns a connection to a node through a node that has an offer of it.
+// Dial returns a connection to a node. The connection goes through another node, at which the node has an offer.
 func Dial(ctx context.Context, through *grpc.ClientConn, to string) (net.Conn, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end) // until the tunnel is open, ctx can end it
