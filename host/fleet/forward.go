@@ -146,18 +146,18 @@ func (r *request) forward(ctx context.Context, node string) (out attempt) {
 	if err != nil {
 		return attempt{verdict: absent, why: err.Error()}
 	}
-	h := &hopTo{r: r, node: node, conn: conn, trace: within, held: (f.outward != nil || peer != nil && peer.Outward) && !without("hold")}
-	h.call = hop.NewCall(r.client, r.isQueued)
+	t := &trip{r: r, node: node, conn: conn, trace: within, held: (f.outward != nil || peer != nil && peer.Outward) && !without("hold")}
+	t.call = hop.NewCall(r.client, r.isQueued)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)                                                 // the client is not asked any more
-	if e := f.sessions.Find(r.key); !h.held || e != nil && e.Shared { // a suspended node does not close its connections
+	if e := f.sessions.Find(r.key); !t.held || e != nil && e.Shared { // a suspended node does not close its connections
 		defer context.AfterFunc(f.lease.Living(node), func() { cancel(errNodeEnded) })()
 	}
-	return h.run(ctx)
+	return t.run(ctx)
 }
 
-// hopTo is a call on its way to another node.
-type hopTo struct {
+// trip is a call on its way to another node.
+type trip struct {
 	r     *request
 	node  string
 	conn  *grpc.ClientConn
@@ -167,17 +167,17 @@ type hopTo struct {
 }
 
 // run sends the call. If the connection is lost and the call is held, run comes back to it.
-func (h *hopTo) run(ctx context.Context) attempt {
-	out, cut := h.exchange(ctx, false)
-	for lostAt := time.Now(); cut && h.held && h.call.Heard() && ctx.Err() == nil && time.Since(lostAt) < hop.Patience; {
-		h.r.client.Progress("waits for node "+h.node, map[string]any{"activity": "waits for node " + h.node + ", whose connection is lost"})
+func (t *trip) run(ctx context.Context) attempt {
+	out, cut := t.exchange(ctx, false)
+	for lostAt := time.Now(); cut && t.held && t.call.Heard() && ctx.Err() == nil && time.Since(lostAt) < hop.Patience; {
+		t.r.client.Progress("waits for node "+t.node, map[string]any{"activity": "waits for node " + t.node + ", whose connection is lost"})
 		select {
 		case <-ctx.Done():
 		case <-time.After(min(time.Since(lostAt)/4+50*time.Millisecond, 2*time.Second)):
 		}
-		connectAgain(ctx, h.conn)
+		connectAgain(ctx, t.conn)
 		began := time.Now()
-		if out, cut = h.exchange(ctx, true); time.Since(began) > time.Minute { // it was connected meanwhile
+		if out, cut = t.exchange(ctx, true); time.Since(began) > time.Minute { // it was connected meanwhile
 			lostAt = time.Now()
 		}
 	}
@@ -186,88 +186,88 @@ func (h *hopTo) run(ctx context.Context) attempt {
 
 // exchange sends the call on a new connection, or comes back to it if again is true. cut reports whether the connection
 // was lost before the call ended.
-func (h *hopTo) exchange(ctx context.Context, again bool) (out attempt, cut bool) {
-	r := h.r
-	first, err := r.start(ctx, h.node, h.trace)
+func (t *trip) exchange(ctx context.Context, again bool) (out attempt, cut bool) {
+	r := t.r
+	first, err := r.start(ctx, t.node, t.trace)
 	if err != nil {
 		return attempt{result: r.refused(ctx, err)}, false
 	}
 	life := ctx
-	if h.held {
+	if t.held {
 		first.Hold, first.Resumed = r.hold, again
 		life = context.WithoutCancel(ctx)
 	}
 	life, end := context.WithCancel(life)
 	defer end()
-	stream, err := fleetpb.NewNodeServiceClient(h.conn).Forward(life)
+	stream, err := fleetpb.NewNodeServiceClient(t.conn).Forward(life)
 	if err != nil {
-		return h.unanswered(err), true
+		return t.unanswered(err), true
 	}
-	if err := h.call.Use(stream, first); err != nil && !errors.Is(err, io.EOF) {
-		return h.unanswered(err), true
+	if err := t.call.Use(stream, first); err != nil && !errors.Is(err, io.EOF) {
+		return t.unanswered(err), true
 	}
-	if h.held {
+	if t.held {
 		defer context.AfterFunc(ctx, func() {
-			h.call.Cancel()
+			t.call.Cancel()
 			time.AfterFunc(hop.CancelPatience, end)
 		})()
 	}
-	last, err := h.call.Receive(ctx, stream)
+	last, err := t.call.Receive(ctx, stream)
 	if err != nil {
-		return h.failed(ctx, err)
+		return t.failed(ctx, err)
 	}
-	if h.held {
-		_ = h.call.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Received{Received: &fleetpb.Received{}}}) // the error is ignored: the other node forgets the call later
+	if t.held {
+		_ = t.call.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Received{Received: &fleetpb.Received{}}}) // the error is ignored: the other node forgets the call later
 		_ = stream.CloseSend()
 		_, _ = stream.Recv() // until the other node has read it
 	}
-	return h.ended(ctx, last), false
+	return t.ended(ctx, last), false
 }
 
 // unanswered returns the outcome of a call that was not sent.
-func (h *hopTo) unanswered(err error) attempt {
-	why := "the node " + h.node + " does not answer: " + status.Convert(err).Message()
-	if began, name := h.call.Began(); began {
+func (t *trip) unanswered(err error) attempt {
+	why := "the node " + t.node + " does not answer: " + status.Convert(err).Message()
+	if began, name := t.call.Began(); began {
 		return attempt{verdict: lost, tool: name, why: why}
 	}
 	return attempt{verdict: absent, why: why}
 }
 
 // failed returns the outcome of a call whose connection ended with an error.
-func (h *hopTo) failed(ctx context.Context, err error) (out attempt, cut bool) {
-	began, name := h.call.Began()
+func (t *trip) failed(ctx context.Context, err error) (out attempt, cut bool) {
+	began, name := t.call.Began()
 	switch {
 	case errors.Is(context.Cause(ctx), errNodeEnded) && began:
 		return attempt{verdict: lost, tool: name}, false
 	case errors.Is(context.Cause(ctx), errNodeEnded):
-		return attempt{verdict: absent, why: "the node " + h.node + " has ended"}, false
+		return attempt{verdict: absent, why: "the node " + t.node + " has ended"}, false
 	case ctx.Err() != nil:
-		return attempt{result: h.r.refused(ctx, canceledCall(ctx, began))}, false
+		return attempt{result: t.r.refused(ctx, canceledCall(ctx, began))}, false
 	case began:
 		return attempt{verdict: lost, tool: name}, true
 	case status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.InvalidArgument:
-		return attempt{result: h.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", h.node, strings.TrimSuffix(status.Convert(err).Message(), ".")))}, false
+		return attempt{result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", t.node, strings.TrimSuffix(status.Convert(err).Message(), ".")))}, false
 	}
-	return h.unanswered(err), true
+	return t.unanswered(err), true
 }
 
 // ended returns the outcome in the last message of a call.
-func (h *hopTo) ended(ctx context.Context, m *fleetpb.ForwardResponse) attempt {
+func (t *trip) ended(ctx context.Context, m *fleetpb.ForwardResponse) attempt {
 	switch x := m.GetFrame().(type) {
 	case *fleetpb.ForwardResponse_Refusal:
-		out := refusalFromPB(h.node, x.Refusal).attempt()
-		if began, name := h.call.Began(); began && out.verdict == absent { // the node began again meanwhile
+		out := refusalFromPB(t.node, x.Refusal).attempt()
+		if began, name := t.call.Began(); began && out.verdict == absent { // the node began again meanwhile
 			return attempt{verdict: lost, tool: name}
 		}
 		return out
 	case *fleetpb.ForwardResponse_Result:
 		res, err := hop.Result(x.Result)
 		if err != nil {
-			return attempt{result: h.r.unknown(h.node, "")}
+			return attempt{result: t.r.unknown(t.node, "")}
 		}
 		return attempt{result: res}
 	}
-	return attempt{result: h.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know.", h.node))}
+	return attempt{result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know.", t.node))}
 }
 
 // errNodeEnded is the cancellation cause of a forwarded call whose node has ended.
