@@ -29,6 +29,9 @@ applied while the command runs. SIGHUP applies them at once.`,
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if atomic && s.On != "" {
+				return errors.New("--atomic needs a branch, and a session of the fleet has none. Leave out --atomic or --on")
+			}
 			if atomic {
 				return runAtomic(c, s)
 			}

@@ -278,7 +278,7 @@ func (o *outwardFleet) refusals(phone *fleetNode) {
 	o.east.refused("phone", "run", "--on", "phone", "pwd")
 }
 
-// fronts checks the other ways to name a node: batch and MCP.
+// fronts checks the other ways to name a node: batch, the prompt and MCP.
 func (o *outwardFleet) fronts() {
 	t := o.t
 	t.Helper()
@@ -286,6 +286,20 @@ func (o *outwardFleet) fronts() {
 	body := c.Want(200, "", "POST", "/v1/batch", `{"id":1,"command":"pwd","workspace":"@laptop"}`+"\n")
 	if !strings.Contains(body, o.home) {
 		t.Errorf("batch: %s", body)
+	}
+	o.east.refused("--atomic", "batch", "--atomic", "--on", "laptop")
+	for front, in := range map[string]string{
+		"batch": `{"id":1,"command":"pwd"}`,
+		"repl":  "pwd",
+		"mcp": `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bash","arguments":{"command":"pwd"}}}`,
+	} {
+		c := o.east.command(front, "--on", "laptop")
+		c.Stdin = strings.NewReader(in + "\n")
+		if out, err := c.Output(); err != nil || !strings.Contains(string(out), o.home) {
+			t.Errorf("%s --on: %v %s", front, err, out)
+		}
 	}
 }
 

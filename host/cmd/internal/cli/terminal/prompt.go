@@ -93,7 +93,11 @@ func (r *Prompt) lines(ctx context.Context, in io.Reader) error {
 
 // interactive reads commands from the keyboard.
 func (r *Prompt) interactive(ctx context.Context) error {
-	entries, err := r.Host.History(r.Request, maxReplHistory)
+	var entries []host.HistoryEntry
+	var err error
+	if !r.isRemote() {
+		entries, err = r.Host.History(r.Request, maxReplHistory)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,11 +127,11 @@ func (r *Prompt) isTool(word string) bool {
 // loop reads and runs commands until the input ends.
 func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, error)) error {
 	for ctx.Err() == nil {
-		cwd, err := r.Host.Cwd(r.Request)
+		place, err := r.place()
 		if err != nil {
 			return err
 		}
-		command, err := next(screen.Printable(filepath.Base(cwd)) + "> ")
+		command, err := next(screen.Printable(place) + "> ")
 		if errors.Is(err, errInterrupted) {
 			continue
 		}
@@ -151,6 +155,19 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 	}
 	return nil
 }
+
+// place returns the name of the place where the commands run: the last part of the directory, or the workspace of a node.
+func (r *Prompt) place() (string, error) {
+	if r.isRemote() {
+		return r.Request.Workspace, nil
+	}
+	cwd, err := r.Host.Cwd(r.Request)
+	return filepath.Base(cwd), err
+}
+
+// isRemote reports whether a node of a fleet runs the commands. This host then does not know their directory and their
+// history.
+func (r *Prompt) isRemote() bool { return strings.Contains(r.Request.Workspace, "@") }
 
 // own returns the word if it is a command of the prompt itself. In shell mode, it returns "", because every line is
 // then passed to bash.
