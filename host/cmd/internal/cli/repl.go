@@ -12,7 +12,7 @@ import (
 )
 
 func newRepl(s *globals.Settings) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "repl",
 		Short: "Run commands from a prompt",
 		Long: `Run commands from a prompt, in one session, with the plugins kept warm. The arrow keys
@@ -39,4 +39,6 @@ prompt; $if toolhost marks what is for toolhost alone.`,
 			return errors.Join(p.Run(c.Context()), h.Close())
 		},
 	}
+	s.OnFlag(c)
+	return c
 }
