@@ -23,8 +23,8 @@ import (
 const socket = "calls.sock"
 
 // Serve serves calls of other processes of the user on a socket in the directory of a node, until stop is called. The
-// calls have the rights of the local user. The function stop waits until the running calls have ended. After stopGrace, it
-// cancels them. Then they have the same time again to return their results.
+// calls have the rights of the local user. The function stop waits until the running calls have ended. After stopGrace,
+// it cancels them. Then they have the same time again to return their results.
 func Serve(h *host.Host, dir string) (stop func(), err error) {
 	address, through, err := control.Reach(dir, socket)
 	if err != nil {

@@ -156,7 +156,7 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 	return nil
 }
 
-// place returns the name of the place where the commands run: the last part of the directory, or the workspace of a node.
+// place returns where the commands run: the last part of the directory, or the workspace of a node.
 func (r *Prompt) place() (string, error) {
 	if r.isRemote() {
 		return r.Request.Workspace, nil
