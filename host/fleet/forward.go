@@ -81,8 +81,8 @@ func (f *Fleet) reach(ctx context.Context, node string) (net.Conn, error) {
 	return nil, fmt.Errorf("the node %s cannot be reached: %w", node, err)
 }
 
-// offer keeps a connection to this node open at each node that listens, until ctx ends. The node needs no lease: without
-// one, it can still send calls of workspaces that are not shared.
+// offer keeps a connection to this node open at each node that listens, until ctx ends. Such a node needs no lease,
+// because it can send calls of workspaces that are not shared without one.
 func (f *Fleet) offer(ctx context.Context) {
 	var offers sync.WaitGroup
 	defer offers.Wait()

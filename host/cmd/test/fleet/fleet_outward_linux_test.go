@@ -91,7 +91,9 @@ func TestFleetOutwardPartition(t *testing.T) {
 	hosttest.Must(t, err)
 	alone := filepath.Join(o.dir, "etc", "alone.hcl")
 	text := strings.Replace(string(b), coordinatorOf(o.testFleet, o.east), records.address(), 1)
-	hosttest.Must(t, os.WriteFile(alone, []byte(text[:strings.Index(text, "  advertise")]+text[strings.Index(text, "  coordinators"):]), 0o644))
+	before, rest, _ := strings.Cut(text, "  advertise")
+	_, rest, _ = strings.Cut(rest, "\n")
+	hosttest.Must(t, os.WriteFile(alone, []byte(before+rest), 0o644))
 	far := o.startNode(&fleetNode{fleet: o.testFleet, name: "far", state: filepath.Join(o.dir, "far", "state"), listen: fleetPort(t), config: alone})
 	call := func(command string) *fleetResult {
 		res, err := far.call(t.Context(), fleetCall{Command: command, Workspace: "@laptop", Session: "far"})

@@ -94,8 +94,8 @@ func (g *Gate) watch(c net.Conn, info credentials.AuthInfo, err error) (net.Conn
 	return out, info, nil
 }
 
-// maxStranger is the maximum number of bytes from a client without a certificate. A request to join is much shorter. The
-// server would store a longer message before it refuses the client.
+// maxStranger is the maximum number of bytes from a client without a certificate. A request to join is much shorter.
+// The server would store a longer message before it refuses the client.
 const maxStranger = 64 << 10
 
 // stranger is a connection with a client without a certificate.
