@@ -54,7 +54,7 @@ check-size: ## No tracked file but the grammars is over 1 MB
 check-dead: ## Each function is reachable
 check-oracle: ## Tests that only compute are named TestOracle…, and only they are hidden from the race detector
 check-plugins: ## go.work, the bundled plugins and their manifests agree
-check-prose: ## Comments begin with a name, have at most 120 columns, and use no phrase to avoid
+check-prose: ## Comments begin with a name and use no phrase to avoid; comments and code have at most 120 columns
 check-documents: ## Links of documents lead somewhere, and decisions are short
 check-requirements: ## Each requirement has a test that exists
 fix-format: ## Format the code

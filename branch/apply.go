@@ -195,7 +195,8 @@ func (b *Branch) stillShown(all *change.Survey, shown string) error {
 // unite removes the marks of directories that must no longer hide the directories of the base.
 func (b *Branch) unite(all *change.Survey) error {
 	for _, dir := range all.Unite {
-		if err := unix.Lremovexattr(filepath.Join(b.Layer(), dir), filetree.OpaqueMark); err != nil && !errors.Is(err, unix.ENODATA) {
+		if err := unix.Lremovexattr(filepath.Join(b.Layer(), dir), filetree.OpaqueMark); err != nil &&
+			!errors.Is(err, unix.ENODATA) {
 			return fmt.Errorf("the branch %s cannot be applied: %s: %w", b.Name, dir, err)
 		}
 	}
@@ -218,7 +219,8 @@ func (sel *Selection) plan(b *Branch, all *change.Survey) ([]journal.Step, *Outc
 	case len(p.Conflicts) > 0:
 		return nil, nil, &ConflictError{Name: b.Name, Conflicts: p.Conflicts}
 	}
-	return p.Steps, &Outcome{Changes: p.Changes, GivenUp: p.GivenUp, Left: p.Left, Notes: p.Notes, partial: p.Partial}, nil
+	return p.Steps, &Outcome{Changes: p.Changes, GivenUp: p.GivenUp, Left: p.Left, Notes: p.Notes, partial: p.Partial},
+		nil
 }
 
 // execution returns the means to make changes in the base. The branch and its base must be locked.
@@ -234,7 +236,8 @@ func (b *Branch) log() journal.Log {
 // interrupted reports whether an apply or a revert of the branch is incomplete because its process was killed.
 func (b *Branch) interrupted() (bool, error) {
 	all, err := b.journals()
-	return slices.ContainsFunc(all, func(j *journal.Journal) bool { return j.State == journal.Applying || j.State == journal.Undoing }), err
+	return slices.ContainsFunc(all,
+		func(j *journal.Journal) bool { return j.State == journal.Applying || j.State == journal.Undoing }), err
 }
 
 // journals returns the journals of the branch.

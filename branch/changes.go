@@ -19,7 +19,8 @@ import (
 
 // layer describes the layer of the branch. For a copy, the description is valid only while the caller uses the mirror.
 func (b *Branch) layer() *change.Layer {
-	l := &change.Layer{Name: b.Name, Base: b.Base, Upper: b.Layer(), State: b.dir, Since: b.Since, Renewed: b.Renewed, Exact: b.IsPreview()}
+	l := &change.Layer{Name: b.Name, Base: b.Base, Upper: b.Layer(), State: b.dir, Since: b.Since, Renewed: b.Renewed,
+		Exact: b.IsPreview()}
 	if b.work != nil {
 		l.Copy = b.work
 	}
@@ -126,12 +127,13 @@ func (b *Branch) Below(c *change.Change) []string {
 			continue
 		}
 		// Ignore the error: a directory of the base that cannot be read adds no paths.
-		_ = filetree.WalkOwn(filepath.Join(tree.top, c.Path), tree.need, func(_, rel string, _ *unix.Stat_t, _ error) error {
-			if rel != "." {
-				out = append(out, filepath.Join(c.Path, rel))
-			}
-			return nil
-		})
+		_ = filetree.WalkOwn(filepath.Join(tree.top, c.Path), tree.need,
+			func(_, rel string, _ *unix.Stat_t, _ error) error {
+				if rel != "." {
+					out = append(out, filepath.Join(c.Path, rel))
+				}
+				return nil
+			})
 	}
 	return out
 }
@@ -176,7 +178,8 @@ type Info struct {
 
 // Info reads the description of the branch.
 func (b *Branch) Info() Info {
-	info := Info{ID: b.ID(), Name: b.Name, Base: b.Base, Owner: b.Owner, Created: b.Created, Sessions: b.Sessions, Applied: b.Applied, Held: b.Held, Unasked: b.Unasked, Bytes: b.Bytes()}
+	info := Info{ID: b.ID(), Name: b.Name, Base: b.Base, Owner: b.Owner, Created: b.Created, Sessions: b.Sessions,
+		Applied: b.Applied, Held: b.Held, Unasked: b.Unasked, Bytes: b.Bytes()}
 	changes, err := b.Changes()
 	if err != nil {
 		info.Problem, info.Err = err.Error(), err

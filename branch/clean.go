@@ -29,7 +29,8 @@ func (s *Store) Clean(age time.Duration) error {
 		return nil
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()) > time.Hour {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), ".new-") &&
+			time.Since(info.ModTime()) > time.Hour {
 			errs = append(errs, filetree.RemoveAll(filepath.Join(s.Dir, e.Name())))
 		}
 	}
@@ -88,7 +89,8 @@ func (b *Branch) finished(age time.Duration) bool {
 		return false
 	}
 	checkpoints, err := b.Checkpoints()
-	if err != nil || slices.ContainsFunc(checkpoints, func(c Checkpoint) bool { return !c.Automatic() && c.Files > 0 && c.At.After(at) }) {
+	if err != nil || slices.ContainsFunc(checkpoints,
+		func(c Checkpoint) bool { return !c.Automatic() && c.Files > 0 && c.At.After(at) }) {
 		return false // a person or an agent requested this checkpoint, and its content was not applied since
 	}
 	if info, err := os.Stat(filepath.Join(b.dir, recordFile)); err != nil || time.Since(info.ModTime()) < age {

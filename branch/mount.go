@@ -205,13 +205,15 @@ func (m *Mount) start(launcher, session string) error {
 	b.used(session)
 	// The record must reach the disk before any change of the layer. No sync is needed here, because the file system
 	// keeps this order.
-	if err := errors.Join(filetree.RemoveAll(work), os.Mkdir(work, 0o700), b.write(durable.ReplaceUnsynced)); err != nil {
+	if err := errors.Join(filetree.RemoveAll(work), os.Mkdir(work, 0o700),
+		b.write(durable.ReplaceUnsynced)); err != nil {
 		return fmt.Errorf("the branch %s cannot be prepared: %w", b.Name, err)
 	}
 	if b.Copy != nil {
 		return nil
 	}
-	if m.holder, err = overlay.Start(launcher, b.mountName(), []string{b.Base}, b.Layer(), filepath.Join(b.dir, workDir), m.lock); err != nil {
+	if m.holder, err = overlay.Start(launcher, b.mountName(), []string{b.Base}, b.Layer(),
+		filepath.Join(b.dir, workDir), m.lock); err != nil {
 		return &NoOverlayError{fmt.Errorf("the branch %s cannot be mounted: %w", b.Name, err)}
 	}
 	if m.root, err = m.holder.Clone(); err != nil {

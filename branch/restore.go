@@ -49,7 +49,8 @@ func (b *Branch) beginRestore(number int, undo bool, rules CheckpointRules) (*ch
 		return nil, nil, err
 	}
 	rules.Keep, rules.Bytes = 0, 0 // remove no checkpoints, because the one to restore could be removed
-	saved, err := b.checkpoint(Checkpoint{Saved: true, Message: fmt.Sprintf("before the restore of checkpoint %d", to.Number)}, rules)
+	saved, err := b.checkpoint(Checkpoint{Saved: true,
+		Message: fmt.Sprintf("before the restore of checkpoint %d", to.Number)}, rules)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -110,7 +110,8 @@ func (s *Store) List() ([]*Branch, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b *Branch) int {
-		return cmp.Or(strings.Compare(a.Base, b.Base), strings.Compare(a.Owner, b.Owner), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Base, b.Base), strings.Compare(a.Owner, b.Owner),
+			strings.Compare(a.Name, b.Name))
 	})
 	return out, nil
 }

@@ -67,7 +67,8 @@ func (h *Host) BranchWithID(who *Principal, id string, limit int) (BranchInfo, [
 
 // ApplyBranchWithID applies a branch that a principal can see. The conditions of [Host.ApplyBranch] apply. The caller
 // must check that the principal has the right to apply the branch.
-func (h *Host) ApplyBranchWithID(ctx context.Context, who *Principal, id string, stopJobs bool) (*BranchOutcome, error) {
+func (h *Host) ApplyBranchWithID(ctx context.Context, who *Principal, id string,
+	stopJobs bool) (*BranchOutcome, error) {
 	return h.engine.ApplyBranchWithID(ctx, who, id, stopJobs)
 }
 

@@ -22,7 +22,9 @@ func (Namespaces) Summary() string { return "namespaces and Landlock" }
 
 // Abilities implements [Backend].
 func (Namespaces) Abilities() Abilities {
-	return Abilities{Confines: true, SingleHosts: true, OwnRoot: true, PrivateProcesses: true, OwnLocalhost: true, TotalLimits: true}
+	return Abilities{
+		Confines: true, SingleHosts: true, OwnRoot: true, PrivateProcesses: true, OwnLocalhost: true, TotalLimits: true,
+	}
 }
 
 // Unusable implements [Backend].

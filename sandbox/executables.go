@@ -16,7 +16,8 @@ import (
 
 // programDirs lists the directories that are searched for listed programs after the directories of PATH. The last two
 // directories contain the programs of git.
-var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core"}
+var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+	"/usr/lib/git-core", "/usr/libexec/git-core"}
 
 // runtimes maps the names of interpreters to globs for directories with their compiled modules.
 var runtimes = map[string][]string{
@@ -241,7 +242,8 @@ func (e *executables) runtime(path string) {
 // directory.
 func (e *executables) dir(path string) {
 	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil || e.inWritable(resolved) || slices.ContainsFunc(e.writable, func(dir string) bool { return (tool.Root{Path: resolved}).Contains(dir) }) {
+	if err != nil || e.inWritable(resolved) ||
+		slices.ContainsFunc(e.writable, func(dir string) bool { return (tool.Root{Path: resolved}).Contains(dir) }) {
 		return
 	}
 	if st, err := os.Stat(resolved); err == nil && st.IsDir() {

@@ -99,7 +99,8 @@ func (g *gitDir) repository(at string) bool {
 	if _, linked := g.root.Lstat(filepath.Join(at, "commondir")); linked == nil { // its settings say nothing about the separate settings
 		own = true
 	}
-	return err == nil && g.file(filepath.Join(at, "config.worktree"), own) && g.file(filepath.Join(at, "commondir"), false) && g.worktrees(filepath.Join(at, "worktrees"), own)
+	return err == nil && g.file(filepath.Join(at, "config.worktree"), own) &&
+		g.file(filepath.Join(at, "commondir"), false) && g.worktrees(filepath.Join(at, "worktrees"), own)
 }
 
 // ownSettings reports whether worktrees can have separate settings.
@@ -120,7 +121,8 @@ func (g *gitDir) worktrees(at string, own bool) bool {
 	for _, name := range names {
 		path := filepath.Join(at, name)
 		g.fix(path)
-		ok = ok && g.file(filepath.Join(path, "commondir"), false) && g.file(filepath.Join(path, "config.worktree"), own)
+		ok = ok && g.file(filepath.Join(path, "commondir"), false) &&
+			g.file(filepath.Join(path, "config.worktree"), own)
 	}
 	return ok
 }

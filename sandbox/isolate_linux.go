@@ -45,7 +45,9 @@ func Holder(cmd *exec.Cmd) {
 	cmd.Args[0] = launcherName
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ownUsers(cmd.SysProcAttr)
-	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID}
+	cmd.SysProcAttr.AmbientCaps = []uintptr{
+		unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID,
+	}
 }
 
 // ownUsers requests a new user namespace and a new mount namespace.

@@ -45,7 +45,8 @@ func receive(status *os.File, name string) (*os.File, error) {
 		// The launcher sends one space with each descriptor. Other bytes are the report of a failure, which the caller
 		// reads.
 		var first [1]byte
-		if n, _, failed = unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK); failed == nil && (n == 0 || first[0] != ' ') {
+		if n, _, failed = unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK); failed == nil &&
+			(n == 0 || first[0] != ' ') {
 			failed = errNotPassed
 		}
 		if failed == nil {

@@ -15,7 +15,8 @@ import (
 func MaskObjects(dir string) error {
 	err := os.MkdirAll(dir, 0o755) //nolint:gosec // plugins of root run without root's access to files of others
 	if err == nil {
-		err = maskObject(filepath.Join(dir, confine.MaskDirectory), func(path string) error { return os.Mkdir(path, 0) }, true)
+		err = maskObject(filepath.Join(dir, confine.MaskDirectory),
+			func(path string) error { return os.Mkdir(path, 0) }, true)
 	}
 	if err == nil {
 		err = maskObject(filepath.Join(dir, confine.MaskFile), func(path string) error {

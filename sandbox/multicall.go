@@ -46,7 +46,8 @@ func MultiCall(listed []string, path string) (out []string) {
 	for _, all := range names {
 		var in, others []string
 		for _, name := range all {
-			if slices.ContainsFunc(listed, func(pattern string) bool { ok, _ := filepath.Match(pattern, name); return ok }) {
+			if slices.ContainsFunc(listed,
+				func(pattern string) bool { ok, _ := filepath.Match(pattern, name); return ok }) {
 				in = append(in, name)
 			} else {
 				others = append(others, name)

@@ -85,7 +85,9 @@ func hasSeccomp() bool {
 // hasOpenat2 returns an error if the system call openat2 is missing. The sandbox needs it to open paths without
 // following symbolic links.
 func hasOpenat2() error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
 	if err != nil {
 		return fmt.Errorf("the system call openat2 is not possible: %w. Linux 5.6 has it; RestrictSUIDSGID=yes in a unit of systemd forbids it", err)
 	}
@@ -96,7 +98,8 @@ func hasOpenat2() error {
 func bootKey(launcher string, st os.FileInfo) string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	user, _ := os.Readlink("/proc/self/ns/user")
-	return fmt.Sprintf("%s %s %d %s %d %d", strings.TrimSpace(string(boot)), user, os.Getuid(), launcher, st.Size(), st.ModTime().UnixNano())
+	return fmt.Sprintf("%s %s %d %s %d %d", strings.TrimSpace(string(boot)), user, os.Getuid(), launcher, st.Size(),
+		st.ModTime().UnixNano())
 }
 
 // noGate records why the exec gate does not work under a backend. It does nothing if why is nil.
@@ -118,13 +121,16 @@ func try(b Backend, launcher string, abi int, gate bool) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = []string{}
 	running, err := b.Wrap(cmd, launcher, confine.Policy{
-		Read: []string{"/proc", filepath.Dir(launcher)}, Run: []string{launcher}, Scratch: []string{"/tmp"}, StartProcesses: true, ABI: abi, Gate: gate,
+		Read: []string{"/proc", filepath.Dir(launcher)}, Run: []string{launcher}, Scratch: []string{"/tmp"},
+		StartProcesses: true, ABI: abi, Gate: gate,
 	})
 	if err != nil {
 		return err
 	}
 	seen := make(probed, 1)
-	_, err = running(cmd.Start(), func(listener *os.File) { new(execgate.Gate).Serve(listener, execgate.Options{Judge: seen}) })
+	_, err = running(cmd.Start(), func(listener *os.File) {
+		new(execgate.Gate).Serve(listener, execgate.Options{Judge: seen})
+	})
 	if cmd.Process == nil {
 		return err
 	}

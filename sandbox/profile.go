@@ -77,7 +77,9 @@ type Place struct {
 
 // system lists the directories with the system's programs and the files that these programs read. It omits directories
 // with keys and password hashes, because root could read these files.
-var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system"}
+var system = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system",
+}
 
 var systemFiles = []string{
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives", "/etc/passwd", "/etc/group",
@@ -92,16 +94,20 @@ var systemFiles = []string{
 }
 
 // runtimeFiles lists files that the runtimes of programming languages read at every start.
-var runtimeFiles = []string{"/proc", "/etc/localtime", "/usr/share/zoneinfo", "/usr/share/mime", "/etc/mime.types", "/sys/kernel/mm/transparent_hugepage"}
+var runtimeFiles = []string{"/proc", "/etc/localtime", "/usr/share/zoneinfo", "/usr/share/mime", "/etc/mime.types",
+	"/sys/kernel/mm/transparent_hugepage"}
 
 // homeFiles lists files without secrets in the home directory that programs read.
-var homeFiles = []string{".gitconfig", ".config/git", ".gitignore_global", "go/pkg/mod", ".npm-global", ".nvm", ".cargo/bin", ".rustup", ".pyenv", ".local/bin", ".local/lib", ".sdkman", ".deno/bin", ".bun/bin"}
+var homeFiles = []string{".gitconfig", ".config/git", ".gitignore_global", "go/pkg/mod", ".npm-global", ".nvm",
+	".cargo/bin", ".rustup", ".pyenv", ".local/bin", ".local/lib", ".sdkman", ".deno/bin", ".bun/bin"}
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
 // caches maps environment variables to cache directories below the plugin's state directory. The user's own caches are
 // not used, because a command could place files there that other programs execute later.
-var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-build", "npm_config_cache": "cache/npm", "TMPDIR": "tmp"}
+var caches = map[string]string{
+	"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-build", "npm_config_cache": "cache/npm", "TMPDIR": "tmp",
+}
 
 // noRetries contains environment variables for programs without a network. With these variables, the programs fail at
 // once and do not retry for minutes.
@@ -111,7 +117,8 @@ var noRetries = []string{"npm_config_fetch_retries=0", "PIP_RETRIES=1", "CARGO_N
 // missing cache directories.
 func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	out := confine.Policy{
-		Run: append([]string{at.Binary}, p.Run...), Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
+		Run: append([]string{at.Binary}, p.Run...), Devices: devices, StartProcesses: p.StartProcesses,
+		Network: p.Network, Limits: p.Limits, ABI: abi,
 		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"}, TmpBytes: p.Temporary,
 		// A plugin that writes only in its private directories never has to change metadata.
 		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
@@ -186,7 +193,8 @@ func (p Profile) roots(out *confine.Policy, at *Place) {
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
 			kept := protectedPaths(r.Path, at, onHost)
-			out.Protected, out.Fixed = append(out.Protected, kept...), append(out.Fixed, parents(r.Path, kept, onHost)...)
+			out.Protected, out.Fixed = append(out.Protected, kept...),
+				append(out.Fixed, parents(r.Path, kept, onHost)...)
 			if !p.WriteGit {
 				fixed, protected := gitPaths(r.Path, onHost)
 				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
@@ -245,7 +253,8 @@ func withCaches(env []string, dir, tmp string) ([]string, error) {
 		if name != "TMPDIR" && lookup(env, name) != "" && name != "XDG_CACHE_HOME" {
 			continue
 		}
-		env = append(slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+path)
+		env = append(slices.DeleteFunc(slices.Clone(env),
+			func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+path)
 	}
 	return env, nil
 }

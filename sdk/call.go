@@ -107,7 +107,8 @@ func (c *Call) CallTool(ctx context.Context, name string, arguments any) (*Resul
 	if err := json.Unmarshal(a.Content, &r); err != nil {
 		return nil, fmt.Errorf("the host's result of %s is not valid: %w", name, err)
 	}
-	return &Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}, nil
+	return &Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data,
+		Attachments: r.Attachments}, nil
 }
 
 // FileState returns the state that a file had when the session last read or wrote it. If the session does not know the

@@ -58,7 +58,8 @@ func resultOf(out any, err error) (*Result, error) {
 	if r, ok := out.(*Result); ok {
 		return r, err
 	}
-	if v := reflect.ValueOf(out); !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Map) && v.IsNil() {
+	if v := reflect.ValueOf(out); !v.IsValid() ||
+		(v.Kind() == reflect.Pointer || v.Kind() == reflect.Map) && v.IsNil() {
 		return nil, err
 	}
 	var res Result

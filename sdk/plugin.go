@@ -249,7 +249,8 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	if p.Config.err != nil {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
-	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema, Needs: p.Needs, Keeps: p.Keeps}
+	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion,
+		ConfigSchema: p.Config.schema, Needs: p.Needs, Keeps: p.Keeps}
 	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc implements this capability for every plugin
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)

@@ -108,7 +108,8 @@ func (p *Plugin) items() (out []tool.Item, err error) {
 			bad = "the fields Name and Get are required"
 		}
 		add(tool.Item{Kind: tool.ItemPrompt, Name: r.Name, Definition: Data(r.definition())}, bad)
-		completes = completes || slices.ContainsFunc(r.Arguments, func(a PromptArgument) bool { return a.Complete != nil })
+		completes = completes ||
+			slices.ContainsFunc(r.Arguments, func(a PromptArgument) bool { return a.Complete != nil })
 	}
 	for _, r := range p.Resources {
 		kind, bad := tool.ItemResource, ""
@@ -148,7 +149,9 @@ func (r *Prompt) definition() any {
 }
 
 func (r *Resource) definition(kind tool.ItemKind) map[string]string {
-	out := map[string]string{"uri": r.URI, "name": r.Name, "title": r.Title, "description": r.Description, "mimeType": r.MediaType}
+	out := map[string]string{
+		"uri": r.URI, "name": r.Name, "title": r.Title, "description": r.Description, "mimeType": r.MediaType,
+	}
 	if kind == tool.ItemTemplate {
 		out["uriTemplate"] = r.URI
 		delete(out, "uri")
@@ -189,7 +192,8 @@ func (p *Plugin) exchange(ctx context.Context, call *Call) (*Result, error) {
 		return p.readResource(ctx, call, params.URI)
 	case "completion/complete":
 		if params.Ref.Type == "ref/prompt" {
-			return p.complete(ctx, params.Ref.Name, params.Argument.Name, params.Argument.Value, params.Context.Arguments)
+			return p.complete(ctx, params.Ref.Name, params.Argument.Name, params.Argument.Value,
+				params.Context.Arguments)
 		}
 		return completions(nil), nil
 	}
@@ -268,7 +272,8 @@ func (p *Plugin) readResource(ctx context.Context, call *Call, uri string) (*Res
 // maxCompletions is the maximum number of completions that MCP permits in an answer.
 const maxCompletions = 100
 
-func (p *Plugin) complete(ctx context.Context, prompt, argument, begin string, given map[string]string) (*Result, error) {
+func (p *Plugin) complete(ctx context.Context, prompt, argument, begin string,
+	given map[string]string) (*Result, error) {
 	r := p.prompt(prompt)
 	if r == nil {
 		return nil, Errorf(tool.NotFound, "The plugin has no prompt %q.", prompt)
@@ -286,5 +291,9 @@ func (p *Plugin) complete(ctx context.Context, prompt, argument, begin string, g
 
 func completions(values []string) *Result {
 	shown := append([]string{}, values[:min(len(values), maxCompletions)]...)
-	return &Result{Data: Data(map[string]any{"completion": map[string]any{"values": shown, "total": len(values), "hasMore": len(values) > len(shown)}})}
+	return &Result{
+		Data: Data(map[string]any{
+			"completion": map[string]any{"values": shown, "total": len(values), "hasMore": len(values) > len(shown)},
+		}),
+	}
 }

@@ -63,14 +63,16 @@ func (r *runner) Listen(ctx context.Context, notify func(tool.Notification)) err
 // Requests sends all requests at the same time to the client of MCP that made the call, and waits for the answers. The
 // returned map contains the result of each request under the request's key. The map is nil if the client was not asked
 // or did not answer; the outcome is the reason. If ctx ends, Requests returns an error.
-func (c *Call) Requests(ctx context.Context, requests ...tool.ClientRequest) (map[string]json.RawMessage, tool.Outcome, error) {
+func (c *Call) Requests(ctx context.Context,
+	requests ...tool.ClientRequest) (map[string]json.RawMessage, tool.Outcome, error) {
 	return c.RequestsFrom(ctx, nil, requests...)
 }
 
 // RequestsFrom is like [Call.Requests], but another process can continue the call. For this, the client sends its
 // answers to another host process. The handler is then called there, and [tool.Call.Continuation] contains this
 // continuation. The handler must send the same requests with the same continuation, and gets the answers at once.
-func (c *Call) RequestsFrom(ctx context.Context, continuation []byte, requests ...tool.ClientRequest) (map[string]json.RawMessage, tool.Outcome, error) {
+func (c *Call) RequestsFrom(ctx context.Context, continuation []byte,
+	requests ...tool.ClientRequest) (map[string]json.RawMessage, tool.Outcome, error) {
 	a, err := c.peer.Ask(ctx, tool.Ask{Requests: requests, Continuation: continuation})
 	if err != nil || a.Outcome != tool.Accepted {
 		return nil, a.Outcome, err
@@ -85,7 +87,8 @@ func (c *Call) RequestsFrom(ctx context.Context, continuation []byte, requests .
 // Form asks the user to fill in a form. The schema is a JSON Schema of the type object, whose properties are texts,
 // numbers, booleans and choices. If the outcome is Accepted, the content is a JSON object. Otherwise it is nil. If ctx
 // ends, Form returns an error.
-func (c *Call) Form(ctx context.Context, message string, schema json.RawMessage) (content json.RawMessage, outcome tool.Outcome, err error) {
+func (c *Call) Form(ctx context.Context, message string,
+	schema json.RawMessage) (content json.RawMessage, outcome tool.Outcome, err error) {
 	params := Data(struct {
 		Mode            string          `json:"mode"`
 		Message         string          `json:"message"`

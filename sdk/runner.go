@@ -126,7 +126,9 @@ func (r *runner) configure(ctx context.Context, c tool.Configuration) []tool.Dia
 	if r.plugin.Config.apply == nil {
 		return nil
 	}
-	err := r.plugin.Config.apply(ctx, c.Config, Setup{Roots: c.Roots, StateDir: c.StateDir, OutputBytes: c.OutputBytes, HostVersion: c.HostVersion})
+	err := r.plugin.Config.apply(ctx, c.Config, Setup{
+		Roots: c.Roots, StateDir: c.StateDir, OutputBytes: c.OutputBytes, HostVersion: c.HostVersion,
+	})
 	if err == nil {
 		return nil
 	}
@@ -145,7 +147,8 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 		for _, d := range now.desc.Tools {
 			names = append(names, d.Name)
 		}
-		return tool.Failed(tool.Errorf(tool.NotFound, "Plugin %s has no tool %q.%s", r.plugin.Name, call.Tool, suggest.DidYouMean(call.Tool, names)))
+		return tool.Failed(tool.Errorf(tool.NotFound, "Plugin %s has no tool %q.%s", r.plugin.Name, call.Tool,
+			suggest.DidYouMean(call.Tool, names)))
 	}
 	ctx := lazyctx.New(parent, time.Time{}, nil)
 	defer ctx.Cancel(nil)
@@ -171,7 +174,8 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 		}
 		failed := tool.Failed(err)
 		if res != nil { // a failed call can also return data and effects
-			failed.Title, failed.Metadata, failed.Data, failed.Attachments, failed.Contents = res.Title, res.Metadata, res.Data, res.Attachments, res.Contents
+			failed.Title, failed.Metadata, failed.Data, failed.Attachments, failed.Contents = res.Title, res.Metadata,
+				res.Data, res.Attachments, res.Contents
 			failed.Effects, failed.SessionState, failed.Cwd = res.Effects, res.SessionState, res.Cwd
 		}
 		return failed
@@ -263,7 +267,8 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 
 func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
 	if _, ok := r.served.Load().tools[name]; !ok && name != "" {
-		return tool.Health{Status: tool.HealthNotFound, Message: fmt.Sprintf("plugin %s has no tool %q", r.plugin.Name, name)}, nil
+		return tool.Health{Status: tool.HealthNotFound,
+			Message: fmt.Sprintf("plugin %s has no tool %q", r.plugin.Name, name)}, nil
 	}
 	if r.plugin.Health != nil {
 		return r.plugin.Health(ctx, name), nil

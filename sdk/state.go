@@ -38,18 +38,19 @@ func (c *Call) Logger() *slog.Logger {
 // newLogger returns a logger that writes to standard error in the format that hosts parse.
 func newLogger() *slog.Logger {
 	level := slog.LevelDebug // the host filters
-	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) > 0 {
+	return slog.New(slog.NewJSONHandler(os.Stderr,
+		&slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) > 0 {
+				return a
+			}
+			switch a.Key {
+			case slog.TimeKey:
+				a.Key = "@timestamp"
+			case slog.MessageKey:
+				a.Key = "@message"
+			case slog.LevelKey:
+				a = slog.String("@level", strings.ToLower(a.Value.String()))
+			}
 			return a
-		}
-		switch a.Key {
-		case slog.TimeKey:
-			a.Key = "@timestamp"
-		case slog.MessageKey:
-			a.Key = "@message"
-		case slog.LevelKey:
-			a = slog.String("@level", strings.ToLower(a.Value.String()))
-		}
-		return a
-	}}))
+		}}))
 }

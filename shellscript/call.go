@@ -176,7 +176,8 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 			w.set(a, sc, name)
 		}
 	case "shopt":
-		w.lastpipe = w.lastpipe || slices.ContainsFunc(args, func(a Word) bool { return a.Text == "lastpipe" || !a.Known() })
+		w.lastpipe = w.lastpipe ||
+			slices.ContainsFunc(args, func(a Word) bool { return a.Text == "lastpipe" || !a.Known() })
 	case "set":
 		sc.args = nil
 	case "shift":
@@ -255,10 +256,12 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 	}
 	if len(redirs) > 0 {
 		r := redirs[0]
-		if len(redirs) > 1 || len(words) > 1 || path.Base(words[0]) != "cat" || r.Hdoc == nil && r.Op != syntax.WordHdoc {
+		if len(redirs) > 1 || len(words) > 1 || path.Base(words[0]) != "cat" ||
+			r.Hdoc == nil && r.Op != syntax.WordHdoc {
 			return "", false
 		}
-		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted, depth: w.depth, scripts: w.scripts, size: w.size}
+		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted,
+			depth: w.depth, scripts: w.scripts, size: w.size}
 		in := quiet.redirect(r, sc, feed{})
 		return in.text, in.known
 	}

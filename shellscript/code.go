@@ -29,7 +29,8 @@ func (w *walker) code(text string, sc *scope, where string) {
 	if strings.Contains(text, Unknown) {
 		w.unknown("code in a word is not judged: %s is unknown before the script runs", where)
 	}
-	if !strings.Contains(text, "$(") && !strings.Contains(text, "`") && !strings.Contains(text, "${") && !strings.Contains(text, "$[") {
+	if !strings.Contains(text, "$(") && !strings.Contains(text, "`") && !strings.Contains(text, "${") &&
+		!strings.Contains(text, "$[") {
 		return
 	}
 	if w.scripts >= maxScripts {
@@ -94,7 +95,8 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 	syntax.Walk(x, func(n syntax.Node) bool { // a variable that arithmetic assigns holds a number
 		switch n := n.(type) {
 		case *syntax.BinaryArithm:
-			if word, ok := n.X.(*syntax.Word); ok && strings.HasSuffix(n.Op.String(), "=") && word.Lit() != "" && !slices.Contains([]string{"==", "!=", "<=", ">="}, n.Op.String()) {
+			if word, ok := n.X.(*syntax.Word); ok && strings.HasSuffix(n.Op.String(), "=") && word.Lit() != "" &&
+				!slices.Contains([]string{"==", "!=", "<=", ">="}, n.Op.String()) {
 				w.counted[word.Lit()], sc.vars[word.Lit()] = true, Unknown
 			}
 		case *syntax.UnaryArithm:

@@ -57,7 +57,8 @@ func IsGitCommand(args []string) bool {
 // Corrections returns the git command once for each command name that is similar to a mistyped name. With the setting
 // "help.autocorrect", git runs the most similar command. Corrections returns nothing if the name is correct.
 func (c *Command) Corrections() (out []Command) {
-	if c.Name() != "git" || len(c.Words) < 2 || !c.Words[1].Known() || c.Remote || strings.HasPrefix(c.Words[1].Text, "-") || slices.Contains(gitCommands, c.Words[1].Text) {
+	if c.Name() != "git" || len(c.Words) < 2 || !c.Words[1].Known() || c.Remote ||
+		strings.HasPrefix(c.Words[1].Text, "-") || slices.Contains(gitCommands, c.Words[1].Text) {
 		return nil
 	}
 	best := notSimilar
@@ -118,7 +119,9 @@ func (w *walker) gitHelper(name string, args []Word, sc *scope, in feed) {
 }
 
 // gitOptions lists the global options of git that take an argument.
-var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
+var gitOptions = []string{
+	"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env",
+}
 
 // git analyzes the commands that git runs. It also adds the git command without its global options to the analysis. The
 // result is false if a global option can change which programs git runs.
@@ -132,7 +135,9 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		if valued && name == "--work-tree" {
 			inner.dir = inner.join(Word{Text: value})
 		}
-		harmless = harmless && slices.Contains([]string{"-C", "-P", "-p", "--no-pager", "--paginate", "--literal-pathspecs", "--no-optional-locks"}, name)
+		harmless = harmless &&
+			slices.Contains([]string{"-C", "-P", "-p", "--no-pager", "--paginate", "--literal-pathspecs",
+				"--no-optional-locks"}, name)
 		obscure = obscure || name == "--config-env"
 		if valued || !slices.Contains(gitOptions, name) || i+1 == len(args) {
 			continue
@@ -143,15 +148,19 @@ func (w *walker) git(args []Word, sc *scope) bool {
 			inner.dir = inner.join(args[i])
 		case "-c":
 			key, value, _ := strings.Cut(args[i].Text, "=")
-			obscure = obscure || slices.Contains([]string{"help.autocorrect", "include.path"}, strings.ToLower(key)) || strings.HasPrefix(strings.ToLower(key), "includeif.")
+			obscure = obscure || slices.Contains([]string{"help.autocorrect", "include.path"}, strings.ToLower(key)) ||
+				strings.HasPrefix(strings.ToLower(key), "includeif.")
 			if isExpiry(key) { // like the option --prune, for every command after which git collects garbage
-				w.out.Commands = append(w.out.Commands, Command{Words: []Word{{Text: "git"}, {Text: "gc"}, {Text: "--prune=" + value}}, Dir: inner.dir})
+				w.out.Commands = append(w.out.Commands, Command{
+					Words: []Word{{Text: "git"}, {Text: "gc"}, {Text: "--prune=" + value}}, Dir: inner.dir,
+				})
 			}
 			if alias, ok := strings.CutPrefix(strings.ToLower(key), "alias."); ok {
 				aliases[alias] = value
 			} else if w.started {
 				continue
-			} else if strings.HasPrefix(value, "!") || slices.Contains(gitPrograms, path.Base(strings.ReplaceAll(strings.ToLower(key), ".", "/"))) {
+			} else if strings.HasPrefix(value, "!") ||
+				slices.Contains(gitPrograms, path.Base(strings.ReplaceAll(strings.ToLower(key), ".", "/"))) {
 				w.text(strings.TrimPrefix(value, "!"), inner.copy(), feed{from: "git"})
 			}
 		}
@@ -172,7 +181,9 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		return false
 	}
 	if obscure = obscure && !slices.Contains(gitCommands, rest[0].Text); i > 0 || obscure {
-		w.out.Commands = append(w.out.Commands, Command{Words: slices.Concat([]Word{{Text: "git"}}, rest), Dir: inner.dir, Obscure: obscure, GitDir: gitDir})
+		w.out.Commands = append(w.out.Commands, Command{
+			Words: slices.Concat([]Word{{Text: "git"}}, rest), Dir: inner.dir, Obscure: obscure, GitDir: gitDir,
+		})
 	}
 	switch sub := rest[0].Text; {
 	case w.started:
@@ -207,4 +218,5 @@ func isExpiry(key string) bool {
 }
 
 // gitPrograms lists the last parts of the names of git settings that contain a command.
-var gitPrograms = []string{"sshcommand", "editor", "pager", "fsmonitor", "askpass", "external", "cmd", "command", "helper", "textconv", "clean", "smudge", "process", "driver", "program"}
+var gitPrograms = []string{"sshcommand", "editor", "pager", "fsmonitor", "askpass", "external", "cmd", "command",
+	"helper", "textconv", "clean", "smudge", "process", "driver", "program"}

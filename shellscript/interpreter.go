@@ -9,7 +9,8 @@ import (
 // scriptInterpreters lists programs that run a script whose first line names them. A first line can also name a program
 // that does not run scripts. For example, "#!/usr/bin/touch" changes a file.
 var scriptInterpreters = []string{
-	"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "env", "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "tsx", "php", "lua", "luajit", "Rscript", "tclsh", "guile", "awk", "gawk", "mawk", "nawk", "sed", "make", "gmake", "osascript",
+	"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "env", "python", "pypy", "perl", "ruby", "node",
+	"nodejs", "deno", "bun", "tsx", "php", "lua", "luajit", "Rscript", "tclsh", "guile", "awk", "gawk", "mawk", "nawk", "sed", "make", "gmake", "osascript",
 }
 
 // IsInterpreter reports whether a program is an interpreter that runs scripts. The program name can end in a version.
@@ -33,7 +34,8 @@ func EnvCommand(args []string) []string {
 		return args[1:]
 	}
 	words := strings.Fields(split)
-	if len(words) == 0 || strings.ContainsAny(split, `'"\$#`) || strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=") {
+	if len(words) == 0 || strings.ContainsAny(split, `'"\$#`) || strings.HasPrefix(words[0], "-") ||
+		strings.Contains(words[0], "=") {
 		return nil
 	}
 	return slices.Concat(words, args[2:])

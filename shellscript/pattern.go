@@ -179,7 +179,8 @@ func (p Pattern) name(c *Command, exact bool) Match {
 	clean := path.Clean(have.Text)
 	base := path.Base(clean)
 	// A path with ".." does not identify a program, because the kernel follows a link before "..".
-	if strings.Contains(p.words[0], "/") || base == have.Text || exact && (clean != have.Text || !slices.Contains(SystemDirs, path.Dir(clean))) {
+	if strings.Contains(p.words[0], "/") || base == have.Text ||
+		exact && (clean != have.Text || !slices.Contains(SystemDirs, path.Dir(clean))) {
 		return No
 	}
 	if glob(p.words[0], base) {

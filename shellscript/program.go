@@ -50,7 +50,9 @@ var applets = []string{"busybox", "toybox", "coreutils"}
 
 // starters lists programs whose only effect is that they start other programs. It omits programs that can change how
 // the other program runs, such as strace and fakeroot.
-var starters = slices.Concat(applets, []string{"sh", "bash", "dash", "ash", "env", "nice", "ionice", "nohup", "setsid", "time", "timeout", "gtimeout", "xargs"})
+var starters = slices.Concat(applets, []string{
+	"sh", "bash", "dash", "ash", "env", "nice", "ionice", "nohup", "setsid", "time", "timeout", "gtimeout", "xargs",
+})
 
 // IsWrapper reports whether the only effect of a program is that it starts another program. Examples are shells and
 // "env".
@@ -68,8 +70,9 @@ func IsLoader(program string) bool { return loader().MatchString(path.Base(progr
 // loaderOptions lists the options of dynamic linkers that take an argument. silent lists the options that prevent a
 // dynamic linker from running a program.
 var (
-	loaderOptions = []string{"--library-path", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask", "--inhibit-rpath", "--audit", "--preload", "--argv0"}
-	silent        = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
+	loaderOptions = []string{"--library-path", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask", "--inhibit-rpath",
+		"--audit", "--preload", "--argv0"}
+	silent = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
 )
 
 // LoaderCommand returns the words of the program that a dynamic linker runs. The argument "words" is the command line

@@ -124,14 +124,16 @@ func FindDeletions(args []Word) (starts []string, out []FindDeletion) {
 // findStarts returns the directories in which "find" starts.
 func findStarts(args []Word) (starts []Word) {
 	for _, a := range args {
-		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" || a.Text == "!" {
+		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" ||
+			a.Text == "!" {
 			break
 		}
 		if !strings.HasPrefix(a.Text, "-") {
 			starts = append(starts, a)
 		}
 	}
-	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)], func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
+	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)],
+		func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
 		for i, s := range starts { // with -L or -H, find follows links in its arguments
 			if s.Known() && !strings.HasSuffix(s.Text, "/") {
 				starts[i].Text += "/"
@@ -147,8 +149,9 @@ func findStarts(args []Word) (starts []Word) {
 // narrowing lists tests that restrict "find" to few files. removing lists programs that remove files. If find starts
 // such a program for each file, all found files are removed.
 var (
-	narrowing = []string{"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname", "-samefile", "-inum"}
-	removing  = []string{"rm", "unlink", "shred", "truncate", "srm", "wipe"}
+	narrowing = []string{"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex",
+		"-lname", "-ilname", "-samefile", "-inum"}
+	removing = []string{"rm", "unlink", "shred", "truncate", "srm", "wipe"}
 )
 
 // bracket matches a set of characters in a glob.

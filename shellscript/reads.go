@@ -13,7 +13,8 @@ var readers = []string{
 }
 
 // gitReaders lists subcommands of git that change no file except the index. They only refresh the index.
-var gitReaders = []string{"status", "diff", "log", "show", "blame", "rev-parse", "rev-list", "ls-files", "ls-tree", "cat-file", "describe", "shortlog", "merge-base", "grep", "check-ignore"}
+var gitReaders = []string{"status", "diff", "log", "show", "blame", "rev-parse", "rev-list", "ls-files", "ls-tree",
+	"cat-file", "describe", "shortlog", "merge-base", "grep", "check-ignore"}
 
 // ReadsOnly reports whether a script certainly changes no file. It also returns false for many scripts that change no
 // file, because it does not recognize them. Do not rely on ReadsOnly for security.
@@ -36,9 +37,10 @@ var removers = []string{"rm", "rmdir", "unlink"}
 // OnlyRemoves reports whether a script certainly changes files only by removing them.
 func OnlyRemoves(text string, o Options) bool {
 	a := Analyze(text, o)
-	return len(a.Doubts)+len(a.Unknown)+len(a.Writes) == 0 && !a.ForkBomb && !slices.ContainsFunc(a.Commands, func(c Command) bool {
-		return !readsOnly(&c) && (c.Wrapper || !c.Words[0].Known() || !slices.Contains(removers, c.Words[0].Text))
-	})
+	return len(a.Doubts)+len(a.Unknown)+len(a.Writes) == 0 && !a.ForkBomb &&
+		!slices.ContainsFunc(a.Commands, func(c Command) bool {
+			return !readsOnly(&c) && (c.Wrapper || !c.Words[0].Known() || !slices.Contains(removers, c.Words[0].Text))
+		})
 }
 
 func readsOnly(c *Command) bool {
@@ -47,7 +49,8 @@ func readsOnly(c *Command) bool {
 	}
 	word := func(prefixes ...string) bool { // reports whether an argument begins with one of the prefixes, or is unknown
 		return slices.ContainsFunc(c.Words[1:], func(w Word) bool {
-			return !w.Known() || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w.Text, p) })
+			return !w.Known() ||
+				slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w.Text, p) })
 		})
 	}
 	switch name := c.Words[0].Text; name {
@@ -58,7 +61,8 @@ func readsOnly(c *Command) bool {
 	case "date":
 		return !word("-s", "--s")
 	case "git":
-		return len(c.Words) > 1 && slices.Contains(gitReaders, c.Words[1].Text) && !word("--output", "-O", "--open", "--ext")
+		return len(c.Words) > 1 && slices.Contains(gitReaders, c.Words[1].Text) &&
+			!word("--output", "-O", "--open", "--ext")
 	case "rg":
 		return !word("--pre")
 	default:

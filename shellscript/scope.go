@@ -301,8 +301,10 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 				ok = false
 				return false
 			}
-			plain := !n.Excl && !n.Length && n.Index == nil && n.Slice == nil && n.Repl == nil && n.Exp == nil && n.Names == 0 && n.Param != nil
-			if !plain && (n.Param == nil || n.Excl || n.Index != nil || strings.Contains(environ{sc, w}.Get(n.Param.Value).String(), Unknown)) {
+			plain := !n.Excl && !n.Length && n.Index == nil && n.Slice == nil && n.Repl == nil && n.Exp == nil &&
+				n.Names == 0 && n.Param != nil
+			if !plain && (n.Param == nil || n.Excl || n.Index != nil ||
+				strings.Contains(environ{sc, w}.Get(n.Param.Value).String(), Unknown)) {
 				ok = false
 			}
 		case *syntax.ArithmExp:

@@ -143,7 +143,11 @@ const (
 
 // Analyze analyzes a bash script. It always returns an analysis: what it cannot parse or follow is a doubt.
 func Analyze(text string, o Options) (a *Analysis) {
-	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), references: make(map[string]bool), fixed: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated, gitSettings: o.GitSettings}
+	w := &walker{
+		out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool),
+		references: make(map[string]bool), fixed: make(map[string]bool), home: o.Home, strict: o.Subset,
+		listed: o.Listed, gated: o.Gated, gitSettings: o.GitSettings,
+	}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
@@ -196,7 +200,8 @@ func (w *walker) text(text string, sc *scope, in feed) {
 	if err != nil {
 		w.doubt("the script cannot be parsed: %v", err)
 		if anything := (File{Path: Word{Text: Unknown}}); !w.out.Unread {
-			w.out.Unread, w.out.Writes, w.out.Reads = true, append(w.out.Writes, anything), append(w.out.Reads, anything)
+			w.out.Unread, w.out.Writes, w.out.Reads = true, append(w.out.Writes, anything),
+				append(w.out.Reads, anything)
 		}
 		if f == nil {
 			return
@@ -225,7 +230,8 @@ func hidden(text string) (rune, bool) {
 			}
 		case r >= 0x20 && r < 0x7f || r == '\t' || r == '\n':
 			continue
-		case r == 0x1b, r >= 0xa0 && (r < 0x200b || r > 0x200f) && (r < 0x202a || r > 0x202e) && (r < 0x2066 || r > 0x2069):
+		case r == 0x1b, r >= 0xa0 && (r < 0x200b || r > 0x200f) && (r < 0x202a || r > 0x202e) &&
+			(r < 0x2066 || r > 0x2069):
 			continue
 		}
 		if r == 0x01 {

@@ -44,8 +44,10 @@ type subset struct {
 func (c *subset) node(n syntax.Node) bool {
 	w := c.w
 	switch n := n.(type) {
-	case nil, *syntax.File, *syntax.Comment, *syntax.CallExpr, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.Subshell, *syntax.Block, *syntax.IfClause,
-		*syntax.WhileClause, *syntax.BinaryCmd, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BraceExp:
+	case nil, *syntax.File, *syntax.Comment, *syntax.CallExpr, *syntax.Word, *syntax.Lit, *syntax.SglQuoted,
+		*syntax.Subshell, *syntax.Block, *syntax.IfClause,
+		*syntax.WhileClause, *syntax.BinaryCmd, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr,
+		*syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BraceExp:
 	case *syntax.Stmt:
 		if n.Coprocess || n.Disown {
 			w.refuse("a coprocess is not in the subset of the shell")
@@ -165,11 +167,16 @@ var meaning = []string{
 
 // changesMeaning reports whether a variable with this name can change which program a command runs.
 func changesMeaning(name string) bool {
-	return slices.Contains(meaning, name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH", "LC_", "LESS", "NODE_", "NPM_", "npm_", "PYTHON", "PERL", "RUBY", "GEM_", "JAVA_", "JDK_", "_JAVA", "GO", "CGO_", "CARGO_", "MALLOC_", "GLIBC_", "TOOLHOST", "XDG_", "SSL_", "COMP_", "READLINE_", "BORG_", "BUNDLE_", "GROFF_", "RESTIC_"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	}) && name != "CGO_ENABLED" || slices.ContainsFunc([]string{"EDITOR", "PAGER", "BROWSER", "ASKPASS", "_COMMAND", "_RSH", "_SHELL"}, func(suffix string) bool {
-		return strings.HasSuffix(name, suffix)
-	})
+	return slices.Contains(meaning, name) ||
+		slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH", "LC_", "LESS", "NODE_", "NPM_", "npm_", "PYTHON",
+			"PERL", "RUBY", "GEM_", "JAVA_", "JDK_", "_JAVA", "GO", "CGO_", "CARGO_", "MALLOC_", "GLIBC_", "TOOLHOST",
+			"XDG_", "SSL_", "COMP_", "READLINE_", "BORG_", "BUNDLE_", "GROFF_", "RESTIC_"}, func(prefix string) bool {
+			return strings.HasPrefix(name, prefix)
+		}) && name != "CGO_ENABLED" ||
+		slices.ContainsFunc([]string{"EDITOR", "PAGER", "BROWSER", "ASKPASS", "_COMMAND", "_RSH", "_SHELL"},
+			func(suffix string) bool {
+				return strings.HasSuffix(name, suffix)
+			})
 }
 
 func (c *subset) assign(a *syntax.Assign) {
@@ -258,15 +265,18 @@ func (c *subset) arithmetic(x syntax.ArithmExpr) {
 				c.arithmetic(p.X)
 				return
 			case *syntax.ParamExp:
-				if simpleParameter(p) && (c.numbers[p.Param.Value] || p.Param.Value == "#" || p.Param.Value == "?") || p.Length && !p.Excl && p.Index == nil && p.Param != nil {
+				if simpleParameter(p) && (c.numbers[p.Param.Value] || p.Param.Value == "#" || p.Param.Value == "?") ||
+					p.Length && !p.Excl && p.Index == nil && p.Param != nil {
 					return
 				}
 			}
 		}
 		c.w.refuse("arithmetic with %s, which need not be a number, can run commands", shortened(source(c.w.src, x)))
 	case *syntax.BinaryArithm:
-		if x.Op == syntax.Quo || x.Op == syntax.Rem || x.Op == syntax.QuoAssgn || x.Op == syntax.RemAssgn || x.Op == syntax.Shl || x.Op == syntax.Shr || x.Op == syntax.Pow {
-			if right, ok := x.Y.(*syntax.Word); !ok || !number().MatchString(right.Lit()) || strings.Trim(right.Lit(), "0") == "" {
+		if x.Op == syntax.Quo || x.Op == syntax.Rem || x.Op == syntax.QuoAssgn || x.Op == syntax.RemAssgn ||
+			x.Op == syntax.Shl || x.Op == syntax.Shr || x.Op == syntax.Pow {
+			if right, ok := x.Y.(*syntax.Word); !ok || !number().MatchString(right.Lit()) ||
+				strings.Trim(right.Lit(), "0") == "" {
 				c.w.refuse("arithmetic that can fail ends a part of the script; divide by a number")
 			}
 		}
@@ -282,7 +292,8 @@ func (c *subset) arithmetic(x syntax.ArithmExpr) {
 }
 
 func simpleParameter(p *syntax.ParamExp) bool {
-	return p.Param != nil && !p.Excl && !p.Length && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Names == 0
+	return p.Param != nil && !p.Excl && !p.Length && p.Index == nil && p.Slice == nil && p.Repl == nil &&
+		p.Exp == nil && p.Names == 0
 }
 
 // ordinary matches the names of variables that the shell never sets automatically.
@@ -410,12 +421,14 @@ func isNumber(a *syntax.Assign) bool {
 }
 
 func numberItems(iter *syntax.WordIter) bool {
-	return len(iter.Items) > 0 && !slices.ContainsFunc(iter.Items, func(item *syntax.Word) bool { return !number().MatchString(item.Lit()) })
+	return len(iter.Items) > 0 &&
+		!slices.ContainsFunc(iter.Items, func(item *syntax.Word) bool { return !number().MatchString(item.Lit()) })
 }
 
 // functionName refuses a function with the name of a builtin or a program.
 func (w *walker) functionName(name string) {
-	if !identifier().MatchString(name) || slices.Contains(allowedBuiltins, name) || slices.Contains(refusedBuiltins, name) || known(name) || w.listed != nil && w.listed(name) {
+	if !identifier().MatchString(name) || slices.Contains(allowedBuiltins, name) ||
+		slices.Contains(refusedBuiltins, name) || known(name) || w.listed != nil && w.listed(name) {
 		w.refuse("the function %s has the name of a program; choose another name", name)
 	}
 }
@@ -424,7 +437,8 @@ func (w *walker) functionName(name string) {
 func known(name string) bool {
 	_, wrapper := wrappers[name]
 	_, option := execOptions[name]
-	return wrapper || option || slices.Contains(shells, name) || slices.Contains(runners, name) || slices.Contains([]string{"env", "git", "echo", "printf", "cat", "tee", "awk", "sed"}, name)
+	return wrapper || option || slices.Contains(shells, name) || slices.Contains(runners, name) ||
+		slices.Contains([]string{"env", "git", "echo", "printf", "cat", "tee", "awk", "sed"}, name)
 }
 
 func shortened(s string) string {

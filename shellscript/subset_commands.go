@@ -38,7 +38,9 @@ var runners = []string{
 var (
 	texOptions        = []string{"-shell-escape*", "--shell-escape*", "-enable-write18*", "--enable-write18*"}
 	rpmOptions        = []string{"--eval", "-E", "--pipe", "--define", "-D", "--macros", "--rcfile", "--load"}
-	downloaderOptions = []string{"--exec*", "--downloader*", "--external-downloader*", "--config-location*", "--ffmpeg-location*"}
+	downloaderOptions = []string{
+		"--exec*", "--downloader*", "--external-downloader*", "--config-location*", "--ffmpeg-location*",
+	}
 )
 
 // execOptions lists options with which a program runs another program. "--long" also matches abbreviations and values.
@@ -103,7 +105,8 @@ func (w *walker) checkCommand(words []Word) {
 		return
 	}
 	switch {
-	case slices.Contains(runners, base) || strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld.so") || strings.HasPrefix(base, "ld-musl"):
+	case slices.Contains(runners, base) || strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld.so") ||
+		strings.HasPrefix(base, "ld-musl"):
 		w.refuse("%s runs the command in its arguments", base)
 	case slices.Contains(shells, base):
 		w.checkShell(base, words)
@@ -121,7 +124,8 @@ func (w *walker) checkShell(name string, words []Word) {
 	if name == "bash" && literal(1) && words[1].Text == "-c" && literal(2) {
 		return
 	}
-	if !literal(1) || words[1].Text == "" || strings.ContainsRune("-+", rune(words[1].Text[0])) || isStdin(words[1].Text) {
+	if !literal(1) || words[1].Text == "" || strings.ContainsRune("-+", rune(words[1].Text[0])) ||
+		isStdin(words[1].Text) {
 		w.refuse("%s runs commands that are not in the script; write bash -c 'SCRIPT' or the commands", name)
 	}
 }
@@ -163,7 +167,8 @@ func (w *walker) checkWrapper(name string, args []Word) {
 			next(func(s string) bool { return strings.HasPrefix(s, "-") && niceOption().MatchString(s) })
 		}
 	}
-	if i < len(args) && (!args[i].Known() || args[i].Split || strings.HasPrefix(args[i].Text, "-") || strings.Contains(args[i].Text, "=")) {
+	if i < len(args) && (!args[i].Known() || args[i].Split || strings.HasPrefix(args[i].Text, "-") ||
+		strings.Contains(args[i].Text, "=")) {
 		w.refuse("%s has options that are not in the subset", name)
 	}
 }
@@ -186,7 +191,8 @@ func (w *walker) checkOptions(name string, args []Word) {
 		if joined {
 			a.Text = "-" + a.Text
 		}
-		message := name == "git" && i > 0 && args[0].Text == "commit" && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1].Text) && !a.Split
+		message := name == "git" && i > 0 && args[0].Text == "commit" &&
+			slices.Contains([]string{"-m", "-am", "--message"}, args[i-1].Text) && !a.Split
 		if !mayBeOption(a) || message {
 			continue
 		}
@@ -235,7 +241,8 @@ func takesOption(word, option string) bool {
 // afterCommit reports whether the words before an option -c contain a git subcommand for which -c runs no program.
 func afterCommit(before []Word) bool {
 	return slices.ContainsFunc(before, func(a Word) bool {
-		return slices.Contains([]string{"commit", "diff", "log", "show", "switch", "ls-files", "grep", "shortlog"}, a.Text)
+		return slices.Contains([]string{"commit", "diff", "log", "show", "switch", "ls-files", "grep", "shortlog"},
+			a.Text)
 	})
 }
 
@@ -261,11 +268,17 @@ func (w *walker) checkGit(args []Word) {
 	switch {
 	case !rest[0].Known() || rest[0].Split:
 		w.refuse("the subcommand of git is unknown before the script runs")
-	case slices.Contains([]string{"difftool", "mergetool", "filter-branch", "instaweb", "send-email", "credential", "hook", "submodule", "bisect", "maintenance", "daemon", "upload-pack", "receive-pack", "shell", "p4", "svn", "cvsserver", "archimport", "remote-ext", "remote-fd", "daemon", "gui", "citool", "for-each-repo", "help", "web--browse"}, sub):
+	case slices.Contains([]string{
+		"difftool", "mergetool", "filter-branch", "instaweb", "send-email", "credential", "hook", "submodule", "bisect",
+		"maintenance", "daemon", "upload-pack", "receive-pack", "shell", "p4", "svn", "cvsserver", "archimport", "remote-ext", "remote-fd", "daemon", "gui", "citool", "for-each-repo", "help", "web--browse",
+	}, sub):
 		w.refuse("git %s runs other programs", sub)
 	case sub == "config" && !has("--get", "--list", "-l", "--get-all", "--get-regexp", "get", "list"):
 		w.refuse("git config can change which programs git runs; use git config --get")
-	case sub == "rebase" && slices.ContainsFunc(rest[1:], func(a Word) bool { return strings.HasPrefix(a.Text, "-x") || strings.HasPrefix(a.Text, "-i") }), sub == "rebase" && has("--interactive", "--edit-todo"):
+	case sub == "rebase" && slices.ContainsFunc(rest[1:], func(a Word) bool {
+		return strings.HasPrefix(a.Text, "-x") ||
+			strings.HasPrefix(a.Text, "-i")
+	}), sub == "rebase" && has("--interactive", "--edit-todo"):
 		w.refuse("git rebase can run other programs by its options -x and -i")
 	case (sub == "clone" || sub == "ls-remote" || sub == "archive") && slices.ContainsFunc(rest[1:], func(a Word) bool {
 		return takesOption("-"+strings.TrimPrefix(a.Text, "-"), "-u") && strings.HasPrefix(a.Text, "-")
@@ -277,7 +290,8 @@ func (w *walker) checkGit(args []Word) {
 // remote reports whether the words of a git command contain a subcommand that connects to an address.
 func (w *walker) remote(args []Word) bool {
 	return slices.ContainsFunc(args, func(a Word) bool {
-		return slices.Contains([]string{"clone", "fetch", "pull", "push", "ls-remote", "remote", "archive", "submodule", "fetch-pack", "send-pack"}, a.Text)
+		return slices.Contains([]string{"clone", "fetch", "pull", "push", "ls-remote", "remote", "archive", "submodule",
+			"fetch-pack", "send-pack"}, a.Text)
 	})
 }
 
@@ -305,7 +319,8 @@ func (w *walker) checkBuiltin(name string, args []Word) {
 		}
 	case "wait", "jobs":
 		for _, a := range args {
-			if mayBeOption(a) && a.Text != "-n" && a.Text != "-l" && a.Text != "-p" || name == "wait" && a.Text == "-p" {
+			if mayBeOption(a) && a.Text != "-n" && a.Text != "-l" && a.Text != "-p" ||
+				name == "wait" && a.Text == "-p" {
 				w.refuse("%s with unusual options is not in the subset", name)
 			}
 		}
@@ -314,13 +329,16 @@ func (w *walker) checkBuiltin(name string, args []Word) {
 			if slices.Contains([]string{"-o", "+o"}, a.Text) {
 				continue
 			}
-			after := i > 0 && strings.HasSuffix(args[i-1].Text, "o") && strings.ContainsRune("-+", rune(args[i-1].Text[0]))
-			if !setOption().MatchString(a.Text) && (!after || !slices.Contains([]string{"pipefail", "errexit", "nounset", "noglob", "noclobber"}, a.Text)) {
+			after := i > 0 && strings.HasSuffix(args[i-1].Text, "o") &&
+				strings.ContainsRune("-+", rune(args[i-1].Text[0]))
+			if !setOption().MatchString(a.Text) && (!after ||
+				!slices.Contains([]string{"pipefail", "errexit", "nounset", "noglob", "noclobber"}, a.Text)) {
 				w.refuse("set with other options than -e, -u, -f and -o pipefail changes how the shell reads a script")
 			}
 		}
 	case "command", "builtin":
-		if len(args) > 0 && strings.HasPrefix(args[0].Text, "-") && args[0].Text != "-v" && args[0].Text != "-V" || len(args) > 0 && (!args[0].Known() || args[0].Split) {
+		if len(args) > 0 && strings.HasPrefix(args[0].Text, "-") && args[0].Text != "-v" && args[0].Text != "-V" ||
+			len(args) > 0 && (!args[0].Known() || args[0].Split) {
 			w.refuse("%s with options is not in the subset", name)
 		}
 	case "cd", "pushd", "popd", "dirs", "type", "umask", "ulimit", "kill", "help", "bg", "fg", "disown", "times":

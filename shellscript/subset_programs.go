@@ -45,7 +45,8 @@ func (w *walker) checkSed(name string, args []Word) {
 			if i++; i < len(args) {
 				scripts = append(scripts, args[i])
 			}
-		case slices.Contains([]string{"-n", "-E", "-r", "-s", "-z", "-u", "-nE", "-En", "-nr", "-rn", "--quiet", "--silent", "--posix", "--regexp-extended", "--in-place"}, a) || strings.HasPrefix(a, "-i"):
+		case slices.Contains([]string{"-n", "-E", "-r", "-s", "-z", "-u", "-nE", "-En", "-nr", "-rn", "--quiet",
+			"--silent", "--posix", "--regexp-extended", "--in-place"}, a) || strings.HasPrefix(a, "-i"):
 		case strings.HasPrefix(a, "-") && len(a) > 1:
 			w.refuse("%s with the option %s is not in the subset", name, shortened(a))
 			return
@@ -170,7 +171,8 @@ var interpreters = map[string][]string{
 func (w *walker) noteCode(base string, words []Word) {
 	options, ok := interpreters[base]
 	if !ok {
-		if (base == "sed" || base == "gsed") && slices.ContainsFunc(words[1:], func(a Word) bool { return !strings.HasPrefix(a.Text, "-") }) {
+		if (base == "sed" || base == "gsed") &&
+			slices.ContainsFunc(words[1:], func(a Word) bool { return !strings.HasPrefix(a.Text, "-") }) {
 			i := slices.IndexFunc(words[1:], func(a Word) bool { return !strings.HasPrefix(a.Text, "-") })
 			if text := words[1+i]; !text.Known() || !harmlessSed(text.Text) {
 				w.unknown("code in a word is not judged: %s", w.shown(words))
@@ -188,7 +190,8 @@ func (w *walker) noteCode(base string, words []Word) {
 	switch {
 	case operand >= 0:
 		w.unknown("the commands in a file are not judged: %s", w.shown(words))
-	case !slices.ContainsFunc(words[1:], func(a Word) bool { return slices.Contains([]string{"--version", "-V", "-v", "--help", "-h"}, a.Text) }):
+	case !slices.ContainsFunc(words[1:],
+		func(a Word) bool { return slices.Contains([]string{"--version", "-V", "-v", "--help", "-h"}, a.Text) }):
 		w.unknown("code from standard input is not judged: %s", w.shown(words))
 	}
 }

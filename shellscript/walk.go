@@ -377,7 +377,8 @@ func forget(n syntax.Node, sc *scope) {
 		case *syntax.CallExpr:
 			forgetCall(n, sc)
 		case *syntax.DeclClause:
-			if n.Variant.Value != "export" && slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name == nil && (a.Value == nil || !harmlessOption(a.Value)) }) {
+			if n.Variant.Value != "export" && slices.ContainsFunc(n.Args,
+				func(a *syntax.Assign) bool { return a.Name == nil && (a.Value == nil || !harmlessOption(a.Value)) }) {
 				forgetAll(sc)
 			}
 		case *syntax.ParamExp:

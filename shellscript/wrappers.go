@@ -119,7 +119,8 @@ var wrappers = map[string]wrapper{
 }
 
 // shells lists the shells. A shell reads its script from an option, a file or standard input.
-var shells = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "yash", "rbash", "fish", "csh", "tcsh", "posh", "sash", "lksh", "oksh", "pdksh", "rksh", "rzsh"}
+var shells = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "yash", "rbash", "fish", "csh", "tcsh", "posh",
+	"sash", "lksh", "oksh", "pdksh", "rksh", "rzsh"}
 
 // unwrap analyzes the command that a wrapper runs. It reports whether the wrapper has no effect of its own.
 func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
@@ -285,7 +286,8 @@ func (w *walker) env(args []Word, sc *scope, in feed) bool {
 		case a == "-" || a == "--":
 		case strings.HasPrefix(a, "--"):
 			name, value, valued := strings.Cut(a[2:], "=")
-			if !valued && i+1 < len(args) && (Abbreviates(name, "split-string") || Abbreviates(name, "unset") || Abbreviates(name, "chdir")) {
+			if !valued && i+1 < len(args) &&
+				(Abbreviates(name, "split-string") || Abbreviates(name, "unset") || Abbreviates(name, "chdir")) {
 				i++
 				value = args[i].Text
 			}

@@ -67,7 +67,8 @@ func (a *Ancestry) Begin(l *Layer) (visit func(rel string, dir bool), end func()
 		switch {
 		case a.full, skip != "" && strings.HasPrefix(rel, skip):
 		case dir:
-			if !filetree.IsDirectory(filepath.Join(l.Base, rel)) || filepath.Base(rel) == "objects" && filepath.Base(filepath.Dir(rel)) == ".git" {
+			if !filetree.IsDirectory(filepath.Join(l.Base, rel)) ||
+				filepath.Base(rel) == "objects" && filepath.Base(filepath.Dir(rel)) == ".git" {
 				skip = rel + "/"
 			}
 		case !a.seen[rel]:

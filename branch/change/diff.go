@@ -99,7 +99,8 @@ func ShortDiff(before, after View, changes []Change, limit int) string {
 
 func diffOf(before, after View, c *Change) string {
 	line := "# " + Describe(*c) + remarks(c) + "\n"
-	if c.Never != "" || c.Op == OpMetadata || (c.Is == "" || c.Is == "directory") && (c.Was == "" || c.Was == "directory") {
+	if c.Never != "" || c.Op == OpMetadata ||
+		(c.Is == "" || c.Is == "directory") && (c.Was == "" || c.Was == "directory") {
 		return line
 	}
 	was, is := c.Was, c.Is
@@ -158,22 +159,23 @@ func entriesOf(before, after View, c *Change, limit int) (out []Change, rest unl
 	var created []Change
 	both := make(map[string]bool)
 	if c.Is == "directory" {
-		_ = filetree.WalkOwn(filepath.Join(after.Upper, c.Path), 0o500, func(at, rel string, st *unix.Stat_t, err error) error {
-			if err != nil || rel == "." || filetree.IsWhiteout(st) {
-				return nil //nolint:nilerr // a directory that cannot be read has a line of its own
-			}
-			e := before.entry(filepath.Join(c.Path, rel), at, st)
-			if e.Was != "" {
-				both[e.Path] = true
-			}
-			switch {
-			case e.Op == OpCreate:
-				created = rest.add(created, &e, limit)
-			case e.Op != "":
-				out = rest.add(out, &e, limit)
-			}
-			return nil
-		})
+		_ = filetree.WalkOwn(filepath.Join(after.Upper, c.Path), 0o500,
+			func(at, rel string, st *unix.Stat_t, err error) error {
+				if err != nil || rel == "." || filetree.IsWhiteout(st) {
+					return nil //nolint:nilerr // a directory that cannot be read has a line of its own
+				}
+				e := before.entry(filepath.Join(c.Path, rel), at, st)
+				if e.Was != "" {
+					both[e.Path] = true
+				}
+				switch {
+				case e.Op == OpCreate:
+					created = rest.add(created, &e, limit)
+				case e.Op != "":
+					out = rest.add(out, &e, limit)
+				}
+				return nil
+			})
 	}
 	if c.Was == "directory" {
 		before.walk(c.Path, func(path string, st *unix.Stat_t) {
@@ -269,7 +271,8 @@ func (v View) read(path, kind string, limit int64) (string, bool) {
 // QuotePath returns a path in a form for one line of a diff. It quotes a path that contains line breaks, characters
 // that a terminal interprets or hides, or bytes that are not UTF-8.
 func QuotePath(path string) string {
-	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) && !strings.HasPrefix(path, `"`) {
+	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) &&
+		!strings.HasPrefix(path, `"`) {
 		return path
 	}
 	return strconv.Quote(path)
@@ -277,7 +280,8 @@ func QuotePath(path string) string {
 
 // Describe describes a change in a few words, in one line.
 func Describe(c Change) string {
-	verb := map[Op]string{OpCreate: "new", OpModify: "changed", OpDelete: "deleted", OpReplace: "replaced", OpMetadata: "mode or attributes changed"}[c.Op]
+	verb := map[Op]string{OpCreate: "new", OpModify: "changed", OpDelete: "deleted", OpReplace: "replaced",
+		OpMetadata: "mode or attributes changed"}[c.Op]
 	what := c.Is
 	if what == "" {
 		what = c.Was
@@ -340,7 +344,8 @@ func Select(changes []Change, paths ...string) []Change {
 			out = append(out, c)
 		}
 		for _, p := range paths {
-			if p = filepath.Clean(p); p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") || strings.HasPrefix(p, c.Path+"/") {
+			if p = filepath.Clean(p); p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") ||
+				strings.HasPrefix(p, c.Path+"/") {
 				out = append(out, c)
 				break
 			}

@@ -59,7 +59,8 @@ func (g *Repository) keepAncestors() error {
 		if err != nil || !isText(text) || len(text) > maxAncestor {
 			continue // such a file cannot be merged
 		}
-		if err := a.write(&ancestor{Path: []byte(l.path), Since: a.l.since(l.path), Mode: l.mode, Size: int64(len(text))}, []byte(text)); err != nil {
+		if err := a.write(&ancestor{Path: []byte(l.path), Since: a.l.since(l.path), Mode: l.mode,
+			Size: int64(len(text))}, []byte(text)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,8 @@ func (g *Repository) compareCommitted(c *Change, name string) (same, other int) 
 	top := filepath.Join(g.w.upper, c.Path)
 	count := func(rel string, st *unix.Stat_t) {
 		want, known := g.files[rel]
-		if known && (want.Mode == 0 && st == nil || st != nil && want == gitstate.BlobOf(filepath.Join(top, strings.TrimPrefix(rel, name)), st, len(g.oid))) {
+		if known && (want.Mode == 0 && st == nil ||
+			st != nil && want == gitstate.BlobOf(filepath.Join(top, strings.TrimPrefix(rel, name)), st, len(g.oid))) {
 			same++
 			return
 		}

@@ -275,7 +275,8 @@ func equalTrees(a, b string) bool {
 		if unix.Lstat(x, &sx) != nil || unix.Lstat(y, &sy) != nil || sx.Mode&unix.S_IFMT != sy.Mode&unix.S_IFMT {
 			return false
 		}
-		if equal, err := filetree.Same(x, y, &sx, &sy); err != nil || !equal || sx.Mode&unix.S_IFMT == unix.S_IFDIR && !equalTrees(x, y) {
+		if equal, err := filetree.Same(x, y, &sx, &sy); err != nil || !equal ||
+			sx.Mode&unix.S_IFMT == unix.S_IFDIR && !equalTrees(x, y) {
 			return false
 		}
 	}

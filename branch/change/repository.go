@@ -59,7 +59,8 @@ func (w *walker) repository(dir string) error {
 	}
 	w.ancestors = plain.ancestors
 	conflict := slices.ContainsFunc(plain.out, func(c Change) bool { return c.Conflict != "" || c.Merge })
-	if reftable := filetree.IsDirectory(filepath.Join(w.base, dir, "reftable")); !conflict && !w.removesObjects(plain.out, dir) || w.exact || reftable {
+	if reftable := filetree.IsDirectory(filepath.Join(w.base, dir, "reftable")); !conflict &&
+		!w.removesObjects(plain.out, dir) || w.exact || reftable {
 		w.out, w.unite = append(w.out, plain.out...), append(w.unite, plain.unite...)
 		return nil
 	}
@@ -100,7 +101,8 @@ func (g *Repository) plan(plain *walker) error {
 			oid = value
 		}
 	}
-	objects, err := gitstate.Open(g.w.l.State, oid, filepath.Join(g.w.base, g.Dir, "objects"), filepath.Join(g.w.upper, g.Dir, "objects"))
+	objects, err := gitstate.Open(g.w.l.State, oid, filepath.Join(g.w.base, g.Dir, "objects"),
+		filepath.Join(g.w.upper, g.Dir, "objects"))
 	if err == nil {
 		g.objects = objects
 	}
@@ -136,7 +138,8 @@ func (g *Repository) heads(base, branch View) heads {
 	h := heads{ref: gitstate.HeadRef(mine), workspaceRef: gitstate.HeadRef(theirs)}
 	h.branchMoved = mine != theirs && (!known || mine != before)
 	moved := !known && mine != theirs || known && theirs != before
-	h.oid, h.was = cmp.Or(g.next[h.ref], strings.TrimSpace(mine)), cmp.Or(g.cur[h.workspaceRef], strings.TrimSpace(theirs))
+	h.oid, h.was = cmp.Or(g.next[h.ref], strings.TrimSpace(mine)),
+		cmp.Or(g.cur[h.workspaceRef], strings.TrimSpace(theirs))
 	if value, known := g.refBefore(h.ref); g.next[h.ref] != g.cur[h.ref] && (!known || g.next[h.ref] != value) {
 		h.branchMoved = true
 	}
@@ -212,7 +215,8 @@ func (g *Repository) refBefore(name string) (value string, known bool) {
 func (g *Repository) compareRefs(head heads) {
 	for _, name := range slices.Sorted(maps.Keys(g.names())) {
 		now, next := g.cur[name], g.next[name]
-		if now == next || name == head.ref && g.diverged && now != "" || strings.HasPrefix(next, "ref: ") || strings.HasPrefix(now, "ref: ") {
+		if now == next || name == head.ref && g.diverged && now != "" || strings.HasPrefix(next, "ref: ") ||
+			strings.HasPrefix(now, "ref: ") {
 			continue
 		}
 		before, known := g.refBefore(name)
@@ -325,7 +329,8 @@ func (g *Repository) change(name string, op Op) Change {
 // moved.
 func (w *walker) reachable(path string) bool {
 	for at := filepath.Dir(path); at != "."; at = filepath.Dir(at) {
-		if opaque, err := filetree.IsOpaque(filepath.Join(w.upper, at)); opaque || err != nil || !filetree.IsDirectory(filepath.Join(w.base, at)) {
+		if opaque, err := filetree.IsOpaque(filepath.Join(w.upper, at)); opaque || err != nil ||
+			!filetree.IsDirectory(filepath.Join(w.base, at)) {
 			return false
 		}
 	}
@@ -362,7 +367,8 @@ func (g *Repository) sort(c Change, head heads) {
 		}
 	case "COMMIT_EDITMSG", "ORIG_HEAD", "FETCH_HEAD", "AUTO_MERGE", "MERGE_RR", "gc.log":
 		c.Dropped = c.Conflict != "" || c.Merge
-	case "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG":
+	case "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "rebase-merge",
+		"rebase-apply", "sequencer", "BISECT_LOG":
 		c.Dropped = g.diverged
 	default:
 		g.out = append(g.out, c)

@@ -44,7 +44,9 @@ func (w *walker) close() {
 
 // part returns a walker for a part of the same layer.
 func (w *walker) part() *walker {
-	return &walker{l: w.l, base: w.base, upper: w.upper, below: w.below, above: w.above, exact: w.exact, ancestors: w.ancestors}
+	return &walker{
+		l: w.l, base: w.base, upper: w.upper, below: w.below, above: w.above, exact: w.exact, ancestors: w.ancestors,
+	}
 }
 
 // root adds the changes in the whole layer.
@@ -206,7 +208,8 @@ func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 		c.Never = "git ignores the path, so the copy did not contain the workspace's version of it"
 		return
 	}
-	if c.Op == OpModify && gitstate.IsIndex(c.Path) && gitstate.SameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
+	if c.Op == OpModify && gitstate.IsIndex(c.Path) &&
+		gitstate.SameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
 		c.Dropped = true // git only updated the file times in the index
 		return
 	}
@@ -215,7 +218,8 @@ func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 	case OpCreate:
 		// The base lacks the path. Either the branch created it, or the base deleted it. A file from the base has a
 		// mark, but the mark also moves with a rename. Therefore it is only a hint.
-		if w.l.Copy != nil && w.l.Copy.Had(c.Path) || w.l.Copy == nil && fromBase(filepath.Join(w.upper, c.Path)) && (w.l.Blind || changedDirectory(filepath.Dir(base), w.l.since(c.Path))) {
+		if w.l.Copy != nil && w.l.Copy.Had(c.Path) || w.l.Copy == nil && fromBase(filepath.Join(w.upper, c.Path)) &&
+			(w.l.Blind || changedDirectory(filepath.Dir(base), w.l.since(c.Path))) {
 			c.Conflict = "the workspace may have deleted what the branch changes"
 		}
 	case OpModify:

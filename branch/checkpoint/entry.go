@@ -57,7 +57,8 @@ func (e *Entry) sameDirectory(old *Entry) bool {
 		})
 		return out
 	}
-	return e.Mode == old.Mode && e.Uid == old.Uid && e.Gid == old.Gid && maps.EqualFunc(own(e.Attributes), own(old.Attributes), bytes.Equal)
+	return e.Mode == old.Mode && e.Uid == old.Uid && e.Gid == old.Gid &&
+		maps.EqualFunc(own(e.Attributes), own(old.Attributes), bytes.Equal)
 }
 
 // finishEntry sets the owner, the mode and the times of an entry.

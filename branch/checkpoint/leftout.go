@@ -58,7 +58,8 @@ func (r *room) take(path string) bool {
 
 // leavesOut reports whether a checkpoint leaves out a path because git ignores the path and its content is too large.
 func (t *taker) leavesOut(path, rel string, st *unix.Stat_t) bool {
-	if t.ignore == nil || rel == "." || filetree.IsWhiteout(st) || t.unit != "" && strings.HasPrefix(rel, t.unit) || !t.ignore.Ignored(rel, st.Mode&unix.S_IFMT == unix.S_IFDIR) {
+	if t.ignore == nil || rel == "." || filetree.IsWhiteout(st) || t.unit != "" && strings.HasPrefix(rel, t.unit) ||
+		!t.ignore.Ignored(rel, st.Mode&unix.S_IFMT == unix.S_IFDIR) {
 		return false
 	}
 	if !t.room.take(path) {

@@ -72,7 +72,8 @@ func (s *Set) Make(c Checkpoint, rules Rules, derived any) (*Checkpoint, error) 
 	t := s.newTaker(&c, last, rules)
 	entries, err := t.take()
 	killpoint.Pass()
-	if n := len(all); err == nil && n > 0 && t.same && all[n-1].Call != "" && c.Call != "" && all[n-1].Session == c.Session && !all[n-1].Undone {
+	if n := len(all); err == nil && n > 0 && t.same && all[n-1].Call != "" && c.Call != "" &&
+		all[n-1].Session == c.Session && !all[n-1].Undone {
 		return s.rename(&c, &all[n-1], t)
 	}
 	if err == nil {
@@ -146,7 +147,8 @@ func (s *Set) store(c *Checkpoint, entries []Entry, derived any) error {
 	defer os.RemoveAll(fresh) //nolint:errcheck // it is gone after the rename below
 	err = writeManifest(filepath.Join(fresh, manifestFile), entries)
 	killpoint.Pass()
-	err = errors.Join(err, writeJSON(filepath.Join(fresh, derivedFile), derived), writeJSON(filepath.Join(fresh, checkpointFile), c))
+	err = errors.Join(err, writeJSON(filepath.Join(fresh, derivedFile), derived),
+		writeJSON(filepath.Join(fresh, checkpointFile), c))
 	if err == nil {
 		err = os.Rename(fresh, s.path(c.Number))
 	}

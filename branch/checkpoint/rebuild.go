@@ -87,17 +87,18 @@ func (s *Set) carry(to string, stay []string) error {
 		if err := s.carryParents(to, filepath.Dir(top), &dirs); err != nil {
 			return err
 		}
-		err := filetree.WalkOwn(filepath.Join(s.Layer, top), 0o500, func(path, rel string, st *unix.Stat_t, err error) error {
-			at := filepath.Join(to, top, rel)
-			switch {
-			case err != nil:
-				return err
-			case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-				return os.Link(path, at)
-			}
-			dirs = append(dirs, madeDirectory{at, *st})
-			return errors.Join(os.Mkdir(at, 0o700), filetree.CopyMarks(path, at))
-		})
+		err := filetree.WalkOwn(filepath.Join(s.Layer, top), 0o500,
+			func(path, rel string, st *unix.Stat_t, err error) error {
+				at := filepath.Join(to, top, rel)
+				switch {
+				case err != nil:
+					return err
+				case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+					return os.Link(path, at)
+				}
+				dirs = append(dirs, madeDirectory{at, *st})
+				return errors.Join(os.Mkdir(at, 0o700), filetree.CopyMarks(path, at))
+			})
 		if err != nil {
 			return err
 		}

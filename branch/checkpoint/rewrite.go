@@ -45,7 +45,8 @@ func (s *Set) Rewrite(at string, r *Restore) error {
 }
 
 func (s *Set) rewrite(at string, to *target) (err error) {
-	w := &rewriter{s: s, target: to, entries: make(map[string]*Entry), below: make(map[string][]string), names: make(map[uint64]int), made: make(map[string]string)}
+	w := &rewriter{s: s, target: to, entries: make(map[string]*Entry), below: make(map[string][]string),
+		names: make(map[uint64]int), made: make(map[string]string)}
 	for _, t := range []struct {
 		to   **filetree.Tree
 		path string
@@ -447,7 +448,8 @@ func (w *rewriter) finishDirectory(dir string, hidden bool) error {
 	if uint32(up.Mode) == e.Mode && up.Uid == e.Uid && up.Gid == e.Gid && up.Mtim.Nano() == e.Mtime && maps.EqualFunc(now, attributes, bytes.Equal) { //nolint:unconvert // not all systems have 32 bits here
 		return err
 	}
-	if err = errors.Join(err, filetree.SetAttributes(at, attributes), finishEntry(at, e)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err = errors.Join(err, filetree.SetAttributes(at, attributes), finishEntry(at, e)); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return nil

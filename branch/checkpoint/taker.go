@@ -35,7 +35,9 @@ type taker struct {
 }
 
 func (s *Set) newTaker(c *Checkpoint, last []Entry, rules Rules) *taker {
-	t := &taker{s: s, c: c, rules: rules, last: make(map[string]*Entry, len(last)), linked: make(map[uint64]string), same: true}
+	t := &taker{
+		s: s, c: c, rules: rules, last: make(map[string]*Entry, len(last)), linked: make(map[uint64]string), same: true,
+	}
 	for i := range last {
 		t.last[last[i].Path] = &last[i]
 	}

@@ -68,7 +68,9 @@ func OpenBranches(opts Options) (*Branches, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	home := state.Home{Root: root}
-	store := &branch.Store{Dir: home.Branches(), Guard: changeset.Guard(func() *config.Config { return cfg }, home, db.AddAudit, opts.Log)}
+	store := &branch.Store{
+		Dir: home.Branches(), Guard: changeset.Guard(func() *config.Config { return cfg }, home, db.AddAudit, opts.Log),
+	}
 	return &Branches{workspace: workspace, cfg: cfg, home: home, store: store, db: db, log: opts.Log}, nil
 }
 
@@ -194,7 +196,9 @@ func (b *Branches) Apply(ctx context.Context, name string, opts ApplyOptions) (*
 }
 
 func (b *Branches) set() *changeset.Set {
-	return &changeset.Set{Store: b.store, Config: b.cfg, Home: b.home, Workspace: b.workspace, Audit: b.db.AddAudit, Log: b.log}
+	return &changeset.Set{
+		Store: b.store, Config: b.cfg, Home: b.home, Workspace: b.workspace, Audit: b.db.AddAudit, Log: b.log,
+	}
 }
 
 // Revert undoes the last apply of a branch.

@@ -71,7 +71,8 @@ type PermissionDiagnosis struct {
 // executes.
 func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis {
 	p := &cfg.Permissions
-	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []confinement.Gap{}}
+	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect),
+		Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []confinement.Gap{}}
 	gap := func(missing bool, what, how string) {
 		if missing {
 			out.Missing = append(out.Missing, confinement.Gap{What: what, How: how})
@@ -138,7 +139,11 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	branches, noBranches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
 	problems, unloaded := problemsOf(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Problems: problems, Branches: branches, NoBranches: noBranches}
+	out := &Diagnosis{
+		Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(),
+		Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Problems: problems,
+		Branches: branches, NoBranches: noBranches,
+	}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}
@@ -147,8 +152,11 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
 		out.Plugins[i].Unloaded = unloaded[p.Name]
 	}
-	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return servesShell(&p, known[p.Name]) && launcher.Gated(&p, all) })
-	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
+	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool {
+		return servesShell(&p, known[p.Name]) && launcher.Gated(&p, all)
+	})
+	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins,
+		func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
 	return out, nil
 }
 
@@ -209,14 +217,17 @@ func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launc
 }
 
 // diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is stored.
-func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
+func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root,
+	desc *tool.Description) PluginDiagnosis {
 	kernel := launcher.Kernel()
 	backend, weaker, err := launcher.Choose(p, all)
 	prof := launcher.Profile(p)
 	d := PluginDiagnosis{
-		Name: p.Name, Relation: cfg.Relation(p.Name), Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
-		Enforced: append([]string{}, confinement.Enforced(&prof, kernel, backend)...), Missing: append([]confinement.Gap{}, confinement.Gaps(&prof, kernel, backend, weaker)...),
-		Grants: privilege.GrantsOf(p, nil),
+		Name: p.Name, Relation: cfg.Relation(p.Name), Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(),
+		Profile:  prof,
+		Enforced: append([]string{}, confinement.Enforced(&prof, kernel, backend)...),
+		Missing:  append([]confinement.Gap{}, confinement.Gaps(&prof, kernel, backend, weaker)...),
+		Grants:   privilege.GrantsOf(p, nil),
 	}
 	if !p.Added {
 		d.From = cfg.PluginPosition(p.Name)
@@ -236,7 +247,9 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 // servesShell reports whether a plugin serves the shell. The argument "known" is nil if the plugin never ran. It can
 // then serve the shell.
 func servesShell(p *config.Plugin, known *tool.Description) bool {
-	return p.Field == "" && (known == nil || slices.ContainsFunc(known.Tools, func(d tool.Definition) bool { return d.Claims() == tool.RoleShell }))
+	return p.Field == "" && (known == nil || slices.ContainsFunc(known.Tools, func(d tool.Definition) bool {
+		return d.Claims() == tool.RoleShell
+	}))
 }
 
 // described returns the saved descriptions of plugins, by plugin name. It starts no plugins and creates no files. It

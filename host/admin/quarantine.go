@@ -77,7 +77,8 @@ func auditRestored(opts Options, e *Quarantined) error {
 		panic(err)
 	}
 	db.AddAudit(state.AuditEntry{
-		At: e.Restored, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "allow", Rule: "toolhost quarantine restore", Outcome: "success",
+		At: e.Restored, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "allow",
+		Rule: "toolhost quarantine restore", Outcome: "success",
 	})
 	return db.Close()
 }

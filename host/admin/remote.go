@@ -78,7 +78,9 @@ func (r Remote) Rollout(ctx context.Context, plugin, action string) error {
 
 // Fleet carries out an operation on the fleet of the host. Package fleet documents the operations.
 func (r Remote) Fleet(ctx context.Context, operation string, arguments any) (json.RawMessage, error) {
-	out, err := ask[json.RawMessage](ctx, r, control.OpFleet, map[string]any{"operation": operation, "arguments": arguments})
+	out, err := ask[json.RawMessage](ctx, r, control.OpFleet, map[string]any{
+		"operation": operation, "arguments": arguments,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,9 @@ func Rollback(opts Options, id int64) (*host.RolledBack, error) {
 	out := &host.RolledBack{To: *to, Changed: append([]string{}, changed...)}
 	out.To.Files = nil
 	err = errors.Join(RenewContent(opts, changed...), r.Close())
-	return out, errors.Join(err, audited(opts, "(rollback)", map[string]any{"to": to.ID, "digest": to.Digest, "files": out.Changed}))
+	return out, errors.Join(err, audited(opts, "(rollback)", map[string]any{
+		"to": to.ID, "digest": to.Digest, "files": out.Changed,
+	}))
 }
 
 // audited adds an action of an operator to the audit log. It is needed if no running host carries out and records the

@@ -158,5 +158,8 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	if dry {
 		return out, nil
 	}
-	return out, audited(opts, "(state gc)", map[string]any{"sessions": out.Sessions, "history": out.History, "audit": out.Audit, "output_files": out.Output, "versions": out.Versions})
+	return out, audited(opts, "(state gc)", map[string]any{
+		"sessions": out.Sessions, "history": out.History, "audit": out.Audit, "output_files": out.Output,
+		"versions": out.Versions,
+	})
 }

@@ -34,7 +34,8 @@ func RoleRights(role string) []string {
 // is valid at once, also in running hosts. A zero lifetime means that the token does not expire. If the configuration
 // contains a principal with this name, the rights of the principal apply, and grant must be nil. Otherwise grant must
 // not be nil.
-func CreateToken(opts Options, name string, lifetime time.Duration, grant *TokenGrant) (secret string, token Token, err error) {
+func CreateToken(opts Options, name string, lifetime time.Duration,
+	grant *TokenGrant) (secret string, token Token, err error) {
 	cfg, tokens, err := openTokens(opts)
 	if err != nil {
 		return "", Token{}, err

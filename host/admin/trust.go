@@ -104,7 +104,8 @@ func (i *inspection) description(plugin string) *tool.Description {
 
 func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	g := i.engine.Current()
-	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: privilege.GrantsOf(&p, needs(g, p.Name)), Error: g.Unloaded[p.Name], Tools: []host.Tool{}}
+	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: privilege.GrantsOf(&p, needs(g, p.Name)),
+		Error: g.Unloaded[p.Name], Tools: []host.Tool{}}
 	if sum, err := i.engine.State().BinaryHash(p.Path); err == nil {
 		t.SHA256 = hex.EncodeToString(sum[:])
 	} else if t.Error == "" {
@@ -235,7 +236,8 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 		if old := t.lock.Plugins[p.Name]; old.Source != "" { // only the commands install and upgrade set Source
 			continue
 		}
-		t.lock.Plugins[p.Name] = trust.Pin{Path: trust.Relative(t.Lock, p.Path), SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Defined())}
+		t.lock.Plugins[p.Name] = trust.Pin{Path: trust.Relative(t.Lock, p.Path), SHA256: p.SHA256,
+			Version: desc.Version, Tools: trust.Definitions(desc.Defined())}
 		p.Pinned, p.PinnedSHA256, p.Changes = true, p.SHA256, nil
 	}
 	return old, errors.Join(errs...)

@@ -137,7 +137,8 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 	problems = e.Problems()
 	if err := e.Reloader().Builder.Try(ctx, nil, g.Config, g.Plugins); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, strings.TrimSuffix(line, ".")) }) {
+			if !slices.ContainsFunc(problems,
+				func(p string) bool { return strings.Contains(p, strings.TrimSuffix(line, ".")) }) {
 				problems = append(problems, line)
 			}
 		}

@@ -131,7 +131,8 @@ func claude(p *Place) []settings {
 			{[]string{"permissions", "deny"}, []string{"Bash", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep"}},
 		},
 	}
-	servers := settings{path: filepath.Join(p.base(), ".claude.json"), servers: []string{"mcpServers"}, entry: stdio(map[string]any{"type": "stdio"}), remote: remote{kind: "http", variable: "${%s}"}}
+	servers := settings{path: filepath.Join(p.base(), ".claude.json"), servers: []string{"mcpServers"},
+		entry: stdio(map[string]any{"type": "stdio"}), remote: remote{kind: "http", variable: "${%s}"}}
 	if p.Project {
 		servers.path = filepath.Join(p.base(), ".mcp.json")
 		own.adds = append(own.adds, addition{[]string{"enabledMcpjsonServers"}, []string{p.Server}})
@@ -165,7 +166,8 @@ func gemini(p *Place) []settings {
 		remote: remote{kind: "http", variable: "${%s}"},
 		sets:   []assignment{{[]string{"mcpServers", p.Server, "trust"}, true, true}},
 		adds: []addition{{[]string{"tools", "exclude"}, []string{
-			"run_shell_command", "read_file", "read_many_files", "write_file", "replace", "glob", "search_file_content", "grep_search", "list_directory",
+			"run_shell_command", "read_file", "read_many_files", "write_file", "replace", "glob", "search_file_content",
+			"grep_search", "list_directory",
 		}}},
 	}}
 }
@@ -178,9 +180,10 @@ func opencode(p *Place) []settings {
 		}
 		dir = filepath.Join(dir, "opencode")
 	}
-	out := settings{path: filepath.Join(dir, "opencode.json"), servers: []string{"mcp"}, list: true, entry: func(command []string) map[string]any {
-		return map[string]any{"type": "local", "command": command, "enabled": true}
-	}, remote: remote{kind: "remote", variable: "{env:%s}", more: map[string]any{"enabled": true}}}
+	out := settings{path: filepath.Join(dir, "opencode.json"), servers: []string{"mcp"}, list: true,
+		entry: func(command []string) map[string]any {
+			return map[string]any{"type": "local", "command": command, "enabled": true}
+		}, remote: remote{kind: "remote", variable: "{env:%s}", more: map[string]any{"enabled": true}}}
 	if path := filepath.Join(dir, "opencode.jsonc"); !exists(out.path) && exists(path) {
 		out.path = path
 	}
@@ -203,7 +206,10 @@ func vscode(p *Place) []settings {
 		}
 		path = filepath.Join(dir, "Code", "User", "mcp.json")
 	}
-	return []settings{{path: path, servers: []string{"servers"}, entry: stdio(map[string]any{"type": "stdio"}), remote: remote{kind: "http", variable: "${env:%s}"}}}
+	return []settings{
+		{path: path, servers: []string{"servers"}, entry: stdio(map[string]any{"type": "stdio"}),
+			remote: remote{kind: "http", variable: "${env:%s}"}},
+	}
 }
 
 func cursor(p *Place) []settings {

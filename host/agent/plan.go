@@ -179,7 +179,8 @@ func (p *Plan) edit(c *Change, s settings) error {
 		was, had := d.Get(a.path...)
 		if had && (a.soft || agentfile.Same(was, a.value)) {
 			if a.soft && !agentfile.Same(was, a.value) {
-				p.Notes = append(p.Notes, fmt.Sprintf("%s has %s = %v, which stays.", c.Path, strings.Join(a.path, "."), was))
+				p.Notes = append(p.Notes,
+					fmt.Sprintf("%s has %s = %v, which stays.", c.Path, strings.Join(a.path, "."), was))
 			}
 			continue
 		}

@@ -43,7 +43,9 @@ type Store struct{ Dir string }
 // file returns the file that stores the record of an agent and a place.
 func (s Store) file(a *Agent, p *Place) ownfile.File {
 	sum := sha256.Sum256([]byte(p.base() + "\x00" + p.Server))
-	return ownfile.File{Path: filepath.Join(s.Dir, a.Name+"-"+hex.EncodeToString(sum[:8])+".json"), Name: "the record of the set-up"}
+	return ownfile.File{
+		Path: filepath.Join(s.Dir, a.Name+"-"+hex.EncodeToString(sum[:8])+".json"), Name: "the record of the set-up",
+	}
 }
 
 // Backup returns the path of the file that contains the earlier content of the settings.
@@ -94,7 +96,9 @@ func (s Store) Write(p *Plan) error {
 func (r *record) remember(c *Change) {
 	i := slices.IndexFunc(r.Files, func(f recorded) bool { return f.Path == c.Path })
 	if i < 0 {
-		r.Files = append(r.Files, recorded{Path: c.Path, Before: c.Before, Whole: true, Existed: c.Existed, After: digest(c.After), Ops: c.ops})
+		r.Files = append(r.Files, recorded{
+			Path: c.Path, Before: c.Before, Whole: true, Existed: c.Existed, After: digest(c.After), Ops: c.ops,
+		})
 		return
 	}
 	f := &r.Files[i]

@@ -76,7 +76,10 @@ func ReadServers(path string) ([]Server, error) {
 
 // carried lists the settings of a server about which the user gets no message: those that readServer reads, and those
 // that mean nothing to toolhost.
-var carried = []string{"command", "args", "env", "environment", "env_vars", "url", "httpUrl", "serverUrl", "headers", "http_headers", "env_http_headers", "cwd", "bearer_token_env_var", "disabled", "enabled", "type", "transport", "envFile", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "name", "description"}
+var carried = []string{
+	"command", "args", "env", "environment", "env_vars", "url", "httpUrl", "serverUrl", "headers", "http_headers",
+	"env_http_headers", "cwd", "bearer_token_env_var", "disabled", "enabled", "type", "transport", "envFile", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "name", "description",
+}
 
 // Sentences for settings without a direct counterpart. Each names what replaces the setting in a configuration.
 const (
@@ -104,18 +107,21 @@ func lost(d agentfile.Document, path string, at []string, entry map[string]any) 
 		if advice == "" {
 			advice = "it has no counterpart"
 		}
-		out = append(out, fmt.Sprintf("%s:%d: %s of %s is left out: %s.", path, d.Line(slices.Concat(at, []string{key})...), key, at[len(at)-1], advice))
+		out = append(out, fmt.Sprintf("%s:%d: %s of %s is left out: %s.", path,
+			d.Line(slices.Concat(at, []string{key})...), key, at[len(at)-1], advice))
 	}
 	for _, key := range []string{"env", "environment", "headers", "http_headers"} {
 		for _, name := range d.Repeated(slices.Concat(at, []string{key})...) {
-			out = append(out, fmt.Sprintf("%s:%d: %s of %s contains %s several times; only this last value is read.", path, d.Line(slices.Concat(at, []string{key, name})...), key, at[len(at)-1], name))
+			out = append(out,
+				fmt.Sprintf("%s:%d: %s of %s contains %s several times; only this last value is read.", path, d.Line(slices.Concat(at, []string{key, name})...), key, at[len(at)-1], name))
 		}
 	}
 	return out
 }
 
 func readServer(name string, entry map[string]any) Server {
-	s := Server{Name: name, Command: commandOf(entry), Env: texts(entry, "env", "environment"), Headers: texts(entry, "headers", "http_headers")}
+	s := Server{Name: name, Command: commandOf(entry), Env: texts(entry, "env", "environment"),
+		Headers: texts(entry, "headers", "http_headers")}
 	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
 		if url, ok := entry[key].(string); ok && len(s.Command) == 0 {
 			s.URL = url

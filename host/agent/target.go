@@ -180,7 +180,8 @@ func (p *Plan) server(c *Change, d agentfile.Document, s settings) error {
 	}
 	command, address := commandOf(entry), text(entry, "url", "httpUrl")
 	program := len(command) > 0 && filepath.Base(command[0]) == "toolhost" && slices.Contains(command, "mcp")
-	web := len(command) == 0 && address != "" && (address == p.Target.URL || slices.Contains(p.Target.Replaces, address))
+	web := len(command) == 0 && address != "" &&
+		(address == p.Target.URL || slices.Contains(p.Target.Replaces, address))
 	if !program && !web || p.Place.Project && !ordinary(entry, command, s) {
 		return fmt.Errorf("%s already has another server with the name %q; remove it, or choose a name with --name", c.Path, p.Place.Server)
 	}
@@ -196,7 +197,8 @@ func (p *Plan) server(c *Change, d agentfile.Document, s settings) error {
 // ordinary reports whether an entry has only settings that a setup writes. With further settings, the author
 // of a repository could make the agent run any program.
 func ordinary(entry map[string]any, command []string, s settings) bool {
-	known := []string{"command", "args", "type", "url", "trust", "default_tools_approval_mode", s.remote.headersKey(), s.remote.variableKey}
+	known := []string{"command", "args", "type", "url", "trust", "default_tools_approval_mode", s.remote.headersKey(),
+		s.remote.variableKey}
 	for key := range entry {
 		if _, more := s.remote.more[key]; !more && !slices.Contains(known, key) {
 			return false
@@ -206,7 +208,8 @@ func ordinary(entry map[string]any, command []string, s settings) bool {
 		return true
 	}
 	args := command[1:]
-	return slices.Equal(args, []string{"mcp"}) || len(args) == 3 && args[0] == "mcp" && args[1] == "--endpoint" && !strings.HasPrefix(args[2], "-")
+	return slices.Equal(args, []string{"mcp"}) ||
+		len(args) == 3 && args[0] == "mcp" && args[1] == "--endpoint" && !strings.HasPrefix(args[2], "-")
 }
 
 // command returns the command that starts the server over stdio. If a command exists, its arguments are kept, except
@@ -248,7 +251,8 @@ func (p *Plan) correct(c *Change, d agentfile.Document, s settings, path []strin
 		if had && agentfile.Same(before, values[key]) {
 			continue
 		}
-		if err := c.set(d, operation{Path: slices.Concat(path, []string{key}), Value: values[key], Before: before, Had: had}); err != nil {
+		if err := c.set(d, operation{Path: slices.Concat(path, []string{key}), Value: values[key], Before: before,
+			Had: had}); err != nil {
 			return err
 		}
 	}
@@ -323,10 +327,11 @@ func (p *Plan) Launch(environ []string) (*Launch, error) {
 	}
 	was, _ := d.Get(slices.Concat(s.servers, []string{p.Place.Server})...)
 	entry, _ := was.(map[string]any)
-	out := &Launch{Command: commandOf(entry), Dir: p.Place.Dir, URL: text(entry, "url", "httpUrl"), Env: slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return p.Agent.environment != nil && !slices.Contains(p.Agent.environment, name)
-	})}
+	out := &Launch{Command: commandOf(entry), Dir: p.Place.Dir, URL: text(entry, "url", "httpUrl"),
+		Env: slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return p.Agent.environment != nil && !slices.Contains(p.Agent.environment, name)
+		})}
 	if len(out.Command) == 0 && out.URL != "" {
 		out.Authorization, out.Variable = s.remote.authorization(entry)
 		if v := s.remote.reference(out.Authorization); v != "" {

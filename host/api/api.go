@@ -139,7 +139,8 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", route.method)
-			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments, r.URL.Path+" does not support "+r.Method+"; use "+route.method)
+			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments,
+				r.URL.Path+" does not support "+r.Method+"; use "+route.method)
 		})
 	}
 	if opts.MCP != nil {
@@ -209,7 +210,10 @@ func (s *server) named(next http.Handler) http.Handler {
 }
 
 // ConsolePaths lists the patterns of the paths of the web console.
-var ConsolePaths = []string{"/{$}", "/console/", "/login", "/login/", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/audit/", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/", "/fleet", "/fleet/"}
+var ConsolePaths = []string{
+	"/{$}", "/console/", "/login", "/login/", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools",
+	"/tools/", "/config", "/config/", "/audit", "/audit/", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/", "/fleet", "/fleet/",
+}
 
 // WithPrincipal returns a context with a principal. The web console uses it for requests to the handler that
 // [Options.Console] gets.
@@ -257,8 +261,10 @@ func rejection() *tool.Error {
 func requires(rights string, next http.HandlerFunc) http.HandlerFunc {
 	names := strings.Fields(rights)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if p := Principal(r.Context()); p != nil && !slices.ContainsFunc(p.Rights.Names(), func(right string) bool { return slices.Contains(names, right) }) {
-			refuse(w, http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q needs the right %s for %s; ask the operator for it", p.Name, strings.Join(names, " or "), r.URL.Path))
+		if p := Principal(r.Context()); p != nil &&
+			!slices.ContainsFunc(p.Rights.Names(), func(right string) bool { return slices.Contains(names, right) }) {
+			refuse(w, http.StatusForbidden, tool.PermissionDenied,
+				fmt.Sprintf("principal %q needs the right %s for %s; ask the operator for it", p.Name, strings.Join(names, " or "), r.URL.Path))
 			return
 		}
 		next(w, r)
@@ -394,7 +400,9 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) {
 		namespace, short = "", name
 	}
 	if p := Principal(r.Context()); p != nil && !p.ToolAllowed(namespace, short) {
-		reply(w, http.StatusNotFound, tool.Health{Status: tool.HealthNotFound, Message: "There is no tool " + name + ". GET /v1/tools lists the tools."})
+		reply(w, http.StatusNotFound, tool.Health{
+			Status: tool.HealthNotFound, Message: "There is no tool " + name + ". GET /v1/tools lists the tools.",
+		})
 		return
 	}
 	health, status := s.host.Health(r.Context(), name), http.StatusOK
@@ -414,7 +422,9 @@ func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
 
 // refuse answers an invalid request with an error result.
 func refuse(w http.ResponseWriter, code int, kind tool.Kind, message string) {
-	reply(w, code, map[string]any{"success": false, "output": nil, "error": &tool.Error{Kind: kind, Message: message, Source: tool.SourceHost}})
+	reply(w, code, map[string]any{
+		"success": false, "output": nil, "error": &tool.Error{Kind: kind, Message: message, Source: tool.SourceHost},
+	})
 }
 
 // outcome answers with a value. If err is not nil, it answers with the error, under the given status and kind.

@@ -71,8 +71,9 @@ const maxAsks = 256
 func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	q, now := c.q, time.Now()
 	a := &asked{
-		ID: rand.Text(), Principal: c.principal, Digest: host.AskDigest(ask), Permission: ask.Permission, Question: ask.Question,
-		Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1),
+		ID: rand.Text(), Principal: c.principal, Digest: host.AskDigest(ask), Permission: ask.Permission,
+		Question: ask.Question,
+		Since:    now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1),
 	}
 	q.mu.Lock()
 	own := 0
@@ -212,7 +213,8 @@ func (a *asked) forbids(p *host.Principal, given *answerBody) (code int, kind to
 	}
 	lasting := func(scope string) bool { return scope == host.ScopeAlways || scope == host.ScopeNever }
 	if a.Permission != nil && slices.ContainsFunc(given.Values, lasting) && !p.Has(host.RightAdminister) {
-		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q needs the right administer to answer %q or %q; answer %q or %q", p.Name, host.ScopeAlways, host.ScopeNever, host.ScopeOnce, host.ScopeSession)
+		return http.StatusForbidden, tool.PermissionDenied,
+			fmt.Sprintf("principal %q needs the right administer to answer %q or %q; answer %q or %q", p.Name, host.ScopeAlways, host.ScopeNever, host.ScopeOnce, host.ScopeSession)
 	}
 	return 0, "", ""
 }

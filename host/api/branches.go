@@ -64,7 +64,8 @@ func (s *server) applyBranch(w http.ResponseWriter, r *http.Request) {
 	}
 	req := s.branchRequest(r)
 	out, err := s.host.ApplyBranch(r.Context(), req, host.BranchSelection{
-		Paths: body.Paths, Ours: body.Ours, Theirs: body.Theirs, StopJobs: body.StopJobs, Asks: s.asks.Client(req.Principal),
+		Paths: body.Paths, Ours: body.Ours, Theirs: body.Theirs, StopJobs: body.StopJobs,
+		Asks: s.asks.Client(req.Principal),
 	})
 	if err != nil {
 		refuseBranch(w, err)

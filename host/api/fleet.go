@@ -42,7 +42,8 @@ func (s *server) fleet(w http.ResponseWriter, r *http.Request) {
 func (s *server) steerFleet(w http.ResponseWriter, r *http.Request) {
 	action := r.PathValue("action")
 	if !slices.Contains(fleetActions, action) {
-		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("unknown action %.40q; use one of %v", action, fleetActions))
+		refuse(w, http.StatusNotFound, tool.NotFound,
+			fmt.Sprintf("unknown action %.40q; use one of %v", action, fleetActions))
 		return
 	}
 	var body struct {

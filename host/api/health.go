@@ -26,9 +26,13 @@ func (s *server) healthz(w http.ResponseWriter, r *http.Request) {
 func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.host.Ready() != nil:
-		writeHealth(w, r, http.StatusServiceUnavailable, &healthAnswer{Status: "unavailable", Problems: []string{}, Reason: "the host is shutting down"})
+		writeHealth(w, r, http.StatusServiceUnavailable, &healthAnswer{
+			Status: "unavailable", Problems: []string{}, Reason: "the host is shutting down",
+		})
 	case s.host.Usable(r.Context()) != nil:
-		writeHealth(w, r, http.StatusServiceUnavailable, &healthAnswer{Status: "unavailable", Problems: s.problemKinds(), Reason: "no call can succeed; GET /v1/status has the reason"})
+		writeHealth(w, r, http.StatusServiceUnavailable, &healthAnswer{
+			Status: "unavailable", Problems: s.problemKinds(), Reason: "no call can succeed; GET /v1/status has the reason",
+		})
 	default:
 		writeHealth(w, r, http.StatusOK, &healthAnswer{Status: "ok", Problems: []string{}})
 	}

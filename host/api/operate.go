@@ -78,7 +78,10 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &body) {
 		return
 	}
-	out, err := s.host.Reload(r.Context(), host.ReloadOptions{Plugins: body.Plugins, AcceptChanges: body.AcceptChanges, ApprovePrivileges: body.ApprovePrivileges, By: who(r).Name})
+	out, err := s.host.Reload(r.Context(), host.ReloadOptions{
+		Plugins: body.Plugins, AcceptChanges: body.AcceptChanges, ApprovePrivileges: body.ApprovePrivileges,
+		By: who(r).Name,
+	})
 	outcome(w, out, err, http.StatusConflict, tool.InvalidArguments)
 }
 
@@ -107,7 +110,8 @@ func (s *server) rollback(w http.ResponseWriter, r *http.Request) {
 func (s *server) setEnabled(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		outcome(w, map[string]any{"name": name, "enabled": on}, s.host.SetEnabled(name, on, who(r)), http.StatusNotFound, tool.NotFound)
+		outcome(w, map[string]any{"name": name, "enabled": on}, s.host.SetEnabled(name, on, who(r)),
+			http.StatusNotFound, tool.NotFound)
 	}
 }
 
@@ -123,7 +127,10 @@ func (s *server) doctor(w http.ResponseWriter, _ *http.Request) {
 // logQuery returns the selection of a request for entries of the audit log.
 func logQuery(r *http.Request) (q host.LogQuery, err error) {
 	v := r.URL.Query()
-	q = host.LogQuery{Principals: who(r).Visible(), Session: v.Get("session"), Tool: v.Get("tool"), Principal: v.Get("principal"), Outcome: v.Get("kind"), Decision: v.Get("decision"), Layer: v.Get("layer"), Text: v.Get("text")}
+	q = host.LogQuery{
+		Principals: who(r).Visible(), Session: v.Get("session"), Tool: v.Get("tool"), Principal: v.Get("principal"),
+		Outcome: v.Get("kind"), Decision: v.Get("decision"), Layer: v.Get("layer"), Text: v.Get("text"),
+	}
 	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		text := v.Get(name)
 		if text == "" {
@@ -172,7 +179,8 @@ func (s *server) log(w http.ResponseWriter, r *http.Request) {
 	case "csv":
 		writeCSV(w, entries)
 	default:
-		refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf("format=%.20q: use json, jsonl or csv", format))
+		refuse(w, http.StatusBadRequest, tool.InvalidArguments,
+			fmt.Sprintf("format=%.20q: use json, jsonl or csv", format))
 	}
 }
 
@@ -188,10 +196,12 @@ func writeCSV(w http.ResponseWriter, entries []host.LogEntry) {
 		}
 		_ = out.Write(cells) // the error is ignored: the client is gone
 	}
-	row("id", "time", "principal", "session", "workspace", "tool", "arguments", "decision", "rule", "outcome", "error", "duration_ms", "plugin", "version")
+	row("id", "time", "principal", "session", "workspace", "tool", "arguments", "decision", "rule", "outcome", "error",
+		"duration_ms", "plugin", "version")
 	for i := range entries {
 		e := &entries[i]
-		row(strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), e.Principal, e.Session, e.Workspace, e.Tool, string(e.Arguments), e.Decision, e.Rule, e.Outcome, e.Error,
+		row(strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), e.Principal, e.Session, e.Workspace,
+			e.Tool, string(e.Arguments), e.Decision, e.Rule, e.Outcome, e.Error,
 			strconv.FormatFloat(float64(e.Duration.Microseconds())/1000, 'f', 3, 64), e.Plugin, e.Version)
 	}
 	out.Flush()

@@ -28,7 +28,8 @@ func (s *server) resource(w http.ResponseWriter, r *http.Request) {
 	case http.MethodGet, http.MethodHead:
 	default:
 		w.Header().Set("Allow", "GET, OPTIONS")
-		refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments, r.URL.Path+" does not support "+r.Method+"; use GET")
+		refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments,
+			r.URL.Path+" does not support "+r.Method+"; use GET")
 		return
 	}
 	if s.opts.Clients == nil {
@@ -40,5 +41,8 @@ func (s *server) resource(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, tool.NotFound, "no issuer of the configuration has a resource with this path; use a token that the operator created: toolhost token create NAME")
 		return
 	}
-	reply(w, http.StatusOK, &metadata{Resource: res.URL, AuthorizationServers: res.Issuers, Scopes: res.Scopes, BearerMethods: []string{"header"}, Name: "toolhost"})
+	reply(w, http.StatusOK, &metadata{
+		Resource: res.URL, AuthorizationServers: res.Issuers, Scopes: res.Scopes, BearerMethods: []string{"header"},
+		Name: "toolhost",
+	})
 }

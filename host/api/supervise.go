@@ -17,10 +17,12 @@ var rolloutActions = []string{"promote", "pause", "resume", "abort"}
 func (s *server) rollout(w http.ResponseWriter, r *http.Request) {
 	plugin, action := r.PathValue("plugin"), r.PathValue("action")
 	if !slices.Contains(rolloutActions, action) {
-		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("unknown action %.40q; use one of %v", action, rolloutActions))
+		refuse(w, http.StatusNotFound, tool.NotFound,
+			fmt.Sprintf("unknown action %.40q; use one of %v", action, rolloutActions))
 		return
 	}
-	outcome(w, map[string]any{"plugin": plugin, "action": action}, s.host.Rollout(plugin, action, who(r)), http.StatusConflict, tool.Conflict)
+	outcome(w, map[string]any{"plugin": plugin, "action": action}, s.host.Rollout(plugin, action, who(r)),
+		http.StatusConflict, tool.Conflict)
 }
 
 // pin pins or approves a plugin, and applies the change at once.

@@ -68,12 +68,14 @@ func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Ato
 		return a, nil
 	}
 	if err != nil {
-		a.Outcome, a.Error = Kept, tool.Errorf(tool.Conflict, "Nothing was changed in the workspace: %s. The changes stay in the branch %s; see toolhost branch diff %[2]s.", strings.TrimRight(tool.AsError(err).Message, "."), name).From(tool.SourceHost)
+		a.Outcome, a.Error = Kept,
+			tool.Errorf(tool.Conflict, "Nothing was changed in the workspace: %s. The changes stay in the branch %s; see toolhost branch diff %[2]s.", strings.TrimRight(tool.AsError(err).Message, "."), name).From(tool.SourceHost)
 		return a, nil
 	}
 	a.Outcome, a.Changes, a.Notes = Applied, done.Changes, done.Notes
 	for i := range done.Left {
-		a.Notes = append(a.Notes, fmt.Sprintf("%s was not applied: %s.", done.Left[i].Path, cmp.Or(done.Left[i].Never, done.Left[i].Waits)))
+		a.Notes = append(a.Notes,
+			fmt.Sprintf("%s was not applied: %s.", done.Left[i].Path, cmp.Or(done.Left[i].Never, done.Left[i].Waits)))
 	}
 	return a, nil
 }
@@ -88,6 +90,8 @@ func (p Batch) discard(ctx context.Context) error {
 
 // Line returns the outcome as the last line of a batch: {"id":null,"success":…,"atomic":{…}}.
 func (a *Atomic) Line() []byte {
-	text, _ := json.Marshal(map[string]any{"id": nil, "success": a.Outcome == Applied, "output": nil, "error": a.Error, "atomic": a}) // the error is ignored, because these values can always be encoded
+	text, _ := json.Marshal(map[string]any{
+		"id": nil, "success": a.Outcome == Applied, "output": nil, "error": a.Error, "atomic": a,
+	}) // the error is ignored, because these values can always be encoded
 	return append(text, '\n')
 }

@@ -202,7 +202,8 @@ func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []by
 func (b *batch) begin(ctx context.Context, n int, line []byte, tooLong bool) func() []byte {
 	var r request
 	fail := func(format string, a ...any) func() []byte {
-		res := tool.Failed(tool.Errorf(tool.InvalidArguments, "Line %d: "+format, append([]any{n}, a...)...).From(tool.SourceHost))
+		res := tool.Failed(tool.Errorf(tool.InvalidArguments, "Line %d: "+format, append([]any{n}, a...)...).
+			From(tool.SourceHost))
 		return func() []byte { return resultLine(r.ID, res) }
 	}
 	if tooLong {
@@ -305,7 +306,8 @@ func idOf(id json.RawMessage) string {
 }
 
 // keys lists the keys of a request.
-var keys = []string{"arguments", "branch", "call_id", "cancel", "command", "id", "name", "preview", "session", "traceparent", "workspace"}
+var keys = []string{"arguments", "branch", "call_id", "cancel", "command", "id", "name", "preview", "session",
+	"traceparent", "workspace"}
 
 // unknownKey returns the first key of a JSON object that is not in the list of keys, or "". It ignores the case of
 // letters.

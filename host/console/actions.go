@@ -19,13 +19,16 @@ func back(r *http.Request, otherwise string) string {
 }
 
 func (c *Console) cancelCall(r *http.Request, s *session) (string, error) {
-	return back(r, "/"), c.send(r.Context(), s.principal, http.MethodPost, "/v1/calls/"+url.PathEscape(r.PathValue("id"))+"/cancel", nil, nil)
+	return back(r, "/"), c.send(r.Context(), s.principal, http.MethodPost,
+		"/v1/calls/"+url.PathEscape(r.PathValue("id"))+"/cancel", nil, nil)
 }
 
 // answerAsk answers an ask. For a permission ask, the parameter "answer" is once, session, always or deny. For a
 // question, the parameter is answer or deny.
 func (c *Console) answerAsk(r *http.Request, s *session) (string, error) {
-	body := map[string]any{"outcome": tool.Accepted, "digest": r.PostFormValue("digest"), "message": r.PostFormValue("reason")}
+	body := map[string]any{
+		"outcome": tool.Accepted, "digest": r.PostFormValue("digest"), "message": r.PostFormValue("reason"),
+	}
 	switch button := r.PostFormValue("answer"); button {
 	case "deny":
 		body["outcome"] = tool.Declined
@@ -38,7 +41,8 @@ func (c *Console) answerAsk(r *http.Request, s *session) (string, error) {
 		}
 		body["values"] = values
 	}
-	return "/asks", c.send(r.Context(), s.principal, http.MethodPost, "/v1/asks/"+url.PathEscape(r.PathValue("id")), body, nil)
+	return "/asks", c.send(r.Context(), s.principal, http.MethodPost,
+		"/v1/asks/"+url.PathEscape(r.PathValue("id")), body, nil)
 }
 
 func (c *Console) switchTool(r *http.Request, s *session) (string, error) {
@@ -46,7 +50,8 @@ func (c *Console) switchTool(r *http.Request, s *session) (string, error) {
 	if r.PostFormValue("on") == "1" {
 		what = "enable"
 	}
-	return "/tools", c.send(r.Context(), s.principal, http.MethodPost, "/v1/"+what+"/"+url.PathEscape(r.PathValue("name")), nil, nil)
+	return "/tools", c.send(r.Context(), s.principal, http.MethodPost,
+		"/v1/"+what+"/"+url.PathEscape(r.PathValue("name")), nil, nil)
 }
 
 func (c *Console) reloadPlugin(r *http.Request, s *session) (string, error) {
@@ -86,7 +91,8 @@ func (c *Console) rollback(r *http.Request, s *session) (string, error) {
 		return "", fmt.Errorf("%q is not an id of the history", r.PostFormValue("id"))
 	}
 	var out host.RolledBack
-	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/config/rollback", map[string]any{"id": id}, &out); err != nil {
+	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/config/rollback", map[string]any{"id": id},
+		&out); err != nil {
 		return "", err
 	}
 	return "/config", refusals(out.Reload)

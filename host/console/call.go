@@ -23,7 +23,8 @@ func (c *Console) callTool(w http.ResponseWriter, r *http.Request, s *session) {
 		return
 	}
 	data.Result = new(tool.Result)
-	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/run", map[string]any{"name": data.Tool.FullName, "arguments": arguments}, data.Result); err != nil {
+	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/run",
+		map[string]any{"name": data.Tool.FullName, "arguments": arguments}, data.Result); err != nil {
 		c.fail(w, r, s, http.StatusConflict, err)
 		return
 	}

@@ -52,7 +52,8 @@ type undoData struct {
 	Undo    int      `json:"undo_count"`
 }
 
-func (c *Console) undoing(ctx context.Context, s *session, row *sessionRow, arguments map[string]any) (*undoData, error) {
+func (c *Console) undoing(ctx context.Context, s *session, row *sessionRow,
+	arguments map[string]any) (*undoData, error) {
 	res, err := c.runRole(ctx, s, row.ID, row.Workspace, tool.RoleUndo, arguments)
 	if err != nil {
 		return nil, err

@@ -64,14 +64,16 @@ func New(opts Options) *Console {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{opts: opts, views: make(map[string]*template.Template), codes: make(map[string]time.Time), sessions: make(map[string]*session), visits: make(map[string]*visit)}
+	c := &Console{opts: opts, views: make(map[string]*template.Template), codes: make(map[string]time.Time),
+		sessions: make(map[string]*session), visits: make(map[string]*visit)}
 	names, err := fs.Glob(pages, "pages/*.html")
 	if err != nil { // impossible, because the pattern is valid
 		panic(err)
 	}
 	for _, name := range names {
 		if name != "pages/layout.html" {
-			c.views[name[len("pages/"):len(name)-len(".html")]] = template.Must(template.New("layout.html").Funcs(functions).ParseFS(pages, "pages/layout.html", name))
+			c.views[name[len("pages/"):len(name)-len(".html")]] = template.Must(template.New("layout.html").
+				Funcs(functions).ParseFS(pages, "pages/layout.html", name))
 		}
 	}
 	return c
@@ -119,7 +121,8 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 	mux.HandleFunc("GET /console/figures", c.loggedIn(c.series))
 	mux.HandleFunc("GET /audit/export", c.loggedIn(c.export))
 	for path, name := range map[string]string{
-		"/{$}": "now", "/asks": "asks", "/sessions": "sessions", "/tools": "tools", "/tools/{name}": "tool", "/config": "config", "/audit": "audit", "/figures": "figures", "/doctor": "doctor", "/rollouts": "rollouts", "/branches": "branches", "/fleet": "fleet",
+		"/{$}": "now", "/asks": "asks", "/sessions": "sessions", "/tools": "tools", "/tools/{name}": "tool",
+		"/config": "config", "/audit": "audit", "/figures": "figures", "/doctor": "doctor", "/rollouts": "rollouts", "/branches": "branches", "/fleet": "fleet",
 	} {
 		mux.HandleFunc("GET "+path, c.loggedIn(c.page(name)))
 	}

@@ -140,7 +140,8 @@ func (f *figures) add(now *host.Stats) {
 	if before == nil {
 		return
 	}
-	s := sample{At: float64(time.Now().UnixMilli()) / 1000, Tools: make(map[string]toolSample), Plugins: make(map[string]pluginSample)}
+	s := sample{At: float64(time.Now().UnixMilli()) / 1000, Tools: make(map[string]toolSample),
+		Plugins: make(map[string]pluginSample)}
 	seconds := sampleEvery.Seconds()
 	for _, t := range now.Tools {
 		var was host.ToolStats
@@ -149,7 +150,10 @@ func (f *figures) add(now *host.Stats) {
 				was = before.Tools[i]
 			}
 		}
-		s.Tools[t.Name] = toolSample{Calls: float64(t.Calls-was.Calls) / seconds, Errors: float64(t.Failures-was.Failures) / seconds, P50: t.Execution.P50, P95: t.Execution.P95, P99: t.Execution.P99}
+		s.Tools[t.Name] = toolSample{
+			Calls: float64(t.Calls-was.Calls) / seconds, Errors: float64(t.Failures-was.Failures) / seconds,
+			P50: t.Execution.P50, P95: t.Execution.P95, P99: t.Execution.P99,
+		}
 	}
 	for _, p := range now.Plugins {
 		if p.Usage == nil {

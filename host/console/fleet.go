@@ -34,9 +34,11 @@ func (c *Console) steerFleet(r *http.Request, s *session) (string, error) {
 	action, node := r.PathValue("action"), r.PostFormValue("node")
 	ctx := context.WithoutCancel(r.Context())
 	go func() {
-		err := c.send(ctx, s.principal, http.MethodPost, "/v1/fleet/"+url.PathEscape(action), map[string]string{"node": node}, nil)
+		err := c.send(ctx, s.principal, http.MethodPost, "/v1/fleet/"+url.PathEscape(action),
+			map[string]string{"node": node}, nil)
 		if err != nil {
-			c.opts.Log.Warn("an action on the fleet failed", "action", action, "node", node, "by", s.principal.Name, "why", err)
+			c.opts.Log.Warn("an action on the fleet failed", "action", action, "node", node, "by",
+				s.principal.Name, "why", err)
 		}
 		done <- err
 	}()

@@ -18,7 +18,8 @@ type Issuers interface {
 	// LoginIssuer returns the identifier of a provider.
 	LoginIssuer(name string) string
 	// BeginLogin begins a login. It returns the address for the browser, and a function that gets the access token.
-	BeginLogin(issuer, redirect, state string) (address string, exchange func(ctx context.Context, code string) (token string, err error), err error)
+	BeginLogin(issuer, redirect, state string) (address string,
+		exchange func(ctx context.Context, code string) (token string, err error), err error)
 }
 
 // visit is a login that has begun at a provider but not ended.
@@ -49,7 +50,8 @@ func (c *Console) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil || c.opts.Secure {
 		scheme = "https"
 	}
-	address, exchange, err := c.opts.Issuers.BeginLogin(issuer, (&url.URL{Scheme: scheme, Host: r.Host, Path: callback}).String(), state)
+	address, exchange, err := c.opts.Issuers.BeginLogin(issuer,
+		(&url.URL{Scheme: scheme, Host: r.Host, Path: callback}).String(), state)
 	if err != nil {
 		c.opts.Log.Warn("a login to the console did not begin", "issuer", issuer, "why", err)
 		c.loginFailed(w, r, err)
@@ -63,7 +65,9 @@ func (c *Console) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	full := len(c.visits) >= maxVisits
 	if !full {
-		c.visits[state] = &visit{issuer: issuer, to: r.PostFormValue("to"), until: time.Now().Add(visitLife), exchange: exchange}
+		c.visits[state] = &visit{
+			issuer: issuer, to: r.PostFormValue("to"), until: time.Now().Add(visitLife), exchange: exchange,
+		}
 	}
 	c.mu.Unlock()
 	if full {
@@ -86,7 +90,8 @@ func (c *Console) endOIDC(w http.ResponseWriter, r *http.Request) {
 	delete(c.visits, state)
 	c.mu.Unlock()
 	switch {
-	case err != nil, v == nil, time.Now().After(v.until), subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(state)) != 1:
+	case err != nil, v == nil, time.Now().After(v.until),
+		subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(state)) != 1:
 		c.loginFailed(w, r, errors.New("this login did not begin in this browser, or is older than 10 minutes; begin again"))
 		return
 	case q.Has("iss") && q.Get("iss") != c.opts.Issuers.LoginIssuer(v.issuer):

@@ -69,12 +69,17 @@ var loaders = map[string]func(context.Context, *Console, *session, *view) error{
 	"fleet":    loadFleet,
 }
 
-var titles = map[string]string{"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration", "audit": "Audit", "figures": "Figures", "doctor": "Doctor", "rollouts": "Rollouts and quotas", "branches": "Branches", "fleet": "Fleet"}
+var titles = map[string]string{
+	"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration",
+	"audit": "Audit", "figures": "Figures", "doctor": "Doctor", "rollouts": "Rollouts and quotas", "branches": "Branches", "fleet": "Fleet",
+}
 
 // view loads a page for a person.
 func (c *Console) view(ctx context.Context, name string, s *session, q url.Values) (*view, error) {
-	v := &view{Title: titles[name], Page: name, Principal: s.principal.Name, CSRF: s.csrf, Query: q, Fleet: c.opts.Fleet,
-		MayAnswer: s.principal.Has(host.RightAnswer), MayCall: s.principal.Has(host.RightCall), MayAdminister: s.principal.Has(host.RightAdminister)}
+	v := &view{Title: titles[name], Page: name, Principal: s.principal.Name, CSRF: s.csrf, Query: q,
+		Fleet:     c.opts.Fleet,
+		MayAnswer: s.principal.Has(host.RightAnswer), MayCall: s.principal.Has(host.RightCall),
+		MayAdminister: s.principal.Has(host.RightAdminister)}
 	err := c.get(ctx, s.principal, "/v1/asks", &v.Asks)
 	if err != nil {
 		return nil, err
@@ -151,7 +156,8 @@ func loadNow(ctx context.Context, c *Console, s *session, v *view) error {
 	text := v.Query.Get("q")
 	if text != "" {
 		list.Calls = slices.DeleteFunc(list.Calls, func(a host.ActiveCall) bool {
-			return !strings.Contains(a.Text, text) && !strings.Contains(a.Session, text) && !strings.Contains(a.Principal, text)
+			return !strings.Contains(a.Text, text) && !strings.Contains(a.Session, text) &&
+				!strings.Contains(a.Principal, text)
 		})
 	}
 	data := nowData{Calls: c.active(ctx, list.Calls, v.Asks), Total: list.Total}
@@ -242,7 +248,8 @@ func loadTools(ctx context.Context, c *Console, s *session, v *view) error {
 	var st host.Status
 	var stats host.Stats
 	var tools []host.Tool
-	if err := errors.Join(c.get(ctx, s.principal, "/v1/status", &st), c.get(ctx, s.principal, "/v1/stats", &stats), c.get(ctx, s.principal, "/v1/tools", &tools)); err != nil {
+	if err := errors.Join(c.get(ctx, s.principal, "/v1/status", &st), c.get(ctx, s.principal, "/v1/stats", &stats),
+		c.get(ctx, s.principal, "/v1/tools", &tools)); err != nil {
 		return err
 	}
 	data := toolsData{}

@@ -52,7 +52,9 @@ func (c *Console) setCookie(w http.ResponseWriter, id string) {
 
 // newSession adds a login.
 func (c *Console) newSession(p *host.Principal, authorization string) *session {
-	s := &session{id: rand.Text() + rand.Text(), csrf: rand.Text(), authorization: authorization, principal: p, used: time.Now()}
+	s := &session{
+		id: rand.Text() + rand.Text(), csrf: rand.Text(), authorization: authorization, principal: p, used: time.Now(),
+	}
 	c.mu.Lock()
 	oldest := ""
 	for id, other := range c.sessions {
@@ -184,7 +186,9 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	p, err := c.opts.Authenticate(check)
 	if err != nil || p == nil || r.PostFormValue("token") == "" {
 		c.opts.Log.Warn("a login to the console was rejected", "from", r.RemoteAddr, "why", err)
-		c.render(w, http.StatusForbidden, "login", &view{Title: "Log in", To: r.PostFormValue("to"), Issuers: c.issuers(), Error: "This token is not valid. Ask the operator for one: toolhost token create NAME --role approver."})
+		c.render(w, http.StatusForbidden, "login", &view{
+			Title: "Log in", To: r.PostFormValue("to"), Issuers: c.issuers(), Error: "This token is not valid. Ask the operator for one: toolhost token create NAME --role approver.",
+		})
 		return
 	}
 	c.begin(w, r, p, check.Header.Get("Authorization"))

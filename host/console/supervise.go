@@ -29,7 +29,8 @@ func loadRollouts(ctx context.Context, c *Console, s *session, v *view) error {
 }
 
 func (c *Console) actOnRollout(r *http.Request, s *session) (string, error) {
-	return "/rollouts", c.send(r.Context(), s.principal, http.MethodPost, "/v1/rollouts/"+url.PathEscape(r.PathValue("plugin"))+"/"+url.PathEscape(r.PostFormValue("action")), nil, nil)
+	return "/rollouts", c.send(r.Context(), s.principal, http.MethodPost,
+		"/v1/rollouts/"+url.PathEscape(r.PathValue("plugin"))+"/"+url.PathEscape(r.PostFormValue("action")), nil, nil)
 }
 
 // branchView is a branch with its changes, in the format of the HTTP interface.
@@ -64,7 +65,8 @@ func (c *Console) actOnBranch(r *http.Request, s *session) (string, error) {
 	if r.PostFormValue("action") == "discard" {
 		action = "discard"
 	}
-	return "/branches", c.send(r.Context(), s.principal, http.MethodPost, "/v1/branches/"+url.PathEscape(r.PathValue("id"))+"/"+action, nil, nil)
+	return "/branches", c.send(r.Context(), s.principal, http.MethodPost,
+		"/v1/branches/"+url.PathEscape(r.PathValue("id"))+"/"+action, nil, nil)
 }
 
 // pinPlugin pins or approves a plugin.
@@ -75,14 +77,16 @@ func (c *Console) pinPlugin(r *http.Request, s *session) (string, error) {
 	}
 	var out host.Reload
 	body := map[string]any{"accept_changes": r.PostFormValue("accept") == "1"}
-	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/plugins/"+url.PathEscape(r.PostFormValue("plugin"))+"/"+action, body, &out); err != nil {
+	if err := c.send(r.Context(), s.principal, http.MethodPost,
+		"/v1/plugins/"+url.PathEscape(r.PostFormValue("plugin"))+"/"+action, body, &out); err != nil {
 		return "", err
 	}
 	return "/tools", refusals(&out)
 }
 
 // run calls a tool in a session of the person who is logged in.
-func (c *Console) run(ctx context.Context, s *session, id, workspace, name string, arguments map[string]any) (*tool.Result, error) {
+func (c *Console) run(ctx context.Context, s *session, id, workspace, name string,
+	arguments map[string]any) (*tool.Result, error) {
 	request := map[string]any{"name": name, "arguments": arguments, "workspace": workspace}
 	if !strings.HasPrefix(id, "workspace:") {
 		request["session"] = id
@@ -98,7 +102,8 @@ func (c *Console) run(ctx context.Context, s *session, id, workspace, name strin
 }
 
 // runRole calls the tool with a role in a session of the person who is logged in.
-func (c *Console) runRole(ctx context.Context, s *session, id, workspace string, role tool.Role, arguments map[string]any) (*tool.Result, error) {
+func (c *Console) runRole(ctx context.Context, s *session, id, workspace string, role tool.Role,
+	arguments map[string]any) (*tool.Result, error) {
 	var tools []host.Tool
 	if err := c.get(ctx, s.principal, "/v1/tools", &tools); err != nil {
 		return nil, err
@@ -141,7 +146,8 @@ func (c *Console) background(r *http.Request, s *session) (string, error) {
 	moved := 0
 	for _, j := range list {
 		if j.Foreground && j.Running {
-			if _, err := c.runRole(r.Context(), s, id, workspace, tool.RoleJobs, map[string]any{"action": "background", "id": j.ID}); err != nil {
+			if _, err := c.runRole(r.Context(), s, id, workspace, tool.RoleJobs,
+				map[string]any{"action": "background", "id": j.ID}); err != nil {
 				return "", err
 			}
 			moved++
@@ -165,7 +171,8 @@ func (c *Console) endSession(r *http.Request, s *session) (string, error) {
 	var errs []error
 	for _, call := range active.Calls {
 		if call.Session == id {
-			errs = append(errs, c.send(r.Context(), s.principal, http.MethodPost, fmt.Sprintf("/v1/calls/%d/cancel", call.ID), nil, nil))
+			errs = append(errs, c.send(r.Context(), s.principal, http.MethodPost,
+				fmt.Sprintf("/v1/calls/%d/cancel", call.ID), nil, nil))
 		}
 	}
 	list, err := c.jobs(r.Context(), s, id, workspace)
@@ -174,7 +181,8 @@ func (c *Console) endSession(r *http.Request, s *session) (string, error) {
 		if !j.Running {
 			continue
 		}
-		if _, err := c.runRole(r.Context(), s, id, workspace, tool.RoleJobs, map[string]any{"action": "kill", "id": j.ID}); err != nil {
+		if _, err := c.runRole(r.Context(), s, id, workspace, tool.RoleJobs,
+			map[string]any{"action": "kill", "id": j.ID}); err != nil {
 			errs = append(errs, fmt.Errorf("job %s: %w", cmp.Or(j.Command, j.ID), err))
 		}
 	}

@@ -29,7 +29,8 @@ func Describe(ctx context.Context, binary string, args []string, env map[string]
 	s := supervisor.New(supervisor.Options{HostVersion: "0.0.0", RuntimeDir: dir, Log: slog.New(slog.DiscardHandler)})
 	defer s.Close(0)
 	var h describer
-	if _, err = s.Add(supervisor.Spec{Name: "described", Path: path, Args: args, Env: env, Host: &h}).Describe(ctx); h.description != nil {
+	if _, err = s.Add(supervisor.Spec{Name: "described", Path: path, Args: args, Env: env, Host: &h}).
+		Describe(ctx); h.description != nil {
 		return h.description, nil
 	}
 	return nil, err

@@ -130,7 +130,8 @@ func (s *Sources) look() (state string, dirs []string) {
 			return nil
 		}
 		info, err := d.Info()
-		if err == nil && !strings.HasPrefix(name, ".") && (path != s.Binary() || len(s.Manifest.Build) == 0 || made == s.Dir) {
+		if err == nil && !strings.HasPrefix(name, ".") &&
+			(path != s.Binary() || len(s.Manifest.Build) == 0 || made == s.Dir) {
 			fmt.Fprintf(&b, "%s %d %d %s\n", path, info.Size(), info.ModTime().UnixNano(), info.Mode())
 		}
 		return nil

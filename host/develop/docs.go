@@ -134,7 +134,8 @@ func needs(b *strings.Builder, n *tool.Needs) {
 	for _, need := range []struct {
 		of   tool.Need
 		text string
-	}{{n.Read, "read files of the workspace"}, {n.Write, "write files of the workspace"}, {n.Exec, "start programs"}, {n.Network, "the network"}} {
+	}{{n.Read, "read files of the workspace"}, {n.Write, "write files of the workspace"}, {n.Exec, "start programs"},
+		{n.Network, "the network"}} {
 		if need.of != tool.NotNeeded {
 			lines = append(lines, fmt.Sprintf("- %s (%s)", need.text, need.of))
 		}

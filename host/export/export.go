@@ -120,7 +120,8 @@ func singleDescription(tools []host.Tool) string {
 
 // example returns a command line that calls a tool.
 func example(tools []host.Tool) string {
-	if i := slices.IndexFunc(tools, func(t host.Tool) bool { return t.Enabled && t.Namespace == "" && t.Role == tool.RoleRead }); i >= 0 {
+	if i := slices.IndexFunc(tools,
+		func(t host.Tool) bool { return t.Enabled && t.Namespace == "" && t.Role == tool.RoleRead }); i >= 0 {
 		return tools[i].Name + " main.go --limit 20"
 	}
 	return "NAME VALUE --name VALUE"

@@ -197,10 +197,12 @@ func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 func canBeStrict(s *jsonschema.Schema) bool {
 	switch {
 	case len(s.AllOf) > 0 || len(s.OneOf) > 0 || s.Not != nil || s.If != nil || s.Then != nil || s.Else != nil,
-		len(s.PatternProperties) > 0 || s.PropertyNames != nil || s.UnevaluatedProperties != nil || len(s.DependentSchemas) > 0 || len(s.DependentRequired) > 0,
+		len(s.PatternProperties) > 0 || s.PropertyNames != nil || s.UnevaluatedProperties != nil ||
+			len(s.DependentSchemas) > 0 || len(s.DependentRequired) > 0,
 		len(s.PrefixItems) > 0 || s.Contains != nil || s.UniqueItems:
 		return false
-	case s.Type == "object" && (s.Properties == nil && s.AdditionalProperties == nil || s.AdditionalProperties != nil && !isFalse(s.AdditionalProperties)):
+	case s.Type == "object" && (s.Properties == nil && s.AdditionalProperties == nil ||
+		s.AdditionalProperties != nil && !isFalse(s.AdditionalProperties)):
 		return false // the object can have any properties
 	case slices.Contains(s.Types, "object"), s.Type == "array" && s.Items == nil:
 		return false

@@ -17,7 +17,8 @@ import (
 // is Prometheus text, or OpenMetrics on request. The handler uses its own registry. It does not authenticate clients.
 func Handler(h *host.Host) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(Collector(h), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(Collector(h), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
@@ -67,7 +68,9 @@ var (
 // Describe implements [prometheus.Collector].
 func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes, cpu, memory, read, written, rolloutShare, rolloutCalls, rolloutDiffs, quotaRunning, quotaCalls, quotaRefused, quotaOpen,
+		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes,
+		cpu, memory, read, written, rolloutShare, rolloutCalls, rolloutDiffs, quotaRunning, quotaCalls,
+		quotaRefused, quotaOpen,
 	} {
 		out <- d
 	}

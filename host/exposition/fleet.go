@@ -18,7 +18,8 @@ var (
 	fleetNodes     = desc("fleet_nodes", "Nodes of the fleet.", "state")
 )
 
-var fleetDescs = []*prometheus.Desc{fleetForwarded, fleetForward, fleetNotOwner, fleetTakeovers, fleetLease, fleetUnknown, fleetJournal, fleetSessions, fleetNodes}
+var fleetDescs = []*prometheus.Desc{fleetForwarded, fleetForward, fleetNotOwner, fleetTakeovers, fleetLease,
+	fleetUnknown, fleetJournal, fleetSessions, fleetNodes}
 
 // collectFleet sends the metrics of a fleet.
 func collectFleet(out chan<- prometheus.Metric, s host.FleetStats) {

@@ -27,7 +27,8 @@ var (
 	alarms       = desc("alarm", "1 for each problem that an operator must know. The subject is a plugin, or empty.", "kind", "subject")
 
 	signalDescs = []*prometheus.Desc{
-		breaker, restarts, healthy, configInfo, reloads, reloadTime, reloadOK, refused, stateErrors, sessions, busySessions, waiting, spillBytes, spillFiles, stateBytes, alarms,
+		breaker, restarts, healthy, configInfo, reloads, reloadTime, reloadOK, refused, stateErrors, sessions,
+		busySessions, waiting, spillBytes, spillFiles, stateBytes, alarms,
 	}
 )
 

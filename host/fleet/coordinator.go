@@ -113,7 +113,9 @@ func (f *Fleet) here(coordinators []string) string {
 
 // startCoordinator starts the coordinator of this node if the node is to have one.
 func (f *Fleet) startCoordinator(coordinators []string) error {
-	f.coordinator = &coordinator.Process{Program: filepath.Join(f.opts.Programs, "toolhost-coordinator"), Identity: f.dir, Log: f.log}
+	f.coordinator = &coordinator.Process{
+		Program: filepath.Join(f.opts.Programs, "toolhost-coordinator"), Identity: f.dir, Log: f.log,
+	}
 	k, err := f.readKnown()
 	if err != nil {
 		return err
@@ -137,7 +139,8 @@ func (f *Fleet) fitsCouncil(r *council.Record) error {
 	if len(now) > 1 && f.settings.Lease < host.MinFleetLease {
 		return fmt.Errorf("the fleet has %d coordinators, and with several, a lease must not be shorter than %s. Set it: fleet { lease = \"%s\" }", len(now), host.MinFleetLease, host.MinFleetLease)
 	}
-	if c := f.settings.Coordinators; len(c) > 0 && !r.Changing() && !slices.Equal(slices.Sorted(slices.Values(c)), slices.Sorted(slices.Values(now))) {
+	if c := f.settings.Coordinators; len(c) > 0 && !r.Changing() &&
+		!slices.Equal(slices.Sorted(slices.Values(c)), slices.Sorted(slices.Values(now))) {
 		f.log.Warn("the coordinators were changed while the fleet ran, and the configuration of this node names others. The change holds; correct the configuration", "coordinators", now, "configured", c)
 	}
 	return nil
@@ -394,7 +397,9 @@ func (f *Fleet) planCouncil(ctx context.Context, now *council.Record, a Argument
 		case p.Fenced || p.State == lease.StateLeft:
 			return nil, fmt.Errorf("the node %s does not run. Start it first", node)
 		}
-		next = append(next, council.Member{Node: node, Address: p.CoordinatorAt, Server: fmt.Sprintf("%s-%d", node, out.Serial+1)})
+		next = append(next, council.Member{
+			Node: node, Address: p.CoordinatorAt, Server: fmt.Sprintf("%s-%d", node, out.Serial+1),
+		})
 	}
 	if err := council.CheckSize(len(out.Members), len(next)); err != nil {
 		return nil, err
@@ -468,7 +473,8 @@ func (f *Fleet) allCurrent(ctx context.Context, want, all int) error {
 // another way to abandon the change must be used.
 func (f *Fleet) giveUpAlone(ctx context.Context) (*council.Record, error) {
 	k, err := f.readKnown()
-	if err != nil || k.Council == nil || k.Council.Phase != council.Convert || len(k.Council.Members) != 1 || k.Council.Members[0].Node != f.node() {
+	if err != nil || k.Council == nil || k.Council.Phase != council.Convert || len(k.Council.Members) != 1 ||
+		k.Council.Members[0].Node != f.node() {
 		return nil, err
 	}
 	if _, _, err := council.Read(ctx, f.bus.Config); err == nil {

@@ -71,7 +71,9 @@ func (f *Fleet) handOverLeaving(ctx context.Context, key string) *refusal {
 	case e == nil || !e.Shared:
 		return leaves
 	case e.Owner != f.node():
-		return &refusal{reason: moved, owner: e.Owner, epoch: e.Epoch, err: fmt.Errorf("the node %s has the session", e.Owner)}
+		return &refusal{
+			reason: moved, owner: e.Owner, epoch: e.Epoch, err: fmt.Errorf("the node %s has the session", e.Owner),
+		}
 	}
 	if err := f.move(ctx, key, "", 0); err != nil {
 		leaves.err = fmt.Errorf("the node %s shuts down: %w", f.node(), err)
@@ -80,7 +82,9 @@ func (f *Fleet) handOverLeaving(ctx context.Context, key string) *refusal {
 	if e = f.sessions.Find(key); e == nil {
 		return leaves
 	}
-	return &refusal{reason: moved, owner: e.Owner, epoch: e.Epoch, err: fmt.Errorf("the node %s has the session", e.Owner)}
+	return &refusal{
+		reason: moved, owner: e.Owner, epoch: e.Epoch, err: fmt.Errorf("the node %s has the session", e.Owner),
+	}
 }
 
 // announceLeaving marks this node as draining, so that the other nodes place no more sessions on it.

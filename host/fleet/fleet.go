@@ -126,8 +126,10 @@ func Start(ctx context.Context, h *host.Host, opts Options) (*Fleet, error) {
 		return nil, errors.New("a node of a fleet needs a state directory, and this host has none. See the problems above, or name one: --state DIR")
 	}
 	f := &Fleet{
-		host: h, settings: settings, began: time.Now(), opts: opts, log: opts.Log, dir: filepath.Join(h.StateDir(), "fleet"),
-		tunnels: tunnel.NewOffers(), holds: hop.NewHolds(), ready: make(chan struct{}), owned: make(map[string]*owned), lines: make(map[string]*line), peers: make(map[string]*grpc.ClientConn),
+		host: h, settings: settings, began: time.Now(), opts: opts, log: opts.Log,
+		dir:     filepath.Join(h.StateDir(), "fleet"),
+		tunnels: tunnel.NewOffers(), holds: hop.NewHolds(), ready: make(chan struct{}), owned: make(map[string]*owned),
+		lines: make(map[string]*line), peers: make(map[string]*grpc.ClientConn),
 	}
 	f.calling, f.endCalls = context.WithCancelCause(context.Background())
 	if err := f.start(ctx); err != nil {
@@ -138,7 +140,8 @@ func Start(ctx context.Context, h *host.Host, opts Options) (*Fleet, error) {
 
 // start runs the steps of [Start] in order.
 func (f *Fleet) start(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{f.lockDir, f.identify, f.listen, f.admitNodes, f.connect, f.startGuard, f.join} {
+	for _, step := range []func(context.Context) error{f.lockDir, f.identify, f.listen, f.admitNodes, f.connect,
+		f.startGuard, f.join} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -334,9 +337,11 @@ func (f *Fleet) join(ctx context.Context) error {
 func (f *Fleet) record() lease.Record {
 	_, digest := f.host.Fleet()
 	out := lease.Record{
-		Node: f.node(), Address: f.address, Outward: f.settings.Outward, Certificate: f.id.Certificate(), Place: f.position(), State: lease.StateReady, Version: host.Version, SessionStatements: true, Config: digest,
+		Node: f.node(), Address: f.address, Outward: f.settings.Outward, Certificate: f.id.Certificate(),
+		Place: f.position(), State: lease.StateReady, Version: host.Version, SessionStatements: true, Config: digest,
 		Coordinator: f.coordinatorAddress(), CoordinatorAt: f.coordinatorAt(),
-		Labels: f.settings.Labels, Workspaces: make(map[string]lease.Workspace), MaxSessions: f.settings.MaxSessions, MaxCalls: f.settings.MaxCalls,
+		Labels: f.settings.Labels, Workspaces: make(map[string]lease.Workspace), MaxSessions: f.settings.MaxSessions,
+		MaxCalls: f.settings.MaxCalls,
 	}
 	for _, w := range f.settings.Workspaces {
 		if w.Here(f.settings.Labels) {
@@ -449,7 +454,8 @@ func (f *Fleet) Close() error {
 	}
 	f.tunnels.Close()
 	if f.server != nil {
-		late := []*time.Timer{time.AfterFunc(closeGrace, func() { f.endCalls(host.ErrStopped) }), time.AfterFunc(2*closeGrace, f.server.Stop)}
+		late := []*time.Timer{time.AfterFunc(closeGrace, func() { f.endCalls(host.ErrStopped) }),
+			time.AfterFunc(2*closeGrace, f.server.Stop)}
 		f.server.GracefulStop() // forwarded calls end soon, because the host accepts no new calls
 		for _, timer := range late {
 			timer.Stop()

@@ -45,11 +45,17 @@ func (f *Fleet) conn(node string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(f.gate.Client(identity.ServerName(node))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(hop.MaxMessage), grpc.MaxCallSendMsgSize(hop.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second, Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			MinConnectTimeout: 2 * time.Second, Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second,
+			},
+		}),
 		grpc.WithIdleTimeout(time.Minute),
 	}
 	if p.Outward {
-		options = append(options, grpc.WithContextDialer(func(ctx context.Context, node string) (net.Conn, error) { return f.reach(ctx, node) }))
+		options = append(options, grpc.WithContextDialer(func(ctx context.Context, node string) (net.Conn, error) {
+			return f.reach(ctx, node)
+		}))
 	}
 	c, err := grpc.NewClient("passthrough:///"+cmp.Or(p.Address, node), options...)
 	if err == nil {
@@ -90,7 +96,8 @@ func (f *Fleet) offer(ctx context.Context) {
 	for {
 		peers := f.lease.Peers()
 		for name, p := range peers {
-			if key := name + " " + p.Address; name != f.node() && !p.Outward && p.State != lease.StateLeft && made[key] == nil {
+			if key := name + " " + p.Address; name != f.node() && !p.Outward && p.State != lease.StateLeft &&
+				made[key] == nil {
 				to, err := f.conn(name)
 				if err != nil {
 					f.log.Error("no connection can be offered to a node", "node", name, "why", err)
@@ -139,14 +146,17 @@ func (r *request) forward(ctx context.Context, node string) (out attempt) {
 	f := r.f
 	start := time.Now()
 	defer func() { f.metrics.forwarded(time.Since(start)) }()
-	within, end := f.host.StartSpan(r.trace, "forward "+node, map[string]string{"toolhost.node": f.node(), "toolhost.owner": node, "toolhost.session": r.wire.Session})
+	within, end := f.host.StartSpan(r.trace, "forward "+node, map[string]string{
+		"toolhost.node": f.node(), "toolhost.owner": node, "toolhost.session": r.wire.Session,
+	})
 	defer func() { end(out.problem()) }()
 	peer := f.lease.Peer(node)
 	conn, err := f.conn(node)
 	if err != nil {
 		return attempt{verdict: absent, why: err.Error()}
 	}
-	t := &trip{r: r, node: node, conn: conn, trace: within, held: (f.outward != nil || peer != nil && peer.Outward) && !without("hold")}
+	t := &trip{r: r, node: node, conn: conn, trace: within,
+		held: (f.outward != nil || peer != nil && peer.Outward) && !without("hold")}
 	t.call = hop.NewCall(r.client, r.isQueued)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)                                                 // the client is not asked any more
@@ -169,8 +179,11 @@ type trip struct {
 // run sends the call. If the connection is lost and the call is held, run comes back to it.
 func (t *trip) run(ctx context.Context) attempt {
 	out, cut := t.exchange(ctx, false)
-	for lostAt := time.Now(); cut && t.held && t.call.Heard() && ctx.Err() == nil && time.Since(lostAt) < hop.Patience; {
-		t.r.client.Progress("waits for node "+t.node, map[string]any{"activity": "waits for node " + t.node + ", whose connection is lost"})
+	for lostAt := time.Now(); cut && t.held && t.call.Heard() && ctx.Err() == nil &&
+		time.Since(lostAt) < hop.Patience; {
+		t.r.client.Progress("waits for node "+t.node, map[string]any{
+			"activity": "waits for node " + t.node + ", whose connection is lost",
+		})
 		select {
 		case <-ctx.Done():
 		case <-time.After(min(time.Since(lostAt)/4+50*time.Millisecond, 2*time.Second)):
@@ -246,7 +259,10 @@ func (t *trip) failed(ctx context.Context, err error) (out attempt, cut bool) {
 	case began:
 		return attempt{verdict: lost, tool: name}, true
 	case status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.InvalidArgument:
-		return attempt{result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", t.node, strings.TrimSuffix(status.Convert(err).Message(), ".")))}, false
+		return attempt{
+			result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", t.node,
+				strings.TrimSuffix(status.Convert(err).Message(), "."))),
+		}, false
 	}
 	return t.unanswered(err), true
 }
@@ -283,14 +299,17 @@ func (r *request) start(ctx context.Context, node, trace string) (*fleetpb.Start
 	if p := r.f.lease.Peer(node); p != nil && p.SessionStatements {
 		text, signature, err = r.f.id.SignSession(who, r.key, r.f.lease.Now())
 	} else {
-		text, signature, err = r.f.id.Sign(identity.Statement{Principal: who, Session: r.key, Call: r.id, Digest: r.digest[:]}, r.f.lease.Now())
+		text, signature, err = r.f.id.Sign(identity.Statement{Principal: who, Session: r.key, Call: r.id,
+			Digest: r.digest[:]}, r.f.lease.Now())
 	}
 	if err != nil {
 		return nil, err
 	}
 	out := &fleetpb.Start{
-		CallId: r.id, Key: r.key, Statement: text, Signature: signature, Traceparent: trace, Request: r.text, Once: r.once, Gateway: r.f.node(),
-		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client), AnswersRequests: host.AnswersRequests(r.client),
+		CallId: r.id, Key: r.key, Statement: text, Signature: signature, Traceparent: trace, Request: r.text,
+		Once: r.once, Gateway: r.f.node(),
+		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client),
+		AnswersRequests: host.AnswersRequests(r.client),
 	}
 	if e := r.f.sessions.Find(r.key); e != nil {
 		out.Epoch = e.Epoch

@@ -70,7 +70,8 @@ func (f *Fleet) Begin(req host.Request, client host.Client) host.Queued {
 	if who == nil {
 		who = host.LocalUser()
 	}
-	r := &request{f: f, client: client, principal: who, trace: req.Trace, id: req.Once, once: req.Once != "", callID: req.ID, workspace: f.settings.Workspace(workspace)}
+	r := &request{f: f, client: client, principal: who, trace: req.Trace, id: req.Once, once: req.Once != "",
+		callID: req.ID, workspace: f.settings.Workspace(workspace)}
 	if r.client == nil {
 		r.client = hop.Silent{}
 	}
@@ -89,7 +90,8 @@ func (f *Fleet) Begin(req host.Request, client host.Client) host.Queued {
 	r.wire = hop.RequestOf(&req, name)
 	var err error
 	if r.text, err = json.Marshal(r.wire); err != nil {
-		r.failed = tool.Failed(tool.Errorf(tool.InvalidArguments, "The arguments are not JSON: %w.", err).From(tool.SourceHost))
+		r.failed = tool.Failed(tool.Errorf(tool.InvalidArguments, "The arguments are not JSON: %w.", err).
+			From(tool.SourceHost))
 		return r
 	}
 	r.digest = sha256.Sum256(r.text)
@@ -137,12 +139,15 @@ func (f *Fleet) check(workspace, node string, named bool) *tool.Error {
 		names := slices.Sorted(maps.Keys(peers))
 		return tool.Errorf(tool.InvalidArguments, "The fleet has no node %q.%s The nodes are %s.", node, suggest.DidYouMean(node, names), strings.Join(names, ", "))
 	case workspace == "":
-		return tool.Errorf(tool.InvalidArguments, "The node %s has several workspaces. Name one of them, such as %s.", node, strings.Join(slices.Sorted(maps.Keys(p.Workspaces)), "@"+node+", ")+"@"+node)
+		return tool.Errorf(tool.InvalidArguments, "The node %s has several workspaces. Name one of them, such as %s.", node,
+			strings.Join(slices.Sorted(maps.Keys(p.Workspaces)), "@"+node+", ")+"@"+node)
 	case named && p.Workspaces[workspace].Path == "":
 		names := slices.Sorted(maps.Keys(p.Workspaces))
-		return tool.Errorf(tool.InvalidArguments, "The node %s has no workspace %q.%s It has %s.", node, workspace, suggest.DidYouMean(workspace, names), strings.Join(names, ", "))
+		return tool.Errorf(tool.InvalidArguments, "The node %s has no workspace %q.%s It has %s.", node, workspace, suggest.DidYouMean(workspace, names),
+			strings.Join(names, ", "))
 	case !slices.Contains(all, workspace):
-		return tool.Errorf(tool.InvalidArguments, "The fleet has no workspace %q.%s The workspaces are %s.", workspace, suggest.DidYouMean(workspace, all), strings.Join(all, ", "))
+		return tool.Errorf(tool.InvalidArguments, "The fleet has no workspace %q.%s The workspaces are %s.", workspace, suggest.DidYouMean(workspace, all),
+			strings.Join(all, ", "))
 	}
 	return nil
 }
@@ -283,7 +288,9 @@ func (r *request) route(ctx context.Context) *tool.Result {
 			if local++; !shared && local >= localTries {
 				return r.refused(ctx, tool.Errorf(tool.Unavailable, "The node %s, which alone has the files of the workspace %s, does not answer (%s). The session goes on when the node is back. Nothing was run.", owner, r.wire.Workspace, last.why))
 			}
-			r.client.Progress("waits for node "+owner, map[string]any{"activity": "waits for node " + owner + ", which does not answer"})
+			r.client.Progress("waits for node "+owner, map[string]any{
+				"activity": "waits for node " + owner + ", which does not answer",
+			})
 		}
 		if r.reached { // the node had the call, perhaps for long, and was lost before the call ran
 			began, r.reached = time.Now(), false
@@ -316,7 +323,8 @@ func (r *request) attempt(ctx context.Context, node string) attempt {
 		return r.forward(ctx, node)
 	}
 	in := &incoming{
-		key: r.key, id: r.id, once: r.once, gateway: r.f.node(), principal: r.principal, wire: &r.wire, digest: r.wire.Content(), trace: r.trace,
+		key: r.key, id: r.id, once: r.once, gateway: r.f.node(), principal: r.principal, wire: &r.wire,
+		digest: r.wire.Content(), trace: r.trace,
 		queued: func(bool) { r.isQueued() }, begun: func(context.Context, string, bool) error { return nil },
 	}
 	res, refusal := r.f.runHere(ctx, in, r.client)
@@ -361,7 +369,8 @@ func (f *Fleet) locate(r *request, hint string) (node string, shared bool, err e
 	switch {
 	case !e.Shared:
 		return e.Owner, false, nil
-	case p != nil && !p.Ended(e.Incarnation), p != nil && p.Node == f.node() && !p.Fenced && placement.Lacks(p, e.Workspace, e) == "":
+	case p != nil && !p.Ended(e.Incarnation),
+		p != nil && p.Node == f.node() && !p.Fenced && placement.Lacks(p, e.Workspace, e) == "":
 		return e.Owner, true, nil
 	}
 	node, err = f.place(r, e)

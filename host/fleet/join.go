@@ -135,14 +135,17 @@ func (f *Fleet) ask(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+f.opts.Join, grpc.WithTransportCredentials(credentials.NewTLS(identity.Stranger(fingerprint))))
+	conn, err := grpc.NewClient("passthrough:///"+f.opts.Join,
+		grpc.WithTransportCredentials(credentials.NewTLS(identity.Stranger(fingerprint))))
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // nothing is lost
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	res, err := fleetpb.NewNodeServiceClient(conn).Join(ctx, &fleetpb.JoinRequest{Secret: secret, Node: node, PublicKey: public})
+	res, err := fleetpb.NewNodeServiceClient(conn).Join(ctx, &fleetpb.JoinRequest{
+		Secret: secret, Node: node, PublicKey: public,
+	})
 	if err != nil {
 		return errors.New(status.Convert(err).Message())
 	}
@@ -189,7 +192,8 @@ func (s *service) Join(ctx context.Context, req *fleetpb.JoinRequest) (*fleetpb.
 		return nil, err
 	}
 	f.log.Info("a node was admitted", "node", req.GetNode(), "from", peerAddress(ctx))
-	return &fleetpb.JoinResponse{Certificate: cert, Authority: authority.Certificate(), Fleet: f.settings.Name, Coordinators: coordinators, Revocations: f.id.Revocations().DER()}, nil
+	return &fleetpb.JoinResponse{Certificate: cert, Authority: authority.Certificate(), Fleet: f.settings.Name,
+		Coordinators: coordinators, Revocations: f.id.Revocations().DER()}, nil
 }
 
 // Revoked is the outcome of a revocation.
@@ -213,7 +217,8 @@ func (f *Fleet) serves(p *lease.Peer) bool { return p.Serves() && !f.id.HasRevok
 // servesNamed reports whether sessions that name a node can be placed on it. The configuration of the node can differ
 // from that of the fleet, because the session is for this node.
 func (f *Fleet) servesNamed(p *lease.Peer) bool {
-	return p.Lives() && (p.State == lease.StateReady || p.State == lease.StateMismatched) && !f.id.HasRevoked(p.Certificate)
+	return p.Lives() && (p.State == lease.StateReady || p.State == lease.StateMismatched) &&
+		!f.id.HasRevoked(p.Certificate)
 }
 
 // stateOf returns the state of a node for messages.
@@ -261,7 +266,8 @@ func (f *Fleet) revoke(ctx context.Context, node string) (*Revoked, error) {
 		return nil, err
 	}
 	f.log.Warn("certificates were revoked", "node", node, "serials", serials)
-	out := &Revoked{Serials: append([]string{}, serials...), Told: []string{f.node()}, Missing: make(map[string]string), External: len(f.settings.NATS) > 0}
+	out := &Revoked{Serials: append([]string{}, serials...), Told: []string{f.node()}, Missing: make(map[string]string),
+		External: len(f.settings.NATS) > 0}
 	if err := f.shareRevocations(ctx); err != nil {
 		out.Missing["the coordinators"] = err.Error()
 	}

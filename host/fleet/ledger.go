@@ -42,7 +42,9 @@ func (l *ledger) Begin(ctx context.Context, name string) error {
 	l.name = name
 	if l.o.log != nil {
 		start := time.Now()
-		err := l.o.log.Append(ctx, journal.Record{Kind: journal.Begun, At: l.f.lease.Now(), Call: l.in.id, Digest: l.in.digest, Tool: name})
+		err := l.o.log.Append(ctx, journal.Record{
+			Kind: journal.Begun, At: l.f.lease.Now(), Call: l.in.id, Digest: l.in.digest, Tool: name,
+		})
 		l.f.metrics.appended(time.Since(start))
 		switch {
 		case errors.Is(err, journal.ErrFull):
@@ -170,7 +172,9 @@ func stateOf(c *host.SessionChange, unknown surplus.Fields) (state json.RawMessa
 			less.Files, less.Removed = nil, nil
 		case len(less.Plugins) > 0:
 			names := slices.Sorted(maps.Keys(less.Plugins))
-			largest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(len(less.Plugins[a]), len(less.Plugins[b])) })
+			largest := slices.MaxFunc(names, func(a, b string) int {
+				return cmp.Compare(len(less.Plugins[a]), len(less.Plugins[b]))
+			})
 			lost = append(lost, largest)
 			delete(less.Plugins, largest)
 		case len(unknown) > 0:

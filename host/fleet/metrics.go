@@ -37,7 +37,9 @@ func (h *histogram) observe(d time.Duration) {
 }
 
 func (h *histogram) times() host.Times {
-	out := host.Times{Count: h.count.Load(), Sum: float64(h.nanoseconds.Load()) / 1e6, Buckets: make(map[float64]uint64, len(bounds))}
+	out := host.Times{
+		Count: h.count.Load(), Sum: float64(h.nanoseconds.Load()) / 1e6, Buckets: make(map[float64]uint64, len(bounds)),
+	}
 	for i, b := range bounds {
 		out.Buckets[b] = h.buckets[i].Load()
 	}
@@ -56,7 +58,8 @@ func (f *Fleet) Stats() host.FleetStats {
 	m := &f.metrics
 	left, _ := f.lease.Valid()
 	out := host.FleetStats{
-		Forwarded: m.forwards.Load(), NotOwner: m.notOwner.Load(), Takeovers: m.takeovers.Load(), Unknown: m.unknown.Load(),
+		Forwarded: m.forwards.Load(), NotOwner: m.notOwner.Load(), Takeovers: m.takeovers.Load(),
+		Unknown: m.unknown.Load(),
 		Forward: m.forward.times(), Journal: m.journal.times(), Lease: left.Seconds(), Nodes: make(map[string]int),
 	}
 	f.mu.Lock()

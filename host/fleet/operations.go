@@ -296,7 +296,8 @@ func (f *Fleet) Status(ctx context.Context) *Status {
 	now := f.clock()
 	for name, p := range f.lease.Peers() {
 		n := NodeStatus{
-			Node: name, Incarnation: p.Incarnation, State: p.State, Address: p.Address, Version: p.Version, Config: p.Config, Sessions: p.Sessions, Calls: p.Calls, Labels: p.Labels,
+			Node: name, Incarnation: p.Incarnation, State: p.State, Address: p.Address, Version: p.Version,
+			Config: p.Config, Sessions: p.Sessions, Calls: p.Calls, Labels: p.Labels,
 			Left: max(0, (p.Seen + p.Lease - now).Seconds()), Workspaces: []string{},
 		}
 		if name == f.node() {
@@ -397,13 +398,15 @@ func (f *Fleet) listSessions(a Arguments) []SessionStatus {
 		return true
 	})
 	slices.SortFunc(out, func(x, y SessionStatus) int {
-		return cmp.Or(strings.Compare(x.Node, y.Node), strings.Compare(x.Principal, y.Principal), strings.Compare(x.Session, y.Session))
+		return cmp.Or(strings.Compare(x.Node, y.Node), strings.Compare(x.Principal, y.Principal),
+			strings.Compare(x.Session, y.Session))
 	})
 	return out[:min(len(out), cmp.Or(a.Limit, 1000))]
 }
 
 func sessionStatus(key string, e *directory.Entry) SessionStatus {
-	return SessionStatus{Key: key, Session: e.Session, Principal: e.Principal, Workspace: e.Workspace, Node: e.Owner, Epoch: e.Epoch, Shared: e.Shared, Since: e.At}
+	return SessionStatus{Key: key, Session: e.Session, Principal: e.Principal, Workspace: e.Workspace, Node: e.Owner,
+		Epoch: e.Epoch, Shared: e.Shared, Since: e.At}
 }
 
 // resolve returns the session whose key or id is text.

@@ -44,7 +44,9 @@ func (f *Fleet) runHere(ctx context.Context, in *incoming, client host.Client) (
 	name, node := placement.Split(in.wire.Workspace)
 	w := f.settings.Workspace(name)
 	if w == nil || !w.Here(f.settings.Labels) || node != "" && node != f.node() {
-		return nil, &refusal{reason: absent, err: fmt.Errorf("the node %s has no workspace %s", f.node(), in.wire.Workspace)}
+		return nil, &refusal{
+			reason: absent, err: fmt.Errorf("the node %s has no workspace %s", f.node(), in.wire.Workspace),
+		}
 	}
 	if f.host.Ready() != nil {
 		return nil, f.handOverLeaving(ctx, in.key)
@@ -82,7 +84,8 @@ func errNoLease(node string) error {
 }
 
 // run runs a call of an open session.
-func (f *Fleet) run(ctx context.Context, o *owned, in *incoming, w *host.FleetWorkspace, client host.Client) (*tool.Result, *refusal) {
+func (f *Fleet) run(ctx context.Context, o *owned, in *incoming, w *host.FleetWorkspace,
+	client host.Client) (*tool.Result, *refusal) {
 	for {
 		k, active, refused := o.reserve(in)
 		if refused != nil {
@@ -141,7 +144,8 @@ func (f *Fleet) acquire(ctx context.Context, in *incoming, w *host.FleetWorkspac
 	}
 	mine := o == nil
 	if mine {
-		o = &owned{key: in.key, incarnation: incarnation, shared: shared, ready: make(chan struct{}), calls: make(map[string]*earlier)}
+		o = &owned{key: in.key, incarnation: incarnation, shared: shared, ready: make(chan struct{}),
+			calls: make(map[string]*earlier)}
 		f.owned[in.key] = o
 	}
 	f.mu.Unlock()
@@ -192,7 +196,8 @@ func (f *Fleet) leave(o *owned) {
 
 // open makes this node the owner of a session, and restores the state of the session if another node had it.
 func (f *Fleet) open(ctx context.Context, o *owned, in *incoming, w *host.FleetWorkspace) *refusal {
-	o.request = f.hostRequest(&incoming{wire: &hop.Request{Session: in.wire.Session, Branch: in.wire.Branch, Endpoint: in.wire.Endpoint}, principal: in.principal}, w)
+	o.request = f.hostRequest(&incoming{wire: &hop.Request{Session: in.wire.Session, Branch: in.wire.Branch,
+		Endpoint: in.wire.Endpoint}, principal: in.principal}, w)
 	if _, err := f.host.Cwd(o.request); err != nil { // the principal must be allowed to use the workspace
 		return &refusal{reason: answered, err: err}
 	}
@@ -203,7 +208,8 @@ func (f *Fleet) open(ctx context.Context, o *owned, in *incoming, w *host.FleetW
 	has := f.localState(o, entry)
 	if o.shared && (entry.Owner != f.node() || entry.Incarnation != o.incarnation || entry.Opened == entry.Epoch) {
 		next := *entry
-		next.Owner, next.Incarnation, next.Epoch, next.Config = f.node(), o.incarnation, entry.Epoch+1, f.lease.Own().Config
+		next.Owner, next.Incarnation, next.Epoch, next.Config = f.node(), o.incarnation, entry.Epoch+1,
+			f.lease.Own().Config
 		next.Shared, next.Identity = true, w.Shared
 		taken, err := f.sessions.Replace(ctx, in.key, next)
 		if err != nil {
@@ -250,7 +256,8 @@ func (f *Fleet) claim(ctx context.Context, o *owned, in *incoming, shared string
 			return nil, &refusal{reason: answered, err: err}
 		}
 		created, err := f.sessions.Create(ctx, in.key, directory.Entry{
-			Owner: f.node(), Incarnation: o.incarnation, Workspace: in.wire.Workspace, Shared: o.shared, Identity: shared, Principal: in.principal.Name, Session: in.wire.Session, Config: own.Config,
+			Owner: f.node(), Incarnation: o.incarnation, Workspace: in.wire.Workspace, Shared: o.shared,
+			Identity: shared, Principal: in.principal.Name, Session: in.wire.Session, Config: own.Config,
 		})
 		if err != nil {
 			return nil, &refusal{reason: absent, err: fmt.Errorf("the session cannot be added to the directory of the fleet: %w", err)}
@@ -260,7 +267,8 @@ func (f *Fleet) claim(ctx context.Context, o *owned, in *incoming, shared string
 	}
 	if entry.Owner != f.node() {
 		if p := f.lease.Peer(entry.Owner); !entry.Shared || p != nil && !p.Ended(entry.Incarnation) {
-			return nil, &refusal{reason: moved, owner: entry.Owner, epoch: entry.Epoch, err: fmt.Errorf("the node %s has the session", entry.Owner)}
+			return nil, &refusal{reason: moved, owner: entry.Owner, epoch: entry.Epoch,
+				err: fmt.Errorf("the node %s has the session", entry.Owner)}
 		}
 	}
 	if err := placement.CheckFiles(entry, f.node(), shared); err != nil { // the gateway can be of a version that does not compare the files
@@ -278,7 +286,9 @@ func (f *Fleet) replaceFailed(ctx context.Context, key string, err error) *refus
 	if err != nil || now == nil {
 		return &refusal{reason: moved, err: errors.New("another node took the session")}
 	}
-	return &refusal{reason: moved, owner: now.Owner, epoch: now.Epoch, err: fmt.Errorf("the node %s took the session", now.Owner)}
+	return &refusal{
+		reason: moved, owner: now.Owner, epoch: now.Epoch, err: fmt.Errorf("the node %s took the session", now.Owner),
+	}
 }
 
 // had describes how much of the state of a session is on this node when the node opens the session.
@@ -367,7 +377,9 @@ func (f *Fleet) damaged(o *owned, err error) *refusal {
 	if errors.Is(err, journal.ErrFormat) {
 		remedy = "An operator must upgrade the node " + f.node()
 	}
-	return &refusal{reason: answered, err: tool.Errorf(tool.Unavailable, "The session cannot go on: %w. %s.", err, remedy)}
+	return &refusal{
+		reason: answered, err: tool.Errorf(tool.Unavailable, "The session cannot go on: %w. %s.", err, remedy),
+	}
 }
 
 // restore applies the state in the records of the journal to the session. If whole is false, it keeps the other parts
@@ -386,7 +398,8 @@ func (f *Fleet) restore(o *owned, records []journal.Record, whole bool) error {
 		if whole && r.Node != f.node() {
 			o.movedFrom, o.lost = r.Node, lost
 			f.metrics.takeovers.Add(1)
-			f.log.Info("a session was taken", "session", o.entry.Session, "principal", o.entry.Principal, "from", r.Node, "epoch", o.entry.Epoch)
+			f.log.Info("a session was taken", "session", o.entry.Session, "principal", o.entry.Principal, "from",
+				r.Node, "epoch", o.entry.Epoch)
 			return nil
 		}
 	}

@@ -107,7 +107,8 @@ func (f *Fleet) admitWithin(ctx context.Context, name string, perMinute int) err
 
 // takeSlice takes a part of the calls that a principal may still make. If no call is left, wait is the time until the
 // principal may make the next call.
-func (f *Fleet) takeSlice(ctx context.Context, name string, perMinute float64) (taken int, wait time.Duration, err error) {
+func (f *Fleet) takeSlice(ctx context.Context, name string,
+	perMinute float64) (taken int, wait time.Duration, err error) {
 	key := directory.Key(name, "", "")
 	for range 20 {
 		c, cancel := context.WithTimeout(ctx, 2*bus.TryTimeout)

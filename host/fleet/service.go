@@ -33,7 +33,9 @@ func (f *Fleet) serve(l net.Listener) {
 	f.server = grpc.NewServer(
 		grpc.Creds(f.gate.Server()), grpc.MaxRecvMsgSize(hop.MaxMessage), grpc.MaxSendMsgSize(hop.MaxMessage),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 5 * time.Second, Timeout: 5 * time.Second}), // a lost gateway must not block a session
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: 5 * time.Second, PermitWithoutStream: true,
+		}),
 	)
 	fleetpb.RegisterNodeServiceServer(f.server, &service{fleet: f})
 	f.tasks.Go(func() { _ = f.server.Serve(l) }) // the error is ignored: it means that the server was stopped
@@ -99,7 +101,11 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 		if c := f.holds.Find(node, hold); c != nil {
 			return f.follow(stream, node, hold, c)
 		}
-		return stream.Send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Refusal{Refusal: refusalToPB(&refusal{reason: lost, err: fmt.Errorf("the node %s does not know the call any more", f.node())})}})
+		return stream.Send(&fleetpb.ForwardResponse{
+			Frame: &fleetpb.ForwardResponse_Refusal{
+				Refusal: refusalToPB(&refusal{reason: lost, err: fmt.Errorf("the node %s does not know the call any more", f.node())}),
+			},
+		})
 	}
 	ctx, cancel := contextOf(ctx, start)
 	c := hop.NewCaller(start, cancel)
@@ -186,7 +192,8 @@ func (f *Fleet) incoming(node string, certificate []byte, start *fleetpb.Start) 
 	if err != nil {
 		return nil, err
 	}
-	in := &incoming{key: start.GetKey(), id: start.GetCallId(), once: start.GetOnce(), gateway: node, principal: who, trace: start.GetTraceparent()}
+	in := &incoming{key: start.GetKey(), id: start.GetCallId(), once: start.GetOnce(), gateway: node, principal: who,
+		trace: start.GetTraceparent()}
 	if in.wire, err = hop.Decode(start.GetRequest()); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,8 @@ func (o *owned) add(id string, k *earlier, now time.Time) {
 			}
 		}
 	}
-	for len(o.order) > maxKnown || len(o.order) > 0 && o.calls[o.order[0]].ended && now.Sub(o.calls[o.order[0]].at) > knownFor {
+	for len(o.order) > maxKnown ||
+		len(o.order) > 0 && o.calls[o.order[0]].ended && now.Sub(o.calls[o.order[0]].at) > knownFor {
 		delete(o.calls, o.order[0])
 		o.order = o.order[1:]
 	}
@@ -441,7 +442,8 @@ func (f *Fleet) salvage(ctx context.Context, key string, e *directory.Entry, dam
 	if err := log.Trim(ctx); err != nil {
 		f.log.Warn("the damaged records of a session were not removed; they are not used any more", "session", e.Session, "why", err)
 	}
-	f.log.Warn("the journal of a session was repaired", "session", e.Session, "principal", e.Principal, "damage", damage, "unreadable records", unreadable, "known calls", out.Calls)
+	f.log.Warn("the journal of a session was repaired", "session", e.Session, "principal", e.Principal, "damage",
+		damage, "unreadable records", unreadable, "known calls", out.Calls)
 	return out, nil
 }
 

@@ -123,7 +123,8 @@ func (f *Fleet) push(ctx context.Context, a Arguments) (*Trial, error) {
 	if next, _, err := f.readTrial(ctx); err != nil || next != nil {
 		return nil, errors.Join(err, next.runs())
 	}
-	t := &trial{Approve: a.Approve, Nodes: slices.Compact(slices.Sorted(slices.Values(a.Canaries))), Before: make(map[string]NodeFigures)}
+	t := &trial{Approve: a.Approve, Nodes: slices.Compact(slices.Sorted(slices.Values(a.Canaries))),
+		Before: make(map[string]NodeFigures)}
 	t.By, t.At = f.node(), time.Now()
 	if t.Files, err = f.depot.Store(ctx, a.Files); err != nil {
 		return nil, err

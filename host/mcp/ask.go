@@ -89,7 +89,8 @@ func (f *front) askBeside(ctx context.Context, ask tool.Ask) (tool.Answer, error
 
 // firstAnswer asks several clients at once. It returns the first answer. It ignores clients that cannot ask anybody,
 // unless this applies to all clients.
-func firstAnswer(ctx context.Context, ask tool.Ask, clients ...func(context.Context, tool.Ask) (tool.Answer, error)) (tool.Answer, error) {
+func firstAnswer(ctx context.Context, ask tool.Ask,
+	clients ...func(context.Context, tool.Ask) (tool.Answer, error)) (tool.Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answered struct {
@@ -206,9 +207,12 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 		if diff, ok := p.Metadata["diff"].(string); ok {
 			text += "\n" + visible(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed"))
 		}
-		schema := object("allow", map[string]any{"type": "boolean", "title": "Allow", "description": "Allow this call."})
+		schema := object("allow", map[string]any{
+			"type": "boolean", "title": "Allow", "description": "Allow this call.",
+		})
 		if fields, ok := schema["properties"].(map[string]any); ok {
-			fields["for"] = map[string]any{"type": "string", "title": "For how long", "enum": []string{host.ScopeOnce, host.ScopeSession, host.ScopeAlways}, "default": host.ScopeOnce}
+			fields["for"] = map[string]any{"type": "string", "title": "For how long",
+				"enum": []string{host.ScopeOnce, host.ScopeSession, host.ScopeAlways}, "default": host.ScopeOnce}
 		}
 		return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: schema}
 	}
@@ -218,9 +222,12 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 	case len(q.Options) == 0:
 		field = map[string]any{"type": "string", "title": "Answer"}
 	case q.Multiple:
-		field = map[string]any{"type": "array", "title": "Choices", "items": map[string]any{"type": "string", "enum": q.Options}}
+		field = map[string]any{
+			"type": "array", "title": "Choices", "items": map[string]any{"type": "string", "enum": q.Options},
+		}
 	case q.FreeText:
-		field = map[string]any{"type": "string", "title": "Answer", "description": "One of these, or your own answer: " + strings.Join(q.Options, "; ")}
+		field = map[string]any{"type": "string", "title": "Answer",
+			"description": "One of these, or your own answer: " + strings.Join(q.Options, "; ")}
 	default:
 		field = map[string]any{"type": "string", "title": "Choice", "enum": q.Options}
 	}
@@ -418,7 +425,9 @@ func (f *front) openPage(ctx context.Context, id, page, message string) error {
 	if err != nil {
 		return err
 	}
-	a, err := f.askClient(ctx, tool.Ask{Requests: []tool.ClientRequest{{Key: key, Method: tool.MethodElicit, Params: params}}})
+	a, err := f.askClient(ctx, tool.Ask{
+		Requests: []tool.ClientRequest{{Key: key, Method: tool.MethodElicit, Params: params}},
+	})
 	switch {
 	case err != nil:
 		return err
@@ -428,7 +437,8 @@ func (f *front) openPage(ctx context.Context, id, page, message string) error {
 		return errNoLogin
 	}
 	var answers map[string]*mcp.ElicitResult
-	if err := json.Unmarshal(a.Content, &answers); err != nil || answers[key] == nil || answers[key].Action != "accept" {
+	if err := json.Unmarshal(a.Content, &answers); err != nil || answers[key] == nil ||
+		answers[key].Action != "accept" {
 		return errDeclined
 	}
 	return nil

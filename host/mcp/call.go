@@ -24,7 +24,9 @@ func (s *Server) handler(f function) mcp.ToolHandler {
 		in, f := toolCall(req), called(ctx, f)
 		in.about[1] = f.Name // the request can have the name of the search; see foundKey
 		in.place = s.place(f.plugin)
-		out, bad, err := s.serve(ctx, in, func() (host.Request, *tool.Error) { return s.request(f, in, req.Params.Arguments) })
+		out, bad, err := s.serve(ctx, in, func() (host.Request, *tool.Error) {
+			return s.request(f, in, req.Params.Arguments)
+		})
 		switch {
 		case err != nil:
 			return nil, err
@@ -47,7 +49,9 @@ func (s *Server) explained(next mcp.MethodHandler) mcp.MethodHandler {
 		if call, ok := req.(*mcp.CallToolRequest); ok && err != nil {
 			_, known := s.function(call.Params.Name)
 			if why := s.host.WhyUnloaded(call.Params.Name); why != "" && !known {
-				err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: %s", call.Params.Name, why)}
+				err = &jsonrpc.Error{
+					Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: %s", call.Params.Name, why),
+				}
 			}
 		}
 		return res, err
@@ -57,7 +61,8 @@ func (s *Server) explained(next mcp.MethodHandler) mcp.MethodHandler {
 // protocolError returns the error of a mounted server about a capability that the client lacks. Clients understand it
 // only as an error of the protocol.
 func protocolError(res *tool.Result, f function) error {
-	if e := res.Error; e != nil && f.mounted && e.Source == tool.SourceTool && e.Code == mcp.CodeMissingRequiredClientCapabilities {
+	if e := res.Error; e != nil && f.mounted && e.Source == tool.SourceTool &&
+		e.Code == mcp.CodeMissingRequiredClientCapabilities {
 		return &jsonrpc.Error{Code: int64(e.Code), Message: e.Message, Data: e.Data}
 	}
 	return nil
@@ -65,7 +70,8 @@ func protocolError(res *tool.Result, f function) error {
 
 // serve carries out a request of a client: it begins a call, or continues a parked one. The function "build" returns
 // the request for the host.
-func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Request, *tool.Error)) (out outcome, bad *tool.Error, err error) {
+func (s *Server) serve(ctx context.Context, in *incoming,
+	build func() (host.Request, *tool.Error)) (out outcome, bad *tool.Error, err error) {
 	silent := s.silent()
 	ctx, done := s.posts.follow(ctx, in.header(postHeader), !silent)
 	defer done()
@@ -89,7 +95,8 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 		call.Continuation = earlier.continuation
 	}
 	// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
-	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal), beside: s.secondClient(call.Principal)}
+	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal),
+		beside: s.secondClient(call.Principal)}
 	pending := s.host.Begin(call, front)
 	leave()
 	return s.parked.wait(ctx, s.parked.begin(ctx, in, earlier, func(r *run) *tool.Result {

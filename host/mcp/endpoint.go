@@ -186,8 +186,10 @@ func (o *offer) lazyFunctions(uses map[string]int) ([]function, []*mcp.Tool, err
 	core := o.listed()
 	listed, err := export.Functions(core)
 	functions, tools := definitions(listed, core)
-	for _, f := range []export.Function{findFunction(), commandFunction(o.tools, uses, func(host.Tool) bool { return true })} {
-		t := &mcp.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Schema, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: f.Name == findName}}
+	for _, f := range []export.Function{findFunction(),
+		commandFunction(o.tools, uses, func(host.Tool) bool { return true })} {
+		t := &mcp.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Schema,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: f.Name == findName}}
 		functions, tools = append(functions, function{Function: f, definition: definition(t)}), append(tools, t)
 	}
 	return functions, tools, err

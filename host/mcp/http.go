@@ -22,11 +22,15 @@ const sessionTimeout = 30 * time.Minute
 // Host and Origin, and limit the size of requests.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.mcp }
-	var sessions http.Handler = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
+	var sessions http.Handler = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1,
+	})
 	if s.keeper != nil {
 		sessions = s.keeper.Handler(sessions)
 	}
-	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
+	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
 		if r.Method == http.MethodPost && s.refused(w, r) {
@@ -40,7 +44,8 @@ func (s *Server) Handler() http.Handler {
 			defer s.posts.remove(id)
 			r.Header.Set(postHeader, id)
 		}
-		if listens := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"; listens && !s.silent() {
+		if listens := r.Method == http.MethodGet ||
+			r.Header.Get("Mcp-Method") == "subscriptions/listen"; listens && !s.silent() {
 			out.begin()
 			defer out.end()
 		}

@@ -34,8 +34,10 @@ type incoming struct {
 // toolCall returns a call of a tool as an incoming request.
 func toolCall(req *mcp.CallToolRequest) *incoming {
 	return &incoming{
-		session: req.Session, extra: req.GetExtra(), version: req.ProtocolVersion(), caps: req.ClientCapabilities(), meta: req.Params.Meta, token: req.Params.GetProgressToken(),
-		about: []string{"tools/call", req.Params.Name, string(req.Params.Arguments)}, state: req.Params.RequestState, responses: req.Params.InputResponses,
+		session: req.Session, extra: req.GetExtra(), version: req.ProtocolVersion(), caps: req.ClientCapabilities(),
+		meta: req.Params.Meta, token: req.Params.GetProgressToken(),
+		about: []string{"tools/call", req.Params.Name, string(req.Params.Arguments)}, state: req.Params.RequestState,
+		responses: req.Params.InputResponses,
 	}
 }
 
@@ -133,7 +135,9 @@ func (s *Server) base(in *incoming) host.Request {
 	if s.opts.Tools != nil {
 		who = s.caller(in.extra)
 	}
-	call := host.Request{Principal: who, Endpoint: s.opts.Endpoint, Trace: in.header("traceparent"), Client: in.client()}
+	call := host.Request{
+		Principal: who, Endpoint: s.opts.Endpoint, Trace: in.header("traceparent"), Client: in.client(),
+	}
 	call.Session, call.From = s.sessionOf(in)
 	if call.Branch = in.branch(); call.Branch == "" {
 		call.Branch = s.opts.Branch

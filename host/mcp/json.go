@@ -29,7 +29,8 @@ func onlyText(res *mcp.CallToolResult) *string {
 	if len(res.Content) != 1 || res.InputRequests != nil {
 		return nil
 	}
-	if data, ok := res.StructuredContent.(json.RawMessage); res.StructuredContent != nil && (!ok || bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0) {
+	if data, ok := res.StructuredContent.(json.RawMessage); res.StructuredContent != nil &&
+		(!ok || bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0) {
 		return nil // a response is one line
 	}
 	if c, ok := res.Content[0].(*mcp.TextContent); ok && c.Meta == nil && c.Annotations == nil {

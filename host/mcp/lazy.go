@@ -129,7 +129,8 @@ func (s *Server) lazily(next mcp.MethodHandler) mcp.MethodHandler {
 				return next(context.WithValue(ctx, foundKey{}, f), method, renamed(call, findName))
 			}
 			res, err := next(ctx, method, req)
-			if r, ok := res.(*mcp.CallToolResult); ok && err == nil && !r.IsError && call.Params.Name == findName && remembers(session) {
+			if r, ok := res.(*mcp.CallToolResult); ok && err == nil && !r.IsError && call.Params.Name == findName &&
+				remembers(session) {
 				s.remember(ctx, session, call)
 			}
 			return res, err
@@ -216,7 +217,8 @@ func (s *Server) remember(ctx context.Context, session *mcp.ServerSession, call 
 func (s *Server) lists(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return name == s.host.RoleName(tool.RoleShell) || slices.ContainsFunc(s.offered, func(f function) bool { return f.Tool == name })
+	return name == s.host.RoleName(tool.RoleShell) ||
+		slices.ContainsFunc(s.offered, func(f function) bool { return f.Tool == name })
 }
 
 // nudge makes the SDK send notifications about a changed list. The middleware "onlyNeeded" drops those of sessions
@@ -226,7 +228,8 @@ func (s *Server) nudge() {
 	defer s.mu.Unlock()
 	for _, f := range s.offered {
 		if f.Name == findName {
-			s.mcp.AddTool(&mcp.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Schema, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, s.handler(f))
+			s.mcp.AddTool(&mcp.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Schema,
+				Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, s.handler(f))
 		}
 	}
 }
@@ -235,7 +238,8 @@ func (s *Server) nudge() {
 func (s *Server) onlyNeeded(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		session, _ := req.GetSession().(*mcp.ServerSession)
-		if s.opts.Endpoint != "" && method == "notifications/tools/list_changed" && session != nil && !s.lazy.notify(session) {
+		if s.opts.Endpoint != "" && method == "notifications/tools/list_changed" && session != nil &&
+			!s.lazy.notify(session) {
 			return nil, nil //nolint:nilnil // a notification has no result
 		}
 		return next(ctx, method, req)
@@ -243,7 +247,8 @@ func (s *Server) onlyNeeded(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // personal returns the list of tools for a session and a principal.
-func (s *Server) personal(list *mcp.ListToolsResult, session *mcp.ServerSession, p *host.Principal) *mcp.ListToolsResult {
+func (s *Server) personal(list *mcp.ListToolsResult, session *mcp.ServerSession,
+	p *host.Principal) *mcp.ListToolsResult {
 	if s.mode() != modeLazy {
 		return list
 	}
@@ -260,13 +265,15 @@ func (s *Server) personal(list *mcp.ListToolsResult, session *mcp.ServerSession,
 	for i, t := range out.Tools {
 		if t.Name == export.SingleName && p != nil {
 			mine := *t
-			mine.Description = commandFunction(o.tools, s.lazy.uses(), func(t host.Tool) bool { return p.ToolAllowed(t.Namespace, t.Name) }).Description
+			mine.Description = commandFunction(o.tools, s.lazy.uses(),
+				func(t host.Tool) bool { return p.ToolAllowed(t.Namespace, t.Name) }).Description
 			out.Tools[i] = &mine
 		}
 	}
 	var found []host.Tool
 	for _, name := range names {
-		if i := slices.IndexFunc(o.tools, func(t host.Tool) bool { return t.FullName == name }); i >= 0 && (p == nil || p.ToolAllowed(o.tools[i].Namespace, o.tools[i].Name)) {
+		if i := slices.IndexFunc(o.tools, func(t host.Tool) bool { return t.FullName == name }); i >= 0 &&
+			(p == nil || p.ToolAllowed(o.tools[i].Namespace, o.tools[i].Name)) {
 			found = append(found, o.tools[i])
 		}
 	}

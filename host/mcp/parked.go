@@ -142,7 +142,8 @@ func (r *run) ask(requests mcp.InputRequestMap, continuation []byte) (mcp.InputR
 // askSession sends requests to a client with a session, all at the same time.
 //
 //nolint:staticcheck // revisions before 2026-07-28 have sampling and roots
-func askSession(ctx context.Context, session *mcp.ServerSession, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+func askSession(ctx context.Context, session *mcp.ServerSession,
+	requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	var errs []error
@@ -178,7 +179,8 @@ func askSession(ctx context.Context, session *mcp.ServerSession, requests mcp.In
 func (l *parkedCalls) begin(ctx context.Context, in *incoming, earlier *continued, call func(*run) *tool.Result) *run {
 	// A client without a session continues the call in another request, so the call must outlive the current request.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &run{ctx: own, stop: stop, bound: in.hash(), owner: in.owner(), earlier: earlier, asks: make(chan *question), done: make(chan struct{})}
+	r := &run{ctx: own, stop: stop, bound: in.hash(), owner: in.owner(), earlier: earlier, asks: make(chan *question),
+		done: make(chan struct{})}
 	r.attach(ctx, in)
 	go func() {
 		defer close(r.done)

@@ -22,7 +22,8 @@ const extraPrincipal = "toolhost.dev/principal"
 func Authenticated(next http.Handler, principal func(*http.Request) *host.Principal) http.Handler {
 	verify := func(_ context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
 		p := principal(r)
-		return &auth.TokenInfo{UserID: p.Name, Expiration: time.Now().Add(time.Hour), Extra: map[string]any{extraPrincipal: p}}, nil
+		return &auth.TokenInfo{UserID: p.Name, Expiration: time.Now().Add(time.Hour),
+			Extra: map[string]any{extraPrincipal: p}}, nil
 	}
 	passing := auth.RequireBearerToken(verify, nil)(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,17 +86,22 @@ func (s *Server) onlyAllowed(next mcp.MethodHandler) mcp.MethodHandler {
 			return &out, nil
 		case *mcp.ListPromptsResult:
 			out := *list
-			out.Prompts = slices.DeleteFunc(slices.Clone(list.Prompts), func(x *mcp.Prompt) bool { return !s.relay.allowed(p, tool.ItemPrompt, x.Name) })
+			out.Prompts = slices.DeleteFunc(slices.Clone(list.Prompts), func(x *mcp.Prompt) bool {
+				return !s.relay.allowed(p, tool.ItemPrompt, x.Name)
+			})
 			return &out, nil
 		case *mcp.ListResourcesResult:
 			out := *list
-			out.Resources = slices.DeleteFunc(slices.Clone(list.Resources), func(x *mcp.Resource) bool { return !s.relay.allowed(p, tool.ItemResource, x.URI) })
+			out.Resources = slices.DeleteFunc(slices.Clone(list.Resources), func(x *mcp.Resource) bool {
+				return !s.relay.allowed(p, tool.ItemResource, x.URI)
+			})
 			return &out, nil
 		case *mcp.ListResourceTemplatesResult:
 			out := *list
-			out.ResourceTemplates = slices.DeleteFunc(slices.Clone(list.ResourceTemplates), func(x *mcp.ResourceTemplate) bool {
-				return !s.relay.allowed(p, tool.ItemTemplate, x.URITemplate)
-			})
+			out.ResourceTemplates = slices.DeleteFunc(slices.Clone(list.ResourceTemplates),
+				func(x *mcp.ResourceTemplate) bool {
+					return !s.relay.allowed(p, tool.ItemTemplate, x.URITemplate)
+				})
 			return &out, nil
 		}
 		return res, err
@@ -123,7 +129,8 @@ const keySession = metaPrefix + "session"
 
 // addHandle adds a handle to the result if the client has neither a connection nor a handle.
 func (s *Server) addHandle(in *incoming, res *mcp.CallToolResult) *mcp.CallToolResult {
-	if res == nil || s.opts.Session != "" || in.version < stateless || in.extra == nil || in.extra.Header == nil || in.handle() != "" {
+	if res == nil || s.opts.Session != "" || in.version < stateless || in.extra == nil || in.extra.Header == nil ||
+		in.handle() != "" {
 		return res
 	}
 	out := *res

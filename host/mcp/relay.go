@@ -21,7 +21,8 @@ import (
 //nolint:staticcheck // revisions before 2026-07-28 have logging
 var capabilities = &mcp.ServerCapabilities{
 	Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true},
-	Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}, Completions: &mcp.CompletionCapabilities{}, Logging: &mcp.LoggingCapabilities{},
+	Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
+	Completions: &mcp.CompletionCapabilities{}, Logging: &mcp.LoggingCapabilities{},
 }
 
 // relay offers what mounted servers have besides tools.
@@ -63,7 +64,8 @@ func (r *relay) refresh() error {
 	defer r.mu.Unlock()
 	s, items := r.server.mcp, r.items()
 	for _, old := range r.offered {
-		if slices.ContainsFunc(items, func(i *host.Item) bool { return i.Kind == old.Kind && i.Offered == old.Offered }) {
+		if slices.ContainsFunc(items,
+			func(i *host.Item) bool { return i.Kind == old.Kind && i.Offered == old.Offered }) {
 			continue
 		}
 		switch old.Kind {
@@ -79,7 +81,8 @@ func (r *relay) refresh() error {
 	var errs []error
 	for _, i := range items {
 		if slices.ContainsFunc(r.offered, func(old *host.Item) bool {
-			return i.Kind == old.Kind && i.Offered == old.Offered && i.Plugin == old.Plugin && string(i.Definition) == string(old.Definition)
+			return i.Kind == old.Kind && i.Offered == old.Offered && i.Plugin == old.Plugin &&
+				string(i.Definition) == string(old.Definition)
 		}) {
 			continue
 		}
@@ -178,10 +181,13 @@ func (s *Server) onlyOffered(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		has := s.relay.features()
 		for prefix, offered := range map[string]bool{
-			"prompts/": has[tool.ItemPrompt], "resources/": has[tool.ItemResource] || has[tool.ItemTemplate], "completion/": has[tool.ItemCompletion], "logging/": has[tool.ItemLogging],
+			"prompts/": has[tool.ItemPrompt], "resources/": has[tool.ItemResource] || has[tool.ItemTemplate],
+			"completion/": has[tool.ItemCompletion], "logging/": has[tool.ItemLogging],
 		} {
 			if strings.HasPrefix(method, prefix) && !offered {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no mounted server offers " + method}
+				return nil, &jsonrpc.Error{
+					Code: jsonrpc.CodeMethodNotFound, Message: "no mounted server offers " + method,
+				}
 			}
 		}
 		if method == "subscriptions/listen" {
@@ -272,7 +278,8 @@ func rpcError(e *tool.Error) error {
 func from[P mcp.Params](req *mcp.ServerRequest[P], method, name string, args any) *incoming {
 	raw, _ := json.Marshal(args) // the SDK decoded the arguments from JSON
 	return &incoming{
-		session: req.Session, extra: req.GetExtra(), version: req.ProtocolVersion(), caps: req.ClientCapabilities(), meta: req.Params.GetMeta(),
+		session: req.Session, extra: req.GetExtra(), version: req.ProtocolVersion(), caps: req.ClientCapabilities(),
+		meta:  req.Params.GetMeta(),
 		about: []string{method, name, string(raw)},
 	}
 }
@@ -280,7 +287,9 @@ func from[P mcp.Params](req *mcp.ServerRequest[P], method, name string, args any
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	i := s.relay.find(tool.ItemPrompt, req.Params.Name)
 	if i == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown prompt %q", req.Params.Name)}
+		return nil, &jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown prompt %q", req.Params.Name),
+		}
 	}
 	in := from(req, "prompts/get", req.Params.Name, req.Params.Arguments)
 	in.token, in.state, in.responses = req.Params.GetProgressToken(), req.Params.RequestState, req.Params.InputResponses

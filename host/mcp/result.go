@@ -119,7 +119,8 @@ func ordered(res *tool.Result, text string) []mcp.Content {
 			return nil
 		default:
 			a := res.Attachments[part.Attachment-1]
-			if strings.HasPrefix(a.MediaType, "audio/") || a.Type == "file" && !strings.HasPrefix(a.MediaType, "image/") {
+			if strings.HasPrefix(a.MediaType, "audio/") ||
+				a.Type == "file" && !strings.HasPrefix(a.MediaType, "image/") {
 				out = append(out, withMembers(&mcp.AudioContent{Data: a.Content, MIMEType: a.MediaType}, part.Block))
 				break
 			}
@@ -201,5 +202,6 @@ func content(a tool.Attachment, i int) (mcp.Content, string) {
 
 func isText(a tool.Attachment) bool {
 	media, _, err := mime.ParseMediaType(a.MediaType)
-	return (a.MediaType == "" || err == nil && (strings.HasPrefix(media, "text/") || media == "application/json")) && utf8.Valid(a.Content)
+	return (a.MediaType == "" || err == nil && (strings.HasPrefix(media, "text/") || media == "application/json")) &&
+		utf8.Valid(a.Content)
 }

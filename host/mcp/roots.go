@@ -48,7 +48,8 @@ func (w *workspaces) clientOf(session *mcp.ServerSession) *clientRoots {
 		return c
 	}
 	//nolint:staticcheck // revisions before 2026-07-28 have roots, and their clients name their workspace in this way
-	if params := session.InitializeParams(); params != nil && params.Capabilities != nil && params.Capabilities.RootsV2 != nil {
+	if params := session.InitializeParams(); params != nil && params.Capabilities != nil &&
+		params.Capabilities.RootsV2 != nil {
 		c = w.ask(session, "")
 	}
 	w.by[session] = c

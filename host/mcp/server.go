@@ -121,22 +121,29 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout, h, opts.Log), session: opts.Session, comments: commentEvery}
+	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout, h, opts.Log), session: opts.Session,
+		comments: commentEvery}
 	if s.session == "" {
 		s.session = newSession()
 	}
 	s.lazy.uses = sync.OnceValue(h.Uses)
-	s.roots = &workspaces{use: opts.Roots, start: h.Workspace(), fixed: opts.Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
+	s.roots = &workspaces{
+		use: opts.Roots, start: h.Workspace(), fixed: opts.Workspace, by: make(map[*mcp.ServerSession]*clientRoots),
+	}
 	s.logins = make(map[string]*loginAttempt)
-	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
-		Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.AllTools())), Logger: opts.Log, PageSize: 500,
-		//nolint:staticcheck // see workspaces.of
-		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
-		Capabilities:            capabilities,
-		CompletionHandler:       s.complete,
-		SubscribeHandler:        s.subscribe,
-		UnsubscribeHandler:      s.unsubscribe,
-	})
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version},
+		&mcp.ServerOptions{
+			Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.AllTools())), Logger: opts.Log,
+			PageSize: 500,
+			//nolint:staticcheck // see workspaces.of
+			RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) {
+				s.roots.changed(req.Session)
+			},
+			Capabilities:       capabilities,
+			CompletionHandler:  s.complete,
+			SubscribeHandler:   s.subscribe,
+			UnsubscribeHandler: s.unsubscribe,
+		})
 	s.relay = newRelay(s)
 	s.mcp.AddReceivingMiddleware(survives(opts.Log), s.explained, s.onlyOffered, s.onlyAllowed, s.lazily)
 	if opts.Sessions != nil {
@@ -200,7 +207,8 @@ func (s *Server) refresh() error {
 		s.mcp.RemoveTools(gone...)
 	}
 	for i, f := range functions {
-		if old := before[f.Name]; old != nil && f.Tool == old.Tool && f.plugin == old.plugin && bytes.Equal(f.definition, old.definition) {
+		if old := before[f.Name]; old != nil && f.Tool == old.Tool && f.plugin == old.plugin &&
+			bytes.Equal(f.definition, old.definition) {
 			continue
 		}
 		if bad := safely(func() { s.mcp.AddTool(tools[i], s.handler(f)) }); bad != nil {
@@ -268,14 +276,18 @@ func definitions(functions []export.Function, of []host.Tool) ([]function, []*mc
 	}
 	for i, f := range functions {
 		t := &of[at[f.Tool]]
-		tools[i] = &mcp.Tool{Name: f.Name, Title: t.Title, Description: f.Description, InputSchema: f.Schema, Annotations: annotations(t)}
+		tools[i] = &mcp.Tool{
+			Name: f.Name, Title: t.Title, Description: f.Description, InputSchema: f.Schema,
+			Annotations: annotations(t),
+		}
 		// With a schema, an SDK refuses a result without data. A mounted server can also send data without a schema.
 		structured := t.Category == tool.CategoryMCP || len(t.Output) > 0 && t.Category != tool.CategoryBuiltin
 		if structured && len(t.Output) > 0 {
 			tools[i].OutputSchema = t.Output
 		}
 		_ = json.Unmarshal(t.Icons, &tools[i].Icons) // without valid icons, the tool has none
-		offered[i] = function{Function: f, plugin: t.Plugin, definition: definition(tools[i]), mounted: t.Category == tool.CategoryMCP, structured: structured}
+		offered[i] = function{Function: f, plugin: t.Plugin, definition: definition(tools[i]),
+			mounted: t.Category == tool.CategoryMCP, structured: structured}
 	}
 	return offered, tools
 }
@@ -290,8 +302,10 @@ func definition(t *mcp.Tool) []byte {
 }
 
 func annotations(t *host.Tool) *mcp.ToolAnnotations {
-	destructive, open := !t.Traits.ReadOnly && !t.Traits.AutoExecute, t.Category != "builtin" || t.Role == tool.RoleShell
-	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
+	destructive, open := !t.Traits.ReadOnly && !t.Traits.AutoExecute,
+		t.Category != "builtin" || t.Role == tool.RoleShell
+	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent,
+		DestructiveHint: &destructive, OpenWorldHint: &open}
 }
 
 // Close cancels the calls that wait for an answer.

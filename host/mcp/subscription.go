@@ -215,7 +215,9 @@ func (r *relay) renew(lost []watching) {
 		key := r.server.plugged(w.subscription)
 		made, asked := done[key]
 		if !asked {
-			out, err := r.server.exchange(r.life, w.in, w.item, "resources/subscribe", map[string]any{"uri": w.item.Name})
+			out, err := r.server.exchange(r.life, w.in, w.item, "resources/subscribe", map[string]any{
+				"uri": w.item.Name,
+			})
 			if err != nil && r.life.Err() == nil {
 				r.server.opts.Log.Warn("a subscription could not be renewed", "resource", w.uri, "why", err)
 			}
@@ -242,7 +244,9 @@ func (r *relay) tell(all []watching) {
 		to[w.uri][w.session] = true
 	}
 	for uri, sessions := range to {
-		_ = r.server.mcp.ResourceUpdated(r.life, &mcp.ResourceUpdatedNotificationParams{Meta: mcp.Meta{keyRecipients: sessions}, URI: uri}) // the error is ignored, because a client can have disconnected
+		_ = r.server.mcp.ResourceUpdated(r.life, &mcp.ResourceUpdatedNotificationParams{
+			Meta: mcp.Meta{keyRecipients: sessions}, URI: uri,
+		}) // the error is ignored, because a client can have disconnected
 	}
 }
 
@@ -264,6 +268,8 @@ func (s *Server) onlySubscribed(next mcp.MethodHandler) mcp.MethodHandler {
 		own := *p
 		own.Meta = maps.Clone(p.Meta)
 		delete(own.Meta, keyRecipients)
-		return next(ctx, method, &mcp.ServerRequest[*mcp.ResourceUpdatedNotificationParams]{Session: session, Params: &own})
+		return next(ctx, method, &mcp.ServerRequest[*mcp.ResourceUpdatedNotificationParams]{
+			Session: session, Params: &own,
+		})
 	}
 }

@@ -37,7 +37,8 @@ func ConfigFromTape(path string) (file string, remove func(), err error) {
 		}
 		plugins = append(plugins, config.Plugin{
 			Name: name, Path: filepath.Join(engine.BundledDir(), replayPlugin), Field: v.Namespace,
-			Args: []string{"--tape", path, "--plugin", v.Plugin, "--sum", t.Sum}, Confinement: config.Confinement{Read: []string{path}},
+			Args:        []string{"--tape", path, "--plugin", v.Plugin, "--sum", t.Sum},
+			Confinement: config.Confinement{Read: []string{path}},
 		})
 	}
 	dir, err := os.MkdirTemp("", "toolhost-tape-*")

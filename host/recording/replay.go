@@ -82,7 +82,8 @@ func Replay(ctx context.Context, opts Options, path string, r ReplayOptions) (ou
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	run := &replay{ReplayOptions: r, tape: recorded, dir: dir, workspace: filepath.Join(dir, "workspace"), out: &Replayed{Tape: path, Counts: make(map[tape.Verdict]int), Calls: []ReplayedCall{}}}
+	run := &replay{ReplayOptions: r, tape: recorded, dir: dir, workspace: filepath.Join(dir, "workspace"),
+		out: &Replayed{Tape: path, Counts: make(map[tape.Verdict]int), Calls: []ReplayedCall{}}}
 	defer func() {
 		if r.Keep && err == nil {
 			run.out.Workspace = run.workspace
@@ -194,7 +195,8 @@ func (r *replay) record(session string) (*recorder.Tape, error) {
 		return nil, err
 	}
 	return recorder.Start(recorder.Settings{
-		Dir: state.Home{Root: filepath.Join(r.dir, "state")}.Recordings(), Session: key, Path: r.pathOf(session), Host: host.Version, Workspace: r.workspace,
+		Dir: state.Home{Root: filepath.Join(r.dir, "state")}.Recordings(), Session: key, Path: r.pathOf(session),
+		Host: host.Version, Workspace: r.workspace,
 	})
 }
 
@@ -245,7 +247,8 @@ func (r *replay) compareAll(results map[string]*tool.Result) error {
 		}
 		got := again[idOf(i)]
 		if got == nil { // the host refused the call
-			refused, err := tape.Relocate(tape.Call{Result: tape.NewResult(results[idOf(i)])}, r.workspace, tape.Workspace)
+			refused, err := tape.Relocate(tape.Call{Result: tape.NewResult(results[idOf(i)])}, r.workspace,
+				tape.Workspace)
 			if err != nil {
 				return err
 			}
@@ -265,7 +268,9 @@ func (r *replay) restoreSessions() error {
 			return err
 		}
 		r.names[recorded.ID] = fmt.Sprintf("replay-%d", i+1)
-		out := state.Snapshot{Session: state.Session{Workspace: r.workspace, Cwd: s.Cwd}, Plugins: make(map[string][]byte)}
+		out := state.Snapshot{
+			Session: state.Session{Workspace: r.workspace, Cwd: s.Cwd}, Plugins: make(map[string][]byte),
+		}
 		for plugin, b := range s.States {
 			out.Plugins[plugin] = b
 		}
@@ -291,7 +296,9 @@ func (r *replay) fileState(f tape.FileState) (out tool.FileState, ok bool) {
 	if err != nil {
 		return out, false
 	}
-	out = tool.FileState{Path: f.Path, ModTime: st.ModTime(), Size: st.Size(), Hash: sha256.Sum256(b), Partial: f.Partial}
+	out = tool.FileState{
+		Path: f.Path, ModTime: st.ModTime(), Size: st.Size(), Hash: sha256.Sum256(b), Partial: f.Partial,
+	}
 	return out, fmt.Sprintf("%x", out.Hash) == f.Hash
 }
 

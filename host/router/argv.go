@@ -16,7 +16,8 @@ import (
 // If no argument sets the tool's stdin parameter, Argv calls the function "stdin" for the text of standard input. Argv
 // sets its argument "required" if the tool cannot run without the text. If its result "ok" is false, standard input
 // contains no text. A nil stdin means that the command has no standard input.
-func Argv(name string, args []string, stdin func(required bool) (text string, ok bool, err error), tools Tools) *Command {
+func Argv(name string, args []string, stdin func(required bool) (text string, ok bool, err error),
+	tools Tools) *Command {
 	c := &Command{Layer: Native, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Simple: true}
 	s := &simple{words: make([]word, 0, 1+len(args)), stdin: stdin}
 	var raw strings.Builder

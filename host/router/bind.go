@@ -73,7 +73,9 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 }
 
 func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
-	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
+	return &binder{
+		src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs,
+	}
 }
 
 // words binds all words and heredocs of a command.
@@ -185,7 +187,8 @@ func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
 func (b *binder) flag(args []word, i int) int {
 	w := args[i]
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
-	if short, _, _ := strings.Cut(w.text, "="); strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") && b.sig.Names[short] != "" {
+	if short, _, _ := strings.Cut(w.text, "="); strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") &&
+		b.sig.Names[short] != "" {
 		name = short
 	} else if strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") {
 		b.fail(w.offset, "unknown flag %q; begin flags with two dashes, and quote a value that begins with a dash", shorten(w.text))
@@ -454,7 +457,8 @@ func (b *binder) bindPositionals() {
 			continue
 		}
 		take := 1
-		if p.Only("array") && p.Required && !slices.ContainsFunc(params[i+1:], func(q *tool.Param) bool { return q.Required }) {
+		if p.Only("array") && p.Required &&
+			!slices.ContainsFunc(params[i+1:], func(q *tool.Param) bool { return q.Required }) {
 			take = len(words)
 		}
 		for _, w := range words[:take] {

@@ -19,7 +19,8 @@ import (
 // "field:NS TOOL", "NS:TOOL", or the shell tool. If the arguments do not fit the agent tool, the model may mean a tool
 // of the same name in another agent program. Function then tries to convert the arguments of that other tool.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
-	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
+	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name,
+		Rule: RuleFunction, Reason: "the tool was called by name"}
 	if _, ok := tools.Agent(helpName); !ok && name == helpName {
 		return c.functionHelp(arguments, tools)
 	}

@@ -168,7 +168,9 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 			}
 			s.heredocs = append(s.heredocs, heredoc{text: heredocBody(src, r), offset: int(r.OpPos.Offset())})
 		case syntax.WordHdoc:
-			s.heredocs = append(s.heredocs, heredoc{text: unquote(src, r.Word).text + "\n", offset: int(r.OpPos.Offset())})
+			s.heredocs = append(s.heredocs, heredoc{
+				text: unquote(src, r.Word).text + "\n", offset: int(r.OpPos.Offset()),
+			})
 		default:
 			if !silencing(r) {
 				return nil, "the command redirects input or output"
@@ -238,7 +240,8 @@ var (
 // is cut off. Bash would end an open heredoc at the end of the text.
 func certain(command string, err error) bool {
 	var pe syntax.ParseError
-	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) && cut.MatchString(pe.Text) && !whole.MatchString(pe.Text) {
+	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) &&
+		cut.MatchString(pe.Text) && !whole.MatchString(pe.Text) {
 		return !strings.Contains(command, "((")
 	}
 	return !divergent.MatchString(command)
@@ -268,7 +271,8 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 	}
 	for _, w := range words {
 		// A control operator means that the text is a shell command.
-		if !w.quoted && (w.text == "|" || w.text == "||" || w.text == "&&" || w.text == ";" || w.text == "&" || strings.HasSuffix(w.text, ";")) {
+		if !w.quoted && (w.text == "|" || w.text == "||" || w.text == "&&" || w.text == ";" || w.text == "&" ||
+			strings.HasSuffix(w.text, ";")) {
 			return nil, false
 		}
 	}

@@ -21,7 +21,10 @@ const (
 // arguments for the tool. They are those of the command if they cannot be translated.
 func judge(args []word, sig tool.Signature, opts Options) ([]word, verdict) {
 	program := sig.Program
-	g := &programReader{sig: sig, program: program, exists: opts.Exists, set: make(map[string]string), out: make([]word, 0, len(args)+1)}
+	g := &programReader{
+		sig: sig, program: program, exists: opts.Exists, set: make(map[string]string),
+		out: make([]word, 0, len(args)+1),
+	}
 	first := sig.Schema.Param(program.First)
 	needed := first != nil && first.Required
 	if len(args) == 1 && helpFlag(args[0]) {
@@ -35,7 +38,8 @@ func judge(args []word, sig tool.Signature, opts Options) ([]word, verdict) {
 	}
 	g.read(args)
 	_, given := g.set[program.First]
-	empty := opts.alone && program.Operand == tool.OperandVariable && g.operands < 2 && g.operands == len(args) && !slices.ContainsFunc(args, func(w word) bool { return w.dynamic })
+	empty := opts.alone && program.Operand == tool.OperandVariable && g.operands < 2 && g.operands == len(args) &&
+		!slices.ContainsFunc(args, func(w word) bool { return w.dynamic })
 	switch {
 	case g.wrong || g.native && g.own:
 		return args, refuses
@@ -87,7 +91,8 @@ func (g *programReader) read(args []word) {
 // complete returns the translated words with the argument that the tool gets otherwise.
 func (g *programReader) complete() []word {
 	name, _, _ := strings.Cut(g.program.Otherwise, "=")
-	if _, given := g.set[name]; !g.flags && name != "" && !given && (g.used || strings.ContainsAny(g.set[g.program.First], g.program.Special)) {
+	if _, given := g.set[name]; !g.flags && name != "" && !given &&
+		(g.used || strings.ContainsAny(g.set[g.program.First], g.program.Special)) {
 		g.emit(word{}, g.program.Otherwise)
 	}
 	return g.out

@@ -25,7 +25,8 @@ func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 		return target{layer: Field, namespace: ns}, true
 	}
 	name, forced := strings.CutPrefix(first, "tool:")
-	if server, name, ok := strings.Cut(name, ":"); ok && slices.Contains(tools.Namespaces(), server) && !strings.Contains(name, "/") {
+	if server, name, ok := strings.Cut(name, ":"); ok && slices.Contains(tools.Namespaces(), server) &&
+		!strings.Contains(name, "/") {
 		return target{layer: Field, namespace: server, name: name}, true
 	}
 	if name == "help" && len(rest) == 0 {

@@ -51,7 +51,8 @@ func (c *Command) search(rest []word) *Command {
 			query = append(query, w.text)
 			continue
 		case !slices.Contains(searchFlags, name):
-			return c.refuse(tool.Errorf(tool.InvalidArguments, "help --search has no flag --%s.%s The flags are --%s. Nothing was run.", name, suggest.DidYouMean(name, searchFlags), strings.Join(searchFlags, ", --")))
+			return c.refuse(tool.Errorf(tool.InvalidArguments, "help --search has no flag --%s.%s The flags are --%s. Nothing was run.", name, suggest.DidYouMean(name, searchFlags),
+				strings.Join(searchFlags, ", --")))
 		case name == "search" && hasValue:
 			query = append(query, value)
 			continue
@@ -100,6 +101,7 @@ func (c *Command) searchWith(given map[string]json.RawMessage) *Command {
 			return c.refuse(tool.Errorf(tool.InvalidArguments, "The value %q of %s is not valid. It must be %s. Nothing was run.", shorten(text), name, bad))
 		}
 	}
-	c.Layer, c.Name, c.IsHelp, c.HelpVerbose, c.Rule, c.Reason, c.Search = Agent, "", true, false, RuleHelp, "the command searches for tools", out
+	c.Layer, c.Name, c.IsHelp, c.HelpVerbose, c.Rule, c.Reason, c.Search = Agent, "", true, false, RuleHelp,
+		"the command searches for tools", out
 	return c
 }

@@ -168,7 +168,8 @@ func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	}
 	call, ok := sub.Stmts[0].Cmd.(*syntax.CallExpr)
 	r := sub.Stmts[0].Redirs[0]
-	if !ok || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || r.N != nil || r.Hdoc == nil {
+	if !ok || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || r.N != nil ||
+		r.Hdoc == nil {
 		return "", false
 	}
 	return strings.TrimRight(heredocBody(src, r), "\n"), true

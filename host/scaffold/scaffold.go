@@ -85,8 +85,10 @@ func New(opts Options) (*Made, error) {
 		return nil, fmt.Errorf("unknown language %q; use go, python or typescript, or see docs/protocol.md for other languages", opts.Lang)
 	}
 	// The name of the tool is also a function name for models. Function names cannot contain dots or dashes.
-	replace := strings.NewReplacer("__NAME__", opts.Name, "__SDK__", npm, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
-	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl", "common/LICENSE": "LICENSE", "common/ci.yml": ciFile} {
+	replace := strings.NewReplacer("__NAME__", opts.Name, "__SDK__", npm, "__TOOL__",
+		strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
+	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl",
+		"common/LICENSE": "LICENSE", "common/ci.yml": ciFile} {
 		if err := load(contents, from, to, replace); err != nil {
 			return nil, err
 		}
@@ -100,7 +102,8 @@ func New(opts Options) (*Made, error) {
 	contents["plugin.hcl"] = []byte(m.Block(dir))
 	made, err := write(dir, contents)
 	if err == nil && opts.SDK == "" {
-		made.Fetched = map[string]string{"go": sdkModule + " v" + build.Version, "typescript": "@toolhost/sdk " + npm}[opts.Lang]
+		made.Fetched = map[string]string{"go": sdkModule + " v" + build.Version,
+			"typescript": "@toolhost/sdk " + npm}[opts.Lang]
 	}
 	return made, err
 }
@@ -198,7 +201,9 @@ func findSDK(given string) (string, error) {
 		candidates = nil
 		if exe, err := os.Executable(); err == nil {
 			if exe, err = filepath.EvalSymlinks(exe); err == nil {
-				candidates = []string{filepath.Join(filepath.Dir(exe), "sdk"), filepath.Join(filepath.Dir(exe), "..", "sdk")}
+				candidates = []string{
+					filepath.Join(filepath.Dir(exe), "sdk"), filepath.Join(filepath.Dir(exe), "..", "sdk"),
+				}
 			}
 		}
 	}
@@ -244,7 +249,8 @@ func goModule(name, sdk string, contents map[string][]byte) error {
 		}
 		work := new(modfile.WorkFile)
 		work.Syntax = new(modfile.FileSyntax)
-		if err := errors.Join(work.AddGoStmt(goVersion), work.AddUse(".", ""), work.AddReplace(sdkModule, "", sdk, ""), work.AddReplace(sdkModule+"/statedb", "", filepath.Join(sdk, "statedb"), "")); err != nil {
+		if err := errors.Join(work.AddGoStmt(goVersion), work.AddUse(".", ""), work.AddReplace(sdkModule, "", sdk, ""),
+			work.AddReplace(sdkModule+"/statedb", "", filepath.Join(sdk, "statedb"), "")); err != nil {
 			return err
 		}
 		contents["go.work"] = modfile.Format(work.Syntax)

@@ -17,7 +17,8 @@ func restrictExecution(p *Policy) error {
 	}
 	clones := make(map[string]int)
 	for _, path := range p.Execute {
-		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+		fd, err := unix.OpenTree(unix.AT_FDCWD, path,
+			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {
 			continue // skip a path that the sandbox does not contain
 		}
@@ -26,7 +27,8 @@ func restrictExecution(p *Policy) error {
 		}
 		clones[path] = fd
 	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC}); err != nil {
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC}); err != nil {
 		return fmt.Errorf("the mounts cannot be made noexec: %w", err)
 	}
 	for _, path := range slices.Sorted(maps.Keys(clones)) { // mount each directory before its content

@@ -75,7 +75,8 @@ func (h *Hold) mount() error {
 		lower = append(lower, descriptorPath(fd))
 	}
 	for _, o := range [][2]string{
-		{"source", HoldSource + h.Name}, {"lowerdir", strings.Join(lower, ":")}, {"upperdir", descriptorPath(h.Upper)}, {"workdir", descriptorPath(h.Work)}, {"userxattr", ""}, {"volatile", ""},
+		{"source", HoldSource + h.Name}, {"lowerdir", strings.Join(lower, ":")}, {"upperdir", descriptorPath(h.Upper)},
+		{"workdir", descriptorPath(h.Work)}, {"userxattr", ""}, {"volatile", ""},
 	} {
 		if o[1] == "" {
 			err = unix.FsconfigSetFlag(fs, o[0])

@@ -82,10 +82,13 @@ func landlock(p *Policy) error {
 	if p.Execute != nil {
 		run, write = readRights, write&^unix.LANDLOCK_ACCESS_FS_EXECUTE
 	}
-	rules := []rule{{p.Read, readRights}, {p.Run, run}, {p.Execute, unix.LANDLOCK_ACCESS_FS_EXECUTE}, {p.Write, write}, {p.Devices, deviceRights}}
+	rules := []rule{{p.Read, readRights}, {p.Run, run}, {p.Execute, unix.LANDLOCK_ACCESS_FS_EXECUTE}, {p.Write, write},
+		{p.Devices, deviceRights}}
 	if p.Namespaces {
 		// Processes can list all directories in the new root. Terminals need the rights for devices.
-		rules = append(rules, rule{p.Scratch, write}, rule{[]string{"/"}, unix.LANDLOCK_ACCESS_FS_READ_DIR}, rule{[]string{"/dev/pts"}, deviceRights})
+		rules = append(rules, rule{p.Scratch, write}, rule{[]string{"/"}, unix.LANDLOCK_ACCESS_FS_READ_DIR}, rule{
+			[]string{"/dev/pts"}, deviceRights,
+		})
 	}
 	anyPath := func(path string) (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) }
 	for _, rule := range rules {
@@ -115,7 +118,8 @@ type rule struct {
 // denies access without a rule.
 func allow(ruleset int, path string, open func(string) (int, error), access uint64) error {
 	fd, err := open(path)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) ||
+		errors.Is(err, unix.ELOOP) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("%s cannot be opened: %w", path, err)
@@ -133,7 +137,8 @@ func allow(ruleset int, path string, open func(string) (int, error), access uint
 	}
 	// Go can add padding at the end of the kernel's packed structure. The padding is harmless.
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock_add_rule for %s: %w", path, errno)
 	}

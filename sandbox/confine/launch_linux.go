@@ -122,8 +122,9 @@ func execute(p *Policy, args []string) (step string, err error) {
 		}
 	}
 	listener, err := seccomp.Install(seccomp.Rules{
-		StartProcesses: p.StartProcesses, ListedPrograms: p.Execute != nil, Gate: p.Gate, FixedMetadata: p.FixedMetadata,
-		Namespaces: p.Namespaces, Internet: p.Network || p.OwnNetwork(),
+		StartProcesses: p.StartProcesses, ListedPrograms: p.Execute != nil, Gate: p.Gate,
+		FixedMetadata: p.FixedMetadata,
+		Namespaces:    p.Namespaces, Internet: p.Network || p.OwnNetwork(),
 	})
 	switch {
 	case err != nil && p.Gate:

@@ -41,7 +41,8 @@ func setLimits(p *Policy) error {
 			return fmt.Errorf("the limit %s cannot be read: %w", r.name, err)
 		}
 		// A plugin cannot have a higher limit than the host.
-		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: min(r.value, now.Max), Max: min(r.hard, now.Max)}); err != nil {
+		if err := unix.Setrlimit(r.resource,
+			&unix.Rlimit{Cur: min(r.value, now.Max), Max: min(r.hard, now.Max)}); err != nil {
 			return fmt.Errorf("the limit %s cannot be set: %w", r.name, err)
 		}
 	}
@@ -59,7 +60,8 @@ func (l *Limits) processes(namespace bool) uint64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	var load [3]float64
 	var running, all uint64
-	if n, _ := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &all); err != nil || n != 5 {
+	if n, _ := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &all); err != nil ||
+		n != 5 {
 		return l.Processes
 	}
 	return l.Processes + all
@@ -67,7 +69,8 @@ func (l *Limits) processes(namespace bool) uint64 {
 
 // kept is the set of capabilities that root keeps. These capabilities permit access to other users'
 // files. The other layers restrict this access.
-const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
+const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
+	1<<unix.CAP_FSETID
 
 // dropCapabilities permanently drops all capabilities that are not in the constant "kept". Executing a program as root
 // does not restore them.

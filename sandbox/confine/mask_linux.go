@@ -38,8 +38,11 @@ func applyMasks(dir string, masks []Mask) error {
 // apply mounts one mask. It opens the target only once and follows no links, because tools can change the tree at the
 // same time.
 func (m Mask) apply(dir string) error {
-	target, err := unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) || m.Kind != Hide && errors.Is(err, unix.EACCES) {
+	target, err := unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ESTALE) || m.Kind != Hide && errors.Is(err, unix.EACCES) {
 		return nil // the path was removed or replaced, and the host checks again; links and hidden directories need no mask
 	}
 	if err != nil {
@@ -59,7 +62,8 @@ func (m Mask) apply(dir string) error {
 	}
 	defer func() { _ = unix.Close(source) }()
 	if attr != 0 {
-		if err := unix.MountSetattr(source, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		if err := unix.MountSetattr(source, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+			&unix.MountAttr{Attr_set: attr}); err != nil {
 			return fmt.Errorf("the mount cannot be made read-only: %w", err)
 		}
 	}

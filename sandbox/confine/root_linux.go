@@ -69,7 +69,8 @@ func enterRoot(p *Policy) error {
 			return fmt.Errorf("/dev/pts: %w", err)
 		}
 	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		if err := os.Symlink(to, filepath.Join(base, "dev", name)); err != nil {
 			return err
 		}
@@ -127,7 +128,9 @@ func gather(p *Policy) ([]place, error) {
 	for _, l := range []struct {
 		paths []string
 		place
-	}{{p.Read, place{}}, {p.Direct, place{direct: true}}, {maskDirs(p), place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}, {p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
+	}{{p.Read, place{}}, {p.Direct, place{direct: true}}, {maskDirs(p), place{}}, {p.Run, place{}},
+		{p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}},
+		{p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
 		for _, path := range l.paths {
 			if path == "/" {
 				return nil, errors.New("the whole file system cannot be a root inside of another")
@@ -155,7 +158,8 @@ func gather(p *Policy) ([]place, error) {
 		}
 		if !pl.scratch && pl.link == "" {
 			fd, err := pl.open()
-			if pl.direct && (errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) {
+			if pl.direct &&
+				(errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) {
 				continue
 			}
 			if err != nil {
@@ -183,7 +187,9 @@ func (pl *place) open() (int, error) {
 }
 
 func openDirect(path string) (int, error) {
-	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
 }
 
 // maskDirs returns a list with the directory of the masks, or nil if the policy has no masks.
@@ -321,7 +327,8 @@ func mountProc(p *Policy) error {
 	fd := -1
 	if !p.PrivateProcesses {
 		var err error
-		if fd, err = unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE); err != nil {
+		if fd, err = unix.OpenTree(unix.AT_FDCWD, "/proc",
+			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE); err != nil {
 			return err
 		}
 	}
@@ -339,7 +346,9 @@ func mountProc(p *Policy) error {
 		return err
 	}
 	// Mount /proc read-only, because root could otherwise change the kernel's settings in /proc/sys.
-	return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
+	return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC,
+	})
 }
 
 // leastProcessIDs is the smallest range of process ids. When the ids of a namespace wrap around, the kernel does not
@@ -357,7 +366,8 @@ func limitProcesses(p *Policy) error {
 	if p.Limits.Processes == 0 || len(p.Join) > 0 || os.Getuid() != 0 || !kernelAtLeast(6, 14) {
 		return nil
 	}
-	return os.WriteFile(base+"/proc/sys/kernel/pid_max", strconv.AppendUint(nil, min(max(p.Limits.Processes, leastProcessIDs), mostProcessIDs), 10), 0)
+	return os.WriteFile(base+"/proc/sys/kernel/pid_max",
+		strconv.AppendUint(nil, min(max(p.Limits.Processes, leastProcessIDs), mostProcessIDs), 10), 0)
 }
 
 // kernelAtLeast reports whether the version of the kernel is at least major.minor.
@@ -378,7 +388,8 @@ func mountTerminals() error {
 	if err := os.Mkdir(base+"/dev/pts", 0o755); err != nil { //nolint:gosec // a directory in a root of its own
 		return err
 	}
-	if err := unix.Mount("devpts", base+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"); err != nil {
+	if err := unix.Mount("devpts", base+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC,
+		"newinstance,ptmxmode=0666,mode=620"); err != nil {
 		return err
 	}
 	return os.Symlink("pts/ptmx", base+"/dev/ptmx")

@@ -50,7 +50,8 @@ func (s *shared) put(pl *place, size uint64) error {
 		err = unix.Mkdirat(parent, name, 0o755)
 	default:
 		var fd int
-		if fd, err = unix.Openat(parent, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600); err == nil {
+		if fd, err = unix.Openat(parent, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+			0o600); err == nil {
 			err = unix.Close(fd)
 		}
 	}
@@ -73,7 +74,8 @@ func (s *shared) put(pl *place, size uint64) error {
 	if pl.scratch {
 		return mountMemory(fmt.Sprintf("/proc/self/fd/%d", target), size)
 	}
-	if err := unix.MoveMount(pl.fd, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(pl.fd, "", target, "",
+		unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
 		return fmt.Errorf("the mount failed: %w", err)
 	}
 	return pl.restrict()
@@ -94,7 +96,9 @@ func (s *shared) directory(path string) (fd int, done func(), err error) {
 		return -1, none, err
 	}
 	defer done()
-	own := !slices.ContainsFunc(slices.Collect(maps.Keys(s.mounted)), func(m string) bool { return m == path || strings.HasPrefix(path, m+"/") })
+	own := !slices.ContainsFunc(slices.Collect(maps.Keys(s.mounted)), func(m string) bool {
+		return m == path || strings.HasPrefix(path, m+"/")
+	})
 	if err := unix.Mkdirat(parent, filepath.Base(path), 0o755); err != nil && own && !errors.Is(err, unix.EEXIST) {
 		return -1, none, fmt.Errorf("%s cannot be created: %w", path, err)
 	}
@@ -120,7 +124,9 @@ func (s *shared) directory(path string) (fd int, done func(), err error) {
 
 // openStep opens one name in a directory, which must not be a symbolic link.
 func openStep(dir int, name string, flags uint64) (int, error) {
-	return unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	return unix.Openat2(dir, name, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
 }
 
 // finish closes the descriptors. If the argument "write" is false, the method makes the shared directory read-only.
@@ -131,7 +137,9 @@ func (s *shared) finish(write bool) error {
 	var errs []error
 	for _, fd := range append(slices.Collect(maps.Values(s.fixed)), s.root) {
 		if !write {
-			errs = append(errs, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+			errs = append(errs, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+				Attr_set: unix.MOUNT_ATTR_RDONLY,
+			}))
 		}
 		errs = append(errs, unix.Close(fd))
 	}

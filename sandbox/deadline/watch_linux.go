@@ -84,7 +84,8 @@ func (w *watcher) check() (valid bool) {
 	}
 	var buffer [8]byte
 	_, _ = unix.Read(w.timer, buffer[:]) // the error is ignored: the timer did not fire
-	_ = unix.TimerfdSettime(w.timer, unix.TFD_TIMER_ABSTIME, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(end))}, nil)
+	_ = unix.TimerfdSettime(w.timer, unix.TFD_TIMER_ABSTIME,
+		&unix.ItimerSpec{Value: unix.NsecToTimespec(int64(end))}, nil)
 	return valid
 }
 

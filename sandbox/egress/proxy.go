@@ -95,7 +95,8 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 		}),
 	}
 	go func() {
-		if err := s.Serve(&limitedListener{Listener: l}); !errors.Is(err, http.ErrServerClosed) && p.Log != nil && ctx.Err() == nil {
+		if err := s.Serve(&limitedListener{Listener: l}); !errors.Is(err, http.ErrServerClosed) && p.Log != nil &&
+			ctx.Err() == nil {
 			p.Log.Warn("the proxy of a sandbox ended", "error", err)
 		}
 	}()
@@ -205,7 +206,9 @@ func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, err
 	port := uint16(n)
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	denied := func(why, entry string) error {
-		return &DenialError{At: time.Now(), Target: net.JoinHostPort(host, portText), Why: why, Entry: hostlist.EntryFor(entry, port)}
+		return &DenialError{
+			At: time.Now(), Target: net.JoinHostPort(host, portText), Why: why, Entry: hostlist.EntryFor(entry, port),
+		}
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		a = a.WithZone("").Unmap()

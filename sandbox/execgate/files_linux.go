@@ -35,7 +35,8 @@ func (f *processFiles) open() error {
 		return f.failed
 	}
 	f.opened = true
-	if f.root, f.failed = unix.Open(procPath(f.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); f.failed != nil {
+	if f.root, f.failed = unix.Open(procPath(f.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC,
+		0); f.failed != nil {
 		return f.failed
 	}
 	switch {
@@ -60,7 +61,9 @@ func (f *processFiles) openat(path string, flags int) (int, error) {
 	if err := f.open(); err != nil {
 		return -1, err
 	}
-	return unix.Openat2(f.root, path, &unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	return unix.Openat2(f.root, path, &unix.OpenHow{
+		Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
 }
 
 // Follow resolves the links in an absolute path. If an element does not exist, Follow appends the remaining elements

@@ -361,7 +361,8 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 		return nil, "", at, unix.EAGAIN
 	}
 	e.PID = at.pid
-	isGit := strings.Contains(e.Asked, "git") || slices.ContainsFunc(e.Argv[:min(len(e.Argv), maxLoader)], func(a string) bool { return strings.Contains(a, "git") })
+	isGit := strings.Contains(e.Asked, "git") || slices.ContainsFunc(e.Argv[:min(len(e.Argv), maxLoader)],
+		func(a string) bool { return strings.Contains(a, "git") })
 	if isGit {
 		e.Before, _ = os.Readlink(procPath(thread, "exe")) // ignore the error: an empty path means that the file is unknown
 		e.BeforeArgs = argsOf(thread)
@@ -371,7 +372,8 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 		if errno != 0 {
 			return nil, "", at, errno
 		}
-		token, e.WorkTree, e.Preloads, e.GitSettings, e.GitDir = env.token, env.workTree, env.preloads, env.gitSettings, env.gitDir
+		token, e.WorkTree, e.Preloads, e.GitSettings, e.GitDir = env.token, env.workTree, env.preloads,
+			env.gitSettings, env.gitDir
 	}
 	e.Dir = dirOf(thread)
 	fd, errno := file(thread, int(dirfd), e.Asked, e.Dir, flags)

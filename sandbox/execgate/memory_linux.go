@@ -35,7 +35,8 @@ type memory struct {
 // read reads several spans into consecutive buffers and returns the number of bytes. A span must not cross the end of a
 // page, because the next page can be missing.
 func (m *memory) read(locals, remotes int) int {
-	n, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid), uintptr(unsafe.Pointer(&m.local[0])), uintptr(locals), uintptr(unsafe.Pointer(&m.remote[0])), uintptr(remotes), 0)
+	n, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid), uintptr(unsafe.Pointer(&m.local[0])),
+		uintptr(locals), uintptr(unsafe.Pointer(&m.remote[0])), uintptr(remotes), 0)
 	if m.failed = errno; errno != 0 {
 		return 0
 	}
@@ -68,7 +69,8 @@ func (m *memory) begin(path, argv uint64) (text string, pointers []byte, errno u
 	m.local[0].Base, m.local[1].Base = &m.path[0], &m.ptrs[0]
 	m.local[0].SetLen(np)
 	m.local[1].SetLen(na)
-	m.remote[0], m.remote[1] = unix.RemoteIovec{Base: uintptr(path), Len: np}, unix.RemoteIovec{Base: uintptr(argv), Len: na}
+	m.remote[0], m.remote[1] = unix.RemoteIovec{Base: uintptr(path), Len: np},
+		unix.RemoteIovec{Base: uintptr(argv), Len: na}
 	n := m.read(2, 2)
 	if n < np {
 		return "", nil, m.fault()

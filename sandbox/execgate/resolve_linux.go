@@ -64,7 +64,9 @@ func inRoot(pid int, path string) (int, error) {
 		return -1, err
 	}
 	defer func() { _ = unix.Close(root) }()
-	return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	return unix.Openat2(root, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
 }
 
 // walker resolves a path one component after the other. It is slower than inRoot. But it follows the magic links of

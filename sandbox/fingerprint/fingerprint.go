@@ -39,7 +39,8 @@ func Of(f io.ReaderAt, head []byte, size int64) string {
 
 // buildID returns the build ID of a 64-bit ELF file, or "" for other files.
 func buildID(f io.ReaderAt, head []byte) string {
-	if len(head) < headerSize || elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
+	if len(head) < headerSize || elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 ||
+		elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
 		return ""
 	}
 	order := binary.LittleEndian

@@ -29,7 +29,8 @@ var Machine = sync.OnceValue(func() uint64 {
 		case parts[0] == "0":
 			files = []string{filepath.Join(cgroups, parts[2], "memory.max"), filepath.Join(cgroups, "memory.max")}
 		case slices.Contains(strings.Split(parts[1], ","), "memory"):
-			files = []string{filepath.Join(cgroups, "memory", parts[2], "memory.limit_in_bytes"), filepath.Join(cgroups, "memory/memory.limit_in_bytes")}
+			files = []string{filepath.Join(cgroups, "memory", parts[2], "memory.limit_in_bytes"),
+				filepath.Join(cgroups, "memory/memory.limit_in_bytes")}
 		}
 		for _, f := range files {
 			b, _ := os.ReadFile(f)

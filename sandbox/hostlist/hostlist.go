@@ -108,7 +108,8 @@ func (e *entry) serves(port uint16) bool {
 // AllowsName reports whether the list permits a name. The name must be in lower case.
 func (l *List) AllowsName(name string, port uint16) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool {
-		return e.serves(port) && (e.any || e.name != "" && (e.name == name && !e.below || e.below && strings.HasSuffix(name, "."+e.name)))
+		return e.serves(port) &&
+			(e.any || e.name != "" && (e.name == name && !e.below || e.below && strings.HasSuffix(name, "."+e.name)))
 	})
 }
 
@@ -121,7 +122,9 @@ func (l *List) NamesAddress(a netip.Addr, port uint16) bool {
 
 // NamesLoopback reports whether the list contains an address of the machine itself, on any port.
 func (l *List) NamesLoopback() bool {
-	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.prefix.IsValid() && e.prefix.Addr().IsLoopback() })
+	return slices.ContainsFunc(l.entries, func(e entry) bool {
+		return e.prefix.IsValid() && e.prefix.Addr().IsLoopback()
+	})
 }
 
 // AllowsAny reports whether the list permits every public address.
@@ -140,7 +143,8 @@ func EntryFor(host string, port uint16) string {
 // special lists address ranges that are not public and that package netip does not know.
 var special = func() (out []netip.Prefix) {
 	for _, s := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+		"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
 		// IPv6 addresses that contain an IPv4 address, and site-local addresses.
 		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/23", "2001:db8::/32", "2002::/16", "fec0::/10",
 	} {
@@ -151,5 +155,6 @@ var special = func() (out []netip.Prefix) {
 
 // Public reports whether an address is a public internet address.
 func Public(a netip.Addr) bool {
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	return a.IsGlobalUnicast() && !a.IsPrivate() &&
+		!slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }

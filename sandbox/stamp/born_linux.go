@@ -11,7 +11,8 @@ import (
 // follow a link at the end of the path.
 func Born(dir int, path string) time.Time {
 	var st unix.Statx_t
-	if unix.Statx(dir, path, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st) != nil || st.Mask&unix.STATX_BTIME == 0 {
+	if unix.Statx(dir, path, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st) != nil ||
+		st.Mask&unix.STATX_BTIME == 0 {
 		return time.Time{}
 	}
 	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))

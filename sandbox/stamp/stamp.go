@@ -27,7 +27,8 @@ func Of(st *unix.Stat_t, taken time.Time) Stamp {
 // Same reports whether the file did not change between s and a later stamp. If s was taken right after a change,
 // another change can have the same time. Therefore Same returns false for such a stamp.
 func (s *Stamp) Same(later *Stamp) bool {
-	return s.Ino == later.Ino && s.Dev == later.Dev && s.Sec == later.Sec && s.Nsec == later.Nsec && s.Size == later.Size && s.Mode == later.Mode &&
+	return s.Ino == later.Ino && s.Dev == later.Dev && s.Sec == later.Sec && s.Nsec == later.Nsec &&
+		s.Size == later.Size && s.Mode == later.Mode &&
 		s.Taken.Sub(time.Unix(s.Sec, s.Nsec)) > Settled
 }
 

@@ -39,7 +39,8 @@ func Enter(pid int) (*Inside, error) {
 		return nil, fmt.Errorf("the process of the plugin cannot be opened: %w", err)
 	}
 	in := &Inside{root: -1, process: os.NewFile(uintptr(fd), "plugin")}
-	if in.root, err = unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+	if in.root, err = unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC,
+		0); err == nil {
 		return in, nil
 	}
 	if in.ended() {
@@ -61,7 +62,8 @@ type Object struct {
 // a mount. Stat follows no link at the end of the path. For a missing path, the error is [fs.ErrNotExist].
 func (in *Inside) Stat(path string) (o Object, mounted bool, err error) {
 	var st unix.Statx_t
-	if err := unix.Statx(in.root, strings.TrimPrefix(path, "/"), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
+	if err := unix.Statx(in.root, strings.TrimPrefix(path, "/"),
+		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
 		// A directory in the path was replaced. In a branch that changed a directory, its new name is stale.
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			err = fs.ErrNotExist
@@ -111,7 +113,8 @@ const exitTime = 500 * time.Millisecond
 // ended reports whether the plugin has ended or is about to end. It also recognizes a zombie.
 func (in *Inside) ended() bool {
 	for end := time.Now().Add(exitTime); ; {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, int(max(0, time.Until(end).Milliseconds())))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}},
+			int(max(0, time.Until(end).Milliseconds())))
 		if !errors.Is(err, unix.EINTR) {
 			return err == nil && n > 0
 		}

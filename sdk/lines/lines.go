@@ -99,7 +99,9 @@ func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 }
 
 func (r *Reader) tooLong(head, tail []byte, size int, err error) ([]byte, error) {
-	return head[:min(len(head), r.limit, maxHead)], &TooLongError{Limit: r.limit, Size: size, Tail: tail[max(0, len(tail)-maxTail):], Err: err}
+	return head[:min(len(head), r.limit, maxHead)], &TooLongError{
+		Limit: r.limit, Size: size, Tail: tail[max(0, len(tail)-maxTail):], Err: err,
+	}
 }
 
 func trimEnding(line []byte) []byte {

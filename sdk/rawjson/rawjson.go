@@ -54,7 +54,8 @@ func Valid(text []byte) bool {
 			return false
 		}
 		// After the value, skip all closing brackets. A comma or the end of the text must follow.
-		for i = space(text, i); i < len(text) && len(depth) > 0 && text[i] == depth[len(depth)-1]; i = space(text, i+1) {
+		for i = space(text, i); i < len(text) && len(depth) > 0 &&
+			text[i] == depth[len(depth)-1]; i = space(text, i+1) {
 			depth = depth[:len(depth)-1]
 		}
 		if len(depth) == 0 {
@@ -283,7 +284,8 @@ func AppendString(b []byte, s string) []byte {
 func plain[S string | []byte](s S) bool {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	_ = s[7]
-	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 |
+		uint64(s[6])<<48 | uint64(s[7])<<56
 	control, quote, backslash := x-each*' ', (x^each*'"')-each, (x^each*'\\')-each
 	return (x|control|quote|backslash)&high == 0
 }

@@ -82,7 +82,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 
 // WriteString is like Write. It copies the text piece by piece, so that a long text is not in memory twice.
 func (b *Buffer) WriteString(s string) (int, error) {
-	n, err := io.CopyBuffer(struct{ io.Writer }{b}, struct{ io.Reader }{strings.NewReader(s)}, make([]byte, min(len(s), 64<<10)+1))
+	n, err := io.CopyBuffer(struct{ io.Writer }{b}, struct{ io.Reader }{strings.NewReader(s)},
+		make([]byte, min(len(s), 64<<10)+1))
 	return int(n), err
 }
 

@@ -118,7 +118,8 @@ func (s *Store) sweep(now time.Time, need int64) {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && slices.Contains(extensions, filepath.Ext(e.Name())) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() &&
+			slices.Contains(extensions, filepath.Ext(e.Name())) {
 			files = append(files, info)
 		}
 	}

@@ -61,7 +61,8 @@ const busyTime = 5 * time.Second
 func migrateUnlocked(ctx context.Context, db *sql.DB, layout []string) error {
 	for end := time.Now().Add(busyTime); ; {
 		err := migrate(ctx, db, layout)
-		if busy, ok := errors.AsType[*sqlite.Error](err); !ok || busy.Code()&0xff != sqlite3.SQLITE_BUSY || time.Now().After(end) {
+		if busy, ok := errors.AsType[*sqlite.Error](err); !ok || busy.Code()&0xff != sqlite3.SQLITE_BUSY ||
+			time.Now().After(end) {
 			return err
 		}
 		select {

@@ -298,7 +298,9 @@ func (c *comparison) declared(at string, varies bool) bool {
 	if varies {
 		list = c.def.Varying
 	}
-	return slices.ContainsFunc(list, func(pattern string) bool { return matches(strings.Split(pattern, "/"), strings.Split(at, "/")) })
+	return slices.ContainsFunc(list, func(pattern string) bool {
+		return matches(strings.Split(pattern, "/"), strings.Split(at, "/"))
+	})
 }
 
 func matches(pattern, pointer []string) bool {
@@ -317,7 +319,8 @@ func (c *comparison) attachments(want, got []tool.Attachment) {
 		}
 		c.text(part+"/path", want[i].Path, got[i].Path)
 		if !bytes.Equal(want[i].Content, got[i].Content) {
-			c.add(part+"/content", fmt.Sprintf("%d bytes, %s", len(want[i].Content), sum("", want[i].Content)), fmt.Sprintf("%d bytes, %s", len(got[i].Content), sum("", got[i].Content)))
+			c.add(part+"/content", fmt.Sprintf("%d bytes, %s", len(want[i].Content), sum("", want[i].Content)),
+				fmt.Sprintf("%d bytes, %s", len(got[i].Content), sum("", got[i].Content)))
 		}
 	}
 }

@@ -79,7 +79,8 @@ func (t *Writer) AddFile(f File, content []byte) error {
 			if err := errors.Join(err, z.Close()); err != nil { // impossible for a buffer
 				return err
 			}
-			if err := t.add(kindBlob, blob{Hash: f.Content, Size: int64(len(content)), Data: packed.Bytes()}); err != nil {
+			if err := t.add(kindBlob,
+				blob{Hash: f.Content, Size: int64(len(content)), Data: packed.Bytes()}); err != nil {
 				return err
 			}
 			t.blobs[f.Content] = true

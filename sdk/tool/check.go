@@ -68,7 +68,8 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			continue
 		}
 		var v any
-		if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && (raw[0] != '0' || len(raw) == 1) && n == int(float64(n)) && n >= 0 {
+		if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && (raw[0] != '0' || len(raw) == 1) &&
+			n == int(float64(n)) && n >= 0 {
 			v = float64(n) // try the integer first: most numbers are integers, and parsing an integer is ten times faster
 		} else if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
@@ -243,7 +244,9 @@ func (s *Schema) validate(values map[string]any) []Violation {
 	for _, p := range s.params {
 		if v, given := values[p.Name]; given && p.alone != nil {
 			if err := p.alone.Validate(v); err != nil {
-				bad = append(bad, Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err))})
+				bad = append(bad, Violation{
+					Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err)),
+				})
 			}
 		}
 	}
@@ -266,7 +269,8 @@ func isPlain(root *jsonschema.Schema, order []string) bool {
 	}
 	for _, name := range order {
 		p := *root.Properties[name]
-		p.Type, p.Types, p.Title, p.Description, p.Default, p.Enum, p.Minimum, p.Maximum, p.Extra, p.Deprecated = "", nil, "", "", nil, nil, nil, nil, nil, false
+		p.Type, p.Types, p.Title, p.Description, p.Default, p.Enum, p.Minimum, p.Maximum, p.Extra, p.Deprecated = "",
+			nil, "", "", nil, nil, nil, nil, nil, false
 		if p.Items != nil {
 			items := *p.Items
 			items.Type, items.Types, items.Description = "", nil, ""
@@ -294,11 +298,13 @@ func (p *Param) check(v any) *Violation {
 	}
 	if p.Enum != nil && !slices.ContainsFunc(p.Enum, func(e any) bool { return equal(e, v) }) {
 		return &Violation{Kind: NotInEnum, Param: p.Name,
-			Message: fmt.Sprintf("parameter %q must be one of %s, not %s", p.Name, strings.Join(p.EnumNames(), ", "), describe(v))}
+			Message: fmt.Sprintf("parameter %q must be one of %s, not %s", p.Name, strings.Join(p.EnumNames(), ", "),
+				describe(v))}
 	}
 	if n, ok := v.(float64); ok {
 		if p.min != nil && n < *p.min || p.max != nil && n > *p.max {
-			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q must be %s, not %s", p.Name, p.bounds(), decimal(n))}
+			return &Violation{Kind: Constraint, Param: p.Name,
+				Message: fmt.Sprintf("parameter %q must be %s, not %s", p.Name, p.bounds(), decimal(n))}
 		}
 	}
 	if list, ok := v.([]any); ok && len(p.ItemTypes) > 0 {

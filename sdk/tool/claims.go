@@ -12,11 +12,14 @@ import (
 // parameter must be marked as such a path.
 var parametersOf = map[Role][]string{
 	RoleShell: {"command"}, RoleJobs: {"action", "id"},
-	RoleRead: {"read:file_path"}, RoleWrite: {"write:file_path", "content"}, RoleEdit: {"write:file_path", "old_string", "new_string"},
+	RoleRead: {"read:file_path"}, RoleWrite: {"write:file_path", "content"},
+	RoleEdit:     {"write:file_path", "old_string", "new_string"},
 	RoleNotebook: {"write:notebook_path"},
-	RoleUndo:     {"action", "steps", "to", "write:file_path"}, RoleRedo: {"action", "steps", "write:file_path"}, RoleBranch: {"action"},
-	RoleSearch: {"pattern", "read:path"}, RoleFind: {"pattern", "read:path"}, RoleList: {"read:path"}, RoleSymbols: {"query"},
-	RoleFetch: {"url"}, RoleAsk: {"questions"}, RolePlan: {"todos"},
+	RoleUndo:     {"action", "steps", "to", "write:file_path"}, RoleRedo: {"action", "steps", "write:file_path"},
+	RoleBranch: {"action"},
+	RoleSearch: {"pattern", "read:path"}, RoleFind: {"pattern", "read:path"}, RoleList: {"read:path"},
+	RoleSymbols: {"query"},
+	RoleFetch:   {"url"}, RoleAsk: {"questions"}, RolePlan: {"todos"},
 }
 
 // CheckClaims returns the problems in what a plugin declares about its tools and its files: roles, programs of the

@@ -150,7 +150,8 @@ func propertyLike(name string, s *jsonschema.Schema) string {
 			found = p
 		}
 	}
-	if closed := s.AdditionalProperties != nil && isFalse(s.AdditionalProperties); !closed && !slices.Contains(s.Required, found) {
+	if closed := s.AdditionalProperties != nil && isFalse(s.AdditionalProperties); !closed &&
+		!slices.Contains(s.Required, found) {
 		return name
 	}
 	return found

@@ -32,7 +32,8 @@ func KnownKind(k Kind) bool {
 }
 
 // This list contains the kinds in the order of their codes, which begin at 1001. The code of a kind must never change.
-var codes = []Kind{NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal}
+var codes = []Kind{NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict,
+	ExecutionFailed, Internal}
 
 // Code returns the code of errors of this kind that have no code of their own: 1001 for NotFound to 1010 for Internal.
 // It returns 0 for an unknown kind.
@@ -167,7 +168,8 @@ func AsError(err error) *Error {
 		if err.Error() == e.Message {
 			return e
 		}
-		return &Error{Kind: e.Kind, Code: e.Code, Source: e.Source, RetryAfter: e.RetryAfter, Data: e.Data, Message: err.Error(), cause: err}
+		return &Error{Kind: e.Kind, Code: e.Code, Source: e.Source, RetryAfter: e.RetryAfter, Data: e.Data,
+			Message: err.Error(), cause: err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Kind: Canceled, Message: "The call was canceled.", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):

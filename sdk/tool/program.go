@@ -45,7 +45,9 @@ const (
 
 // historicPrograms has the programs of tools whose plugins describe none, by name. Before tools described programs,
 // hosts knew these.
-var historicPrograms = map[string]*Program{"grep": {Operands: 2}, "read": {Operand: OperandVariable}, "bash": {Operand: OperandScript}}
+var historicPrograms = map[string]*Program{
+	"grep": {Operands: 2}, "read": {Operand: OperandVariable}, "bash": {Operand: OperandScript},
+}
 
 // shellWords are the builtins of bash that change the shell itself or run what their arguments name. A tool, which runs
 // in a process of its own, cannot do the same.

@@ -23,7 +23,8 @@ type references struct {
 }
 
 func newReferences(raw json.RawMessage, root *jsonschema.Schema) *references {
-	r := &references{root: root, text: string(raw), targets: make(map[string]*jsonschema.Schema), done: make(map[*jsonschema.Schema]bool)}
+	r := &references{root: root, text: string(raw), targets: make(map[string]*jsonschema.Schema),
+		done: make(map[*jsonschema.Schema]bool)}
 	if strings.Contains(r.text, `"$ref"`) {
 		_ = json.Unmarshal(raw, &r.doc) // the error cannot occur, because raw was already parsed
 	}
@@ -123,7 +124,8 @@ func (r *references) alone(s *jsonschema.Schema) *jsonschema.Schema {
 		return out
 	}
 	for _, ref := range strings.Split(r.text, `"$ref"`)[1:] {
-		if target := strings.TrimLeft(ref, ": \t\r\n\""); !strings.HasPrefix(target, "#/$defs/") && !strings.HasPrefix(target, "#/definitions/") {
+		if target := strings.TrimLeft(ref, ": \t\r\n\""); !strings.HasPrefix(target, "#/$defs/") &&
+			!strings.HasPrefix(target, "#/definitions/") {
 			return nil
 		}
 	}
@@ -156,7 +158,9 @@ func (r *references) endless() string {
 	if r.doc == nil {
 		return ""
 	}
-	c := &circle{bases: make(map[uintptr]*url.URL), named: make(map[string]map[string]any), costs: make(map[uintptr]int)}
+	c := &circle{
+		bases: make(map[uintptr]*url.URL), named: make(map[string]map[string]any), costs: make(map[uintptr]int),
+	}
 	root, _ := r.doc.(map[string]any) // a root of another type has no references
 	c.named[""] = root
 	var schemas []map[string]any
@@ -215,7 +219,8 @@ func (c *circle) cost(s map[string]any) int {
 			sum += c.cost(target)
 		}
 	}
-	for _, key := range []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"} {
+	for _, key := range []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
+		"dependencies"} {
 		for _, part := range parts(s[key], key) {
 			sum = min(sum+c.cost(part), maxCost+1)
 		}

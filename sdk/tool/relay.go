@@ -45,7 +45,10 @@ func (i Item) FullName() string { return string(i.Kind) + "/" + i.Name }
 func (d *Description) Defined() []Definition {
 	out := slices.Clone(d.Tools)
 	for _, i := range d.Items {
-		out = append(out, Definition{Name: i.FullName(), Description: string(i.Definition), Input: json.RawMessage(`{"type":"object"}`), Category: CategoryRelay})
+		out = append(out, Definition{
+			Name: i.FullName(), Description: string(i.Definition), Input: json.RawMessage(`{"type":"object"}`),
+			Category: CategoryRelay,
+		})
 	}
 	return out
 }

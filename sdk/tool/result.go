@@ -124,7 +124,8 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		out.Output = &r.Output
 	}
 	m := out.Metadata
-	m["call_id"], m["tool"], m["plugin"], m["plugin_version"] = r.Run.CallID, r.Run.Tool, r.Run.Plugin, r.Run.PluginVersion
+	m["call_id"], m["tool"], m["plugin"], m["plugin_version"] = r.Run.CallID, r.Run.Tool, r.Run.Plugin,
+		r.Run.PluginVersion
 	m["execution_ms"], m["queue_ms"] = milliseconds(r.Run.ExecutionTime), milliseconds(r.Run.QueueTime)
 	m["attempts"], m["cache_hit"] = r.Run.Attempts, r.Run.CacheHit
 	if r.Run.TraceID != "" {

@@ -62,7 +62,8 @@ const ActionList = "list"
 
 // Roles lists all roles.
 var Roles = []Role{
-	RoleShell, RoleJobs, RoleRead, RoleWrite, RoleEdit, RoleNotebook, RoleUndo, RoleRedo, RoleBranch, RoleSearch, RoleFind, RoleList,
+	RoleShell, RoleJobs, RoleRead, RoleWrite, RoleEdit, RoleNotebook, RoleUndo, RoleRedo, RoleBranch, RoleSearch,
+	RoleFind, RoleList,
 	RoleSymbols, RoleFetch, RoleAsk, RolePlan,
 }
 

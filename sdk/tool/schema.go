@@ -135,7 +135,8 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if err := knownTypes(&root); err != nil {
 		return nil, err
 	}
-	if root.Schema = knownDraft(root.Schema); !strings.Contains(root.Schema, "draft-07") && !bytes.Contains(raw, []byte("/items/")) { // a reference can lead to a listed item
+	if root.Schema = knownDraft(root.Schema); !strings.Contains(root.Schema, "draft-07") &&
+		!bytes.Contains(raw, []byte("/items/")) { // a reference can lead to a listed item
 		tuples(&root)
 	}
 	refs := newReferences(raw, &root)
@@ -187,11 +188,13 @@ func tuples(s *jsonschema.Schema) {
 	if s.ItemsArray != nil && s.PrefixItems == nil {
 		s.PrefixItems, s.Items, s.ItemsArray, s.AdditionalItems = s.ItemsArray, s.AdditionalItems, nil, nil
 	}
-	for _, part := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Items, s.Contains, s.UnevaluatedItems, s.PropertyNames,
-		s.AdditionalProperties, s.UnevaluatedProperties, s.Not, s.If, s.Then, s.Else}) {
+	for _, part := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems,
+		[]*jsonschema.Schema{s.Items, s.Contains, s.UnevaluatedItems, s.PropertyNames,
+			s.AdditionalProperties, s.UnevaluatedProperties, s.Not, s.If, s.Then, s.Else}) {
 		tuples(part)
 	}
-	for _, parts := range []map[string]*jsonschema.Schema{s.Properties, s.PatternProperties, s.Defs, s.Definitions, s.DependentSchemas, s.DependencySchemas} {
+	for _, parts := range []map[string]*jsonschema.Schema{s.Properties, s.PatternProperties, s.Defs, s.Definitions,
+		s.DependentSchemas, s.DependencySchemas} {
 		for _, part := range parts {
 			tuples(part)
 		}
@@ -204,7 +207,8 @@ func isOpen(s *jsonschema.Schema) bool {
 	if s.AdditionalProperties != nil {
 		return !isFalse(s.AdditionalProperties) || len(s.PatternProperties) > 0
 	}
-	return len(s.Properties) == 0 || len(s.PatternProperties) > 0 || s.UnevaluatedProperties != nil && !isFalse(s.UnevaluatedProperties) || declaresMore(s, s.Properties)
+	return len(s.Properties) == 0 || len(s.PatternProperties) > 0 ||
+		s.UnevaluatedProperties != nil && !isFalse(s.UnevaluatedProperties) || declaresMore(s, s.Properties)
 }
 
 // declaresMore reports whether a schema, or a part of it for the same object, declares a property that is not in the
@@ -236,7 +240,9 @@ func knownTypes(s *jsonschema.Schema) error {
 			return fmt.Errorf("unknown type %q; use one of %s", name, strings.Join(typeNames, ", "))
 		}
 	}
-	within := slices.Concat(s.AnyOf, s.OneOf, s.AllOf, s.PrefixItems, []*jsonschema.Schema{s.Items, s.AdditionalProperties})
+	within := slices.Concat(s.AnyOf, s.OneOf, s.AllOf, s.PrefixItems, []*jsonschema.Schema{
+		s.Items, s.AdditionalProperties,
+	})
 	for _, sub := range within {
 		if sub != nil {
 			if err := knownTypes(sub); err != nil {
@@ -260,8 +266,10 @@ func knownTypes(s *jsonschema.Schema) error {
 func newParam(name string, declared *jsonschema.Schema, refs *references) *Param {
 	sub := refs.follow(declared)
 	p := &Param{
-		Name: name, Description: cmp.Or(declared.Description, sub.Description), Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, Deprecated: declared.Deprecated || sub.Deprecated,
-		schema: sub, min: sub.Minimum, max: sub.Maximum, nested: hasParts(sub), defaults: hasDefaults(sub, make(map[*jsonschema.Schema]bool)),
+		Name: name, Description: cmp.Or(declared.Description, sub.Description), Types: typesOf(sub),
+		Default: sub.Default, Enum: sub.Enum, Deprecated: declared.Deprecated || sub.Deprecated,
+		schema: sub, min: sub.Minimum, max: sub.Maximum, nested: hasParts(sub),
+		defaults: hasDefaults(sub, make(map[*jsonschema.Schema]bool)),
 	}
 	p.ItemTypes = itemTypesOf(sub)
 	var n float64
@@ -280,7 +288,8 @@ func newParam(name string, declared *jsonschema.Schema, refs *references) *Param
 
 // hasParts reports whether the values of a schema are objects or arrays with declared parts.
 func hasParts(s *jsonschema.Schema) bool {
-	return len(s.Properties) > 0 || s.Items != nil || slices.ContainsFunc(slices.Concat(s.AnyOf, s.OneOf, s.AllOf), hasParts)
+	return len(s.Properties) > 0 || s.Items != nil ||
+		slices.ContainsFunc(slices.Concat(s.AnyOf, s.OneOf, s.AllOf), hasParts)
 }
 
 // hasDefaults reports whether fillDefaults can add a value with a schema. The map "seen" contains the visited schemas.

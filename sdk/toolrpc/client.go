@@ -72,7 +72,8 @@ func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
 // Configure implements [tool.Plugin].
 func (c *Client) Configure(ctx context.Context, conf tool.Configuration) ([]tool.Diagnostic, error) {
 	r, err := c.rpc.Configure(ctx, &toolpb.ConfigureRequest{
-		Config: conf.Config, Roots: mapSlice(conf.Roots, configuredRootToPB), StateDir: conf.StateDir, OutputBytes: conf.OutputBytes,
+		Config: conf.Config, Roots: mapSlice(conf.Roots, configuredRootToPB), StateDir: conf.StateDir,
+		OutputBytes: conf.OutputBytes,
 		HostVersion: conf.HostVersion,
 	})
 	if err != nil {
@@ -168,7 +169,8 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
 		l.cut()
 		e := tool.AsError(context.Cause(ctx))
-		return tool.Failed(tool.Errorf(e.Kind, "%s (%s was abandoned because it did not stop within %s.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin).WithCause(ErrAbandoned))
+		return tool.Failed(tool.Errorf(e.Kind, "%s (%s was abandoned because it did not stop within %s.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin).
+			WithCause(ErrAbandoned))
 	}
 	l.cut()
 	return tool.Failed(callError(err))

@@ -48,7 +48,8 @@ var (
 		tool.HealthNotFound: toolpb.HealthResponse_STATUS_NOT_FOUND,
 	})
 	needs = newPairs(map[tool.Need]toolpb.Need{
-		tool.NotNeeded: toolpb.Need_NEED_UNSPECIFIED, tool.Optional: toolpb.Need_NEED_OPTIONAL, tool.Required: toolpb.Need_NEED_REQUIRED,
+		tool.NotNeeded: toolpb.Need_NEED_UNSPECIFIED, tool.Optional: toolpb.Need_NEED_OPTIONAL,
+		tool.Required: toolpb.Need_NEED_REQUIRED,
 	})
 	attachments = newPairs(map[string]toolpb.Attachment_Type{
 		"file": toolpb.Attachment_TYPE_FILE, "image": toolpb.Attachment_TYPE_IMAGE,
@@ -116,8 +117,10 @@ func short(s string) string {
 
 func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
 	return &toolpb.DescribeResponse{
-		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion), ConfigSchema: d.ConfigSchema,
-		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid), Needs: needsToPB(d.Needs),
+		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion),
+		ConfigSchema: d.ConfigSchema,
+		Tools:        mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid),
+		Needs: needsToPB(d.Needs),
 		Items: mapSlice(d.Items, itemToPB),
 		Keeps: mapSlice(d.Keeps, func(k tool.Kept) *toolpb.Kept {
 			return &toolpb.Kept{Kind: valid(k.Kind), Files: mapSlice(k.Files, valid), AgeAttribute: valid(k.Age)}
@@ -127,8 +130,10 @@ func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
 
 func descriptionFromPB(d *toolpb.DescribeResponse) *tool.Description {
 	return &tool.Description{
-		Name: d.GetName(), Version: d.GetVersion(), MinHostVersion: d.GetMinHostVersion(), ConfigSchema: d.GetConfigSchema(),
-		Tools: mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(), Needs: needsFromPB(d.GetNeeds()),
+		Name: d.GetName(), Version: d.GetVersion(), MinHostVersion: d.GetMinHostVersion(),
+		ConfigSchema: d.GetConfigSchema(),
+		Tools:        mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(),
+		Needs: needsFromPB(d.GetNeeds()),
 		Items: itemsFromPB(d.GetItems()),
 		Keeps: mapSlice(d.GetKeeps(), func(k *toolpb.Kept) tool.Kept {
 			return tool.Kept{Kind: k.GetKind(), Files: k.GetFiles(), Age: k.GetAgeAttribute()}
@@ -153,7 +158,8 @@ func needsFromPB(n *toolpb.Needs) *tool.Needs {
 		return nil
 	}
 	return &tool.Needs{
-		Read: needFromPB(n.GetRead()), Write: needFromPB(n.GetWrite()), Exec: needFromPB(n.GetExec()), Network: needFromPB(n.GetNetwork()),
+		Read: needFromPB(n.GetRead()), Write: needFromPB(n.GetWrite()), Exec: needFromPB(n.GetExec()),
+		Network: needFromPB(n.GetNetwork()),
 		Secrets: mapSlice(n.GetSecrets(), func(s *toolpb.Secret) tool.Secret {
 			return tool.Secret{Name: s.GetName(), Need: needFromPB(s.GetNeed())}
 		}),
@@ -173,7 +179,8 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		Name: valid(d.Name), Description: valid(d.Description), InputSchema: d.Input, OutputSchema: d.Output,
 		Traits: &toolpb.Traits{
 			ReadOnly: d.Traits.ReadOnly, ConcurrencySafe: d.Traits.ConcurrencySafe, Dangerous: d.Traits.Dangerous,
-			AutoExecute: d.Traits.AutoExecute, Disabled: d.Traits.Disabled, Idempotent: d.Traits.Idempotent, Cacheable: d.Traits.Cacheable,
+			AutoExecute: d.Traits.AutoExecute, Disabled: d.Traits.Disabled, Idempotent: d.Traits.Idempotent,
+			Cacheable: d.Traits.Cacheable,
 		},
 		Category: valid(string(d.Category)), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
@@ -189,12 +196,15 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		Name: d.GetName(), Description: d.GetDescription(), Input: d.GetInputSchema(), Output: d.GetOutputSchema(),
 		Traits: tool.Traits{
 			ReadOnly: t.GetReadOnly(), ConcurrencySafe: t.GetConcurrencySafe(), Dangerous: t.GetDangerous(),
-			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(), Cacheable: t.GetCacheable(),
+			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(),
+			Cacheable: t.GetCacheable(),
 		},
 		Category: tool.Category(d.GetCategory()), Version: d.GetVersion(), Examples: d.GetExamples(),
-		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
-		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()), Deprecated: d.GetDeprecated(), OriginalName: d.GetOriginalName(),
-		Varying: d.GetVarying(), Unordered: d.GetUnordered(),
+		StdinParameter: d.GetStdinParameter(),
+		DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
+		Title:          d.GetTitle(), Icons: validJSON(d.GetIcons()), Deprecated: d.GetDeprecated(),
+		OriginalName: d.GetOriginalName(),
+		Varying:      d.GetVarying(), Unordered: d.GetUnordered(),
 		Keywords: d.GetKeywords(), Role: tool.Role(d.GetRole()), Program: programFromPB(d.GetProgram()),
 	}
 }
@@ -203,10 +213,14 @@ func programToPB(p *tool.Program) *toolpb.Program {
 	if p == nil {
 		return nil
 	}
-	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number), Otherwise: valid(p.Otherwise), Special: valid(p.Special),
-		Others: mapSlice(p.Others, valid), Operand: valid(string(p.Operand)), Options: make(map[string]*toolpb.ProgramOption, len(p.Options))}
+	out := &toolpb.Program{Operands: int32(p.Operands), First: valid(p.First), Number: valid(p.Number),
+		Otherwise: valid(p.Otherwise), Special: valid(p.Special),
+		Others: mapSlice(p.Others, valid), Operand: valid(string(p.Operand)),
+		Options: make(map[string]*toolpb.ProgramOption, len(p.Options))}
 	for name, o := range p.Options {
-		out.Options[valid(name)] = &toolpb.ProgramOption{Argument: valid(o.Argument), Value: o.Value, Suffix: valid(o.Suffix), Optional: o.Optional}
+		out.Options[valid(name)] = &toolpb.ProgramOption{
+			Argument: valid(o.Argument), Value: o.Value, Suffix: valid(o.Suffix), Optional: o.Optional,
+		}
 	}
 	return out
 }
@@ -215,10 +229,14 @@ func programFromPB(p *toolpb.Program) *tool.Program {
 	if p == nil {
 		return nil
 	}
-	out := &tool.Program{Operands: int(p.GetOperands()), First: p.GetFirst(), Number: p.GetNumber(), Otherwise: p.GetOtherwise(), Special: p.GetSpecial(),
-		Others: p.GetOthers(), Operand: tool.Operand(p.GetOperand()), Options: make(map[string]tool.ProgramOption, len(p.GetOptions()))}
+	out := &tool.Program{Operands: int(p.GetOperands()), First: p.GetFirst(), Number: p.GetNumber(),
+		Otherwise: p.GetOtherwise(), Special: p.GetSpecial(),
+		Others: p.GetOthers(), Operand: tool.Operand(p.GetOperand()),
+		Options: make(map[string]tool.ProgramOption, len(p.GetOptions()))}
 	for name, o := range p.GetOptions() {
-		out.Options[name] = tool.ProgramOption{Argument: o.GetArgument(), Value: o.GetValue(), Suffix: o.GetSuffix(), Optional: o.GetOptional()}
+		out.Options[name] = tool.ProgramOption{
+			Argument: o.GetArgument(), Value: o.GetValue(), Suffix: o.GetSuffix(), Optional: o.GetOptional(),
+		}
 	}
 	return out
 }
@@ -251,12 +269,16 @@ func milliseconds(d time.Duration) int64 {
 func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
 	var commands *toolpb.Commands
 	if c.Commands != nil {
-		commands = &toolpb.Commands{Dir: valid(c.Commands.Dir), Address: valid(c.Commands.Address), Token: c.Commands.Token}
+		commands = &toolpb.Commands{
+			Dir: valid(c.Commands.Dir), Address: valid(c.Commands.Address), Token: c.Commands.Token,
+		}
 	}
 	return &toolpb.Start{
 		Commands: commands, Client: clientToPB(c.Client), Method: valid(c.Method), Continuation: c.Continuation,
-		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
-		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: milliseconds(timeout), SessionState: c.SessionState, Trace: c.Trace,
+		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID),
+		MessageId: valid(c.MessageID),
+		Cwd:       valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: milliseconds(timeout),
+		SessionState: c.SessionState, Trace: c.Trace,
 	}
 }
 
@@ -266,18 +288,25 @@ func callFromPB(s *toolpb.Start) *tool.Call {
 		commands = &tool.Commands{Dir: c.GetDir(), Address: c.GetAddress(), Token: c.GetToken()}
 	}
 	return &tool.Call{
-		Commands: commands, Client: clientFromPB(s.GetClient()), Method: s.GetMethod(), Continuation: s.GetContinuation(),
-		ID: s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
-		Cwd: s.GetCwd(), Roots: mapSlice(s.GetRoots(), rootFromPB), SessionState: s.GetSessionState(), Trace: s.GetTrace(),
+		Commands: commands, Client: clientFromPB(s.GetClient()), Method: s.GetMethod(),
+		Continuation: s.GetContinuation(),
+		ID:           s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(),
+		MessageID: s.GetMessageId(),
+		Cwd:       s.GetCwd(), Roots: mapSlice(s.GetRoots(), rootFromPB), SessionState: s.GetSessionState(),
+		Trace: s.GetTrace(),
 	}
 }
 
 func fileStateToPB(f tool.FileState) *toolpb.FileState {
-	return &toolpb.FileState{Path: valid(f.Path), MtimeNs: f.ModTime.UnixNano(), Size: f.Size, Hash: f.Hash[:], Partial: f.Partial}
+	return &toolpb.FileState{
+		Path: valid(f.Path), MtimeNs: f.ModTime.UnixNano(), Size: f.Size, Hash: f.Hash[:], Partial: f.Partial,
+	}
 }
 
 func fileStateFromPB(f *toolpb.FileState) tool.FileState {
-	s := tool.FileState{Path: f.GetPath(), ModTime: time.Unix(0, f.GetMtimeNs()), Size: f.GetSize(), Partial: f.GetPartial()}
+	s := tool.FileState{
+		Path: f.GetPath(), ModTime: time.Unix(0, f.GetMtimeNs()), Size: f.GetSize(), Partial: f.GetPartial(),
+	}
 	copy(s.Hash[:], f.GetHash())
 	return s
 }
@@ -309,7 +338,8 @@ func errorToPB(e *tool.Error) *toolpb.Error {
 	if !ok {
 		kind = toolpb.Kind_KIND_INTERNAL
 	}
-	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message), RetryAfterMs: e.RetryAfter.Milliseconds(), Data: e.Data}
+	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message),
+		RetryAfterMs: e.RetryAfter.Milliseconds(), Data: e.Data}
 }
 
 func errorFromPB(e *toolpb.Error) *tool.Error {
@@ -321,16 +351,20 @@ func errorFromPB(e *toolpb.Error) *tool.Error {
 		kind = tool.Internal
 	}
 	return &tool.Error{
-		Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool, Data: validJSON(e.GetData()),
+		Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool,
+		Data:       validJSON(e.GetData()),
 		RetryAfter: time.Duration(max(0, min(e.GetRetryAfterMs(), maxRetryAfter.Milliseconds()))) * time.Millisecond,
 	}
 }
 
 func resultToPB(r *tool.Result) *toolpb.Result {
 	return &toolpb.Result{
-		Output: valid(r.Output), Error: errorToPB(r.Error), Title: valid(r.Title), Metadata: jsonObject(r.Metadata), Data: r.Data,
+		Output: valid(r.Output), Error: errorToPB(r.Error), Title: valid(r.Title), Metadata: jsonObject(r.Metadata),
+		Data: r.Data,
 		Attachments: mapSlice(r.Attachments, func(a tool.Attachment) *toolpb.Attachment {
-			return &toolpb.Attachment{Type: attachments.toPB[a.Type], Path: valid(a.Path), MediaType: valid(a.MediaType), Content: a.Content}
+			return &toolpb.Attachment{
+				Type: attachments.toPB[a.Type], Path: valid(a.Path), MediaType: valid(a.MediaType), Content: a.Content,
+			}
 		}),
 		Effects: mapSlice(r.Effects, effectToPB), SessionState: r.SessionState, Cwd: valid(r.Cwd),
 		Contents: mapSlice(r.Contents, contentToPB),
@@ -339,9 +373,11 @@ func resultToPB(r *tool.Result) *toolpb.Result {
 
 func resultFromPB(r *toolpb.Result) *tool.Result {
 	out := &tool.Result{
-		Output: r.GetOutput(), Error: errorFromPB(r.GetError()), Title: r.GetTitle(), Metadata: fromJSONObject(r.GetMetadata()),
+		Output: r.GetOutput(), Error: errorFromPB(r.GetError()), Title: r.GetTitle(),
+		Metadata: fromJSONObject(r.GetMetadata()),
 		Attachments: mapSlice(r.GetAttachments(), func(a *toolpb.Attachment) tool.Attachment {
-			return tool.Attachment{Type: attachments.toGo[a.GetType()], Path: a.GetPath(), MediaType: a.GetMediaType(), Content: a.GetContent()}
+			return tool.Attachment{Type: attachments.toGo[a.GetType()], Path: a.GetPath(), MediaType: a.GetMediaType(),
+				Content: a.GetContent()}
 		}),
 		Effects: mapSlice(r.GetEffects(), effectFromPB), SessionState: r.SessionState, Cwd: r.GetCwd(),
 		Contents: mapSlice(r.GetContents(), contentFromPB),
@@ -364,19 +400,24 @@ func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
 	case a.Permission != nil:
 		p := a.Permission
 		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Permission{Permission: &toolpb.Permission{
-			Kind: valid(p.Kind), Title: valid(p.Title), Patterns: mapSlice(p.Patterns, valid), Metadata: jsonObject(p.Metadata),
+			Kind: valid(p.Kind), Title: valid(p.Title), Patterns: mapSlice(p.Patterns, valid),
+			Metadata: jsonObject(p.Metadata),
 		}}}, nil
 	case a.Question != nil:
 		q := a.Question
 		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Question{Question: &toolpb.Question{
-			Text: valid(q.Text), Options: mapSlice(q.Options, valid), Multiple: q.Multiple, FreeText: q.FreeText, Defaults: mapSlice(q.Defaults, valid), Optional: q.Optional,
+			Text: valid(q.Text), Options: mapSlice(q.Options, valid), Multiple: q.Multiple, FreeText: q.FreeText,
+			Defaults: mapSlice(q.Defaults, valid), Optional: q.Optional,
 		}}}, nil
 	}
 	if len(a.Requests) > 0 {
-		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Requests{Requests: &toolpb.ClientRequests{Requests: mapSlice(a.Requests, requestToPB), Continuation: a.Continuation}}}, nil
+		return &toolpb.Ask{Id: id,
+			Ask: &toolpb.Ask_Requests{Requests: &toolpb.ClientRequests{Requests: mapSlice(a.Requests, requestToPB),
+				Continuation: a.Continuation}}}, nil
 	}
 	if c := a.Call; c != nil {
-		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_ToolCall{ToolCall: &toolpb.ToolCall{Tool: valid(c.Tool), Arguments: c.Arguments}}}, nil
+		return &toolpb.Ask{Id: id,
+			Ask: &toolpb.Ask_ToolCall{ToolCall: &toolpb.ToolCall{Tool: valid(c.Tool), Arguments: c.Arguments}}}, nil
 	}
 	return nil, fmt.Errorf("toolrpc: an ask must have a permission, a question, requests or a call")
 }
@@ -384,7 +425,8 @@ func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
 func askFromPB(a *toolpb.Ask) tool.Ask {
 	if p := a.GetPermission(); p != nil {
 		return tool.Ask{Permission: &tool.Permission{
-			Kind: p.GetKind(), Title: p.GetTitle(), Patterns: p.GetPatterns(), Metadata: fromJSONObject(p.GetMetadata()),
+			Kind: p.GetKind(), Title: p.GetTitle(), Patterns: p.GetPatterns(),
+			Metadata: fromJSONObject(p.GetMetadata()),
 		}}
 	}
 	if r := a.GetRequests(); r != nil {
@@ -395,12 +437,14 @@ func askFromPB(a *toolpb.Ask) tool.Ask {
 	}
 	q := a.GetQuestion()
 	return tool.Ask{Question: &tool.Question{
-		Text: q.GetText(), Options: q.GetOptions(), Multiple: q.GetMultiple(), FreeText: q.GetFreeText(), Defaults: q.GetDefaults(), Optional: q.GetOptional(),
+		Text: q.GetText(), Options: q.GetOptions(), Multiple: q.GetMultiple(), FreeText: q.GetFreeText(),
+		Defaults: q.GetDefaults(), Optional: q.GetOptional(),
 	}}
 }
 
 func answerToPB(id uint32, a tool.Answer) *toolpb.Answer {
-	return &toolpb.Answer{AskId: id, Outcome: outcomes.toPB[a.Outcome], Values: mapSlice(a.Values, valid), Message: valid(a.Message), Content: a.Content}
+	return &toolpb.Answer{AskId: id, Outcome: outcomes.toPB[a.Outcome], Values: mapSlice(a.Values, valid),
+		Message: valid(a.Message), Content: a.Content}
 }
 
 func answerFromPB(a *toolpb.Answer) tool.Answer {
@@ -416,7 +460,9 @@ func diagnosticToPB(d tool.Diagnostic) *toolpb.Diagnostic {
 	if d.Severity == tool.SeverityWarning {
 		sev = toolpb.Diagnostic_SEVERITY_WARNING
 	}
-	return &toolpb.Diagnostic{Severity: sev, Summary: valid(d.Summary), Detail: valid(d.Detail), Path: mapSlice(d.Path, valid)}
+	return &toolpb.Diagnostic{
+		Severity: sev, Summary: valid(d.Summary), Detail: valid(d.Detail), Path: mapSlice(d.Path, valid),
+	}
 }
 
 func diagnosticFromPB(d *toolpb.Diagnostic) tool.Diagnostic {

@@ -10,7 +10,8 @@ import (
 func hookInputToPB(in *tool.HookInput) *toolpb.HookRequest {
 	out := &toolpb.HookRequest{
 		Event: string(in.Event), Hook: valid(in.Hook), Tool: in.Tool,
-		CallId: in.CallID, MessageId: valid(in.MessageID), SessionId: valid(in.SessionID), Cwd: valid(in.Cwd), Workspace: valid(in.Workspace), Arguments: in.Arguments,
+		CallId: in.CallID, MessageId: valid(in.MessageID), SessionId: valid(in.SessionID), Cwd: valid(in.Cwd),
+		Workspace: valid(in.Workspace), Arguments: in.Arguments,
 	}
 	if in.Definition != nil {
 		out.Definition = definitionToPB(*in.Definition)
@@ -24,7 +25,8 @@ func hookInputToPB(in *tool.HookInput) *toolpb.HookRequest {
 func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 	out := &tool.HookInput{
 		Event: tool.HookEvent(r.GetEvent()), Hook: r.GetHook(), Tool: r.GetTool(),
-		CallID: r.GetCallId(), MessageID: r.GetMessageId(), SessionID: r.GetSessionId(), Cwd: r.GetCwd(), Workspace: r.GetWorkspace(), Arguments: r.GetArguments(),
+		CallID: r.GetCallId(), MessageID: r.GetMessageId(), SessionID: r.GetSessionId(), Cwd: r.GetCwd(),
+		Workspace: r.GetWorkspace(), Arguments: r.GetArguments(),
 	}
 	if d := r.GetDefinition(); d != nil {
 		def := definitionFromPB(d)
@@ -38,7 +40,10 @@ func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 
 // shown returns a copy of a result without the fields that only the host is allowed to read.
 func shown(r *tool.Result) *tool.Result {
-	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
+	return &tool.Result{
+		Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data,
+		Attachments: r.Attachments,
+	}
 }
 
 func hookAnswerToPB(a *tool.HookAnswer) *toolpb.HookResponse {

@@ -70,7 +70,8 @@ func (*legacyClient) Drain(context.Context, time.Duration) (int, error) { return
 // for the handler in the plugin.
 func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 	r, err := c.rpc.Run(ctx, &toolpbv1.RunRequest{
-		Tool: call.Tool, Arguments: call.Arguments, SessionId: valid(call.SessionID), CallId: call.ID, Cwd: valid(call.Cwd),
+		Tool: call.Tool, Arguments: call.Arguments, SessionId: valid(call.SessionID), CallId: call.ID,
+		Cwd: valid(call.Cwd),
 	})
 	switch {
 	case ctx.Err() != nil:

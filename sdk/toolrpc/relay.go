@@ -16,7 +16,9 @@ import (
 )
 
 // hostCapabilities are the capabilities that the host sends to plugins.
-var hostCapabilities = []string{tool.CapabilityRequests, tool.CapabilityRelay, tool.CapabilityToolCalls, tool.CapabilityLargeResults}
+var hostCapabilities = []string{
+	tool.CapabilityRequests, tool.CapabilityRelay, tool.CapabilityToolCalls, tool.CapabilityLargeResults,
+}
 
 // relayServer is the plugin's end of the relay.
 type relayServer struct {
@@ -50,7 +52,9 @@ func (s *exchangeStream) Recv() (*toolpb.CallRequest, error) {
 // Listen implements the service.
 func (s *relayServer) Listen(_ *toolpb.ListenRequest, stream grpc.ServerStreamingServer[toolpb.ListenResponse]) error {
 	return s.impl.Listen(stream.Context(), func(n tool.Notification) {
-		_ = stream.Send(&toolpb.ListenResponse{Method: valid(n.Method), Params: n.Params, SessionId: valid(n.SessionID)}) // ignore the error: it means that the host no longer listens
+		_ = stream.Send(&toolpb.ListenResponse{
+			Method: valid(n.Method), Params: n.Params, SessionId: valid(n.SessionID),
+		}) // ignore the error: it means that the host no longer listens
 	})
 }
 
@@ -139,7 +143,9 @@ func clientFromPB(c *toolpb.Client) *tool.ClientInfo {
 	if c == nil {
 		return nil
 	}
-	return &tool.ClientInfo{Capabilities: validJSON(c.GetCapabilities()), LogLevel: c.GetLogLevel(), Protocol: c.GetProtocol()}
+	return &tool.ClientInfo{
+		Capabilities: validJSON(c.GetCapabilities()), LogLevel: c.GetLogLevel(), Protocol: c.GetProtocol(),
+	}
 }
 
 func requestToPB(r tool.ClientRequest) *toolpb.ClientRequest {

@@ -44,7 +44,8 @@ func (s *server) Describe(ctx context.Context, r *toolpb.DescribeRequest) (*tool
 
 func (s *server) Configure(ctx context.Context, r *toolpb.ConfigureRequest) (*toolpb.ConfigureResponse, error) {
 	diags, err := s.impl.Configure(ctx, tool.Configuration{
-		Config: r.GetConfig(), Roots: mapSlice(r.GetRoots(), rootFromPB), StateDir: r.GetStateDir(), OutputBytes: r.GetOutputBytes(),
+		Config: r.GetConfig(), Roots: mapSlice(r.GetRoots(), rootFromPB), StateDir: r.GetStateDir(),
+		OutputBytes: r.GetOutputBytes(),
 		HostVersion: r.GetHostVersion(),
 	})
 	if err != nil {
@@ -163,11 +164,12 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			}
 			continue
 		}
-		p := &hostPeer{server: s, done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
-			sending.Lock()
-			defer sending.Unlock()
-			return stream.Send(&toolpb.CallsResponse{Call: id, Message: m})
-		}}
+		p := &hostPeer{server: s, done: stream.Context().Done(), listen: func() {},
+			out: func(m *toolpb.CallResponse) error {
+				sending.Lock()
+				defer sending.Unlock()
+				return stream.Send(&toolpb.CallsResponse{Call: id, Message: m})
+			}}
 		ctx := lazyctx.New(stream.Context(), deadlineOf(start), nil)
 		mu.Lock()
 		calls[id] = running{p, ctx}
@@ -242,7 +244,8 @@ func (p *hostPeer) deliver(id uint32, m *toolpb.CallRequest) {
 
 // exchange sends a message to the host and waits for the answer. The function "build" creates the message with a new
 // ID.
-func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
+func (p *hostPeer) exchange(ctx context.Context,
+	build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
 	ch := make(chan *toolpb.CallRequest, 1)
 	p.waitMu.Lock()
 	p.lastID++
@@ -312,7 +315,9 @@ func tooLarge(name string, size int) *tool.Error {
 
 // KeepsDirectory implements [tool.DirectoryKeeper].
 func (p *hostPeer) KeepsDirectory() {
-	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{KeepsDirectory: true}}}) // ignore the error: without this message, other calls only start later
+	_ = p.send(&toolpb.CallResponse{
+		Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{KeepsDirectory: true}},
+	}) // ignore the error: without this message, other calls only start later
 }
 
 func (p *hostPeer) Progress(title string, metadata map[string]any) {
@@ -323,7 +328,11 @@ func (p *hostPeer) Progress(title string, metadata map[string]any) {
 
 // Log implements [tool.Logger].
 func (p *hostPeer) Log(m tool.LogMessage) {
-	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Log{Log: &toolpb.Log{Level: valid(m.Level), Logger: valid(m.Logger), Data: m.Data}}})
+	_ = p.send(&toolpb.CallResponse{
+		Message: &toolpb.CallResponse_Log{
+			Log: &toolpb.Log{Level: valid(m.Level), Logger: valid(m.Logger), Data: m.Data},
+		},
+	})
 }
 
 // maxChunk is the maximum number of bytes in one Output message. It is far below the message limit.

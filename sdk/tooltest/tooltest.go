@@ -145,7 +145,8 @@ func (h *Host) CallContext(ctx context.Context, name string, args map[string]any
 	h.mu.Lock()
 	h.calls++
 	call := &tool.Call{
-		ID: fmt.Sprint(h.calls), Tool: name, Arguments: raw, SessionID: "test", Cwd: h.Cwd, Roots: h.Roots, SessionState: h.state,
+		ID: fmt.Sprint(h.calls), Tool: name, Arguments: raw, SessionID: "test", Cwd: h.Cwd, Roots: h.Roots,
+		SessionState: h.state,
 	}
 	h.mu.Unlock()
 	res := h.plugin.Call(ctx, call, peer{h})

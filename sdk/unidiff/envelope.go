@@ -22,10 +22,12 @@ const (
 func isEnvelope(lines []string) bool {
 	for _, line := range lines {
 		line = strings.Trim(line, " \t")
-		if line == beginPatch || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile) {
+		if line == beginPatch || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) ||
+			strings.HasPrefix(line, updateFile) {
 			return true
 		}
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "```") && !strings.Contains(line, "<<") && !strings.HasPrefix(line, "apply_patch") {
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "```") && !strings.Contains(line, "<<") &&
+			!strings.HasPrefix(line, "apply_patch") {
 			return false
 		}
 	}
@@ -93,7 +95,8 @@ func (p *envelope) add(f File) {
 // section of a new file has no context lines. There, the caller first removes leading blanks from the line.
 func section(line string) bool {
 	line = strings.TrimRight(line, " \t")
-	return line == endPatch || line == "```" || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile)
+	return line == endPatch || line == "```" || strings.HasPrefix(line, addFile) ||
+		strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile)
 }
 
 // created parses the lines of a new file.

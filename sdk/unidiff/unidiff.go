@@ -218,7 +218,8 @@ func (p *parser) metadata(line string, n int) error {
 		return uint32(m)
 	}
 	key, value := "", ""
-	for _, k := range []string{"new file mode ", "deleted file mode ", "old mode ", "new mode ", "rename from ", "rename to ", "copy from ", "copy to "} {
+	for _, k := range []string{"new file mode ", "deleted file mode ", "old mode ", "new mode ", "rename from ",
+		"rename to ", "copy from ", "copy to "} {
 		if v, ok := strings.CutPrefix(line, k); ok {
 			key, value = k, v
 		}
@@ -297,7 +298,8 @@ func (p *parser) hunk() error {
 
 func (p *parser) endsHunk(at int) bool {
 	line := p.lines[at]
-	return hunkHeader.MatchString(line) || header(p.lines, at) || strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") ||
+	return hunkHeader.MatchString(line) || header(p.lines, at) || strings.HasPrefix(line, "diff --git ") ||
+		strings.HasPrefix(line, "Index: ") ||
 		strings.HasPrefix(line, "```") || line == "-- " && at+3 >= len(p.lines) // "-- " begins the signature of an e-mail
 }
 

@@ -66,7 +66,8 @@ func TypeName(mode fs.FileMode) string {
 }
 
 func printable(name string) string {
-	if utf8.ValidString(name) && !strings.HasPrefix(name, `"`) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if utf8.ValidString(name) && !strings.HasPrefix(name, `"`) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name
 	}
 	return strconv.Quote(name)

@@ -51,7 +51,8 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	}
 	if err := copyOver(f, j.data, was.Size()); err != nil {
 		if lost := backup.restore(f, was.Size()); lost != nil {
-			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and the old content could not be restored (%v). The old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)
+			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and the old content could not be restored (%v). The old content is in %s.", j.path.abs, cause(err), cause(lost),
+				backup.name).WithCause(err)
 		}
 		backup.discard()
 		return nil, err

@@ -93,7 +93,8 @@ func (w *Workspace) Parent(p Path) Path {
 	if p.rel == "." {
 		return p
 	}
-	return Path{abs: filepath.Dir(p.abs), rel: filepath.Dir(p.rel), root: p.root, tree: p.tree, exists: p.exists, mode: fs.ModeDir}
+	return Path{abs: filepath.Dir(p.abs), rel: filepath.Dir(p.rel), root: p.root, tree: p.tree, exists: p.exists,
+		mode: fs.ModeDir}
 }
 
 // Entry returns the path of an entry that [Workspace.ReadDir] returned for the directory p. The entry must not be a

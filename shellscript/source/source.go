@@ -72,7 +72,8 @@ func Scan(script string) iter.Seq[Node] {
 	}
 }
 
-var unbalanced = strings.NewReplacer(`"`, " ", `'`, " ", "`", " ", "(", " ", ")", " ", "{", " ", "}", " ", "<", " ", ">", " ", `\`, " ")
+var unbalanced = strings.NewReplacer(`"`, " ", `'`, " ", "`", " ", "(", " ", ")", " ", "{", " ", "}", " ", "<", " ",
+	">", " ", `\`, " ")
 
 func parse(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(recursion.NewReader(text), "")

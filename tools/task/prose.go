@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,7 +34,7 @@ const maxComment = 120
 // tooWide matches the text of a comment line whose width is limited.
 var tooWide = regexp.MustCompile(`^// [^\s\d*#-]`)
 
-// checkProse returns an error that lists each comment line that matches [avoid].
+// checkProse returns an error that lists each comment line that matches [avoid], and each line of code that is too wide.
 func (t *task) checkProse() error {
 	var found []string
 	for _, dir := range []string{"branch", "host", "plugins", "sandbox", "sdk", "shellscript"} {
@@ -41,12 +42,16 @@ func (t *task) checkProse() error {
 		if err != nil {
 			return err
 		}
-		found = append(found, lines...)
+		code, err := wideCode(t.Root, dir)
+		if err != nil {
+			return err
+		}
+		found = slices.Concat(found, lines, code)
 	}
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("comments use phrases to avoid (CONTRIBUTING.md lists clearer words), do not begin with a name, or have more than %d columns:\n%s", maxComment, strings.Join(found, "\n"))
+	return fmt.Errorf("comments use phrases to avoid (CONTRIBUTING.md lists clearer words), do not begin with a name, or comments or code have more than %d columns:\n%s", maxComment, strings.Join(found, "\n"))
 }
 
 // avoided returns the comment lines below dir that match [avoid], do not begin with a name, or are too wide. Each line is preceded by its file and line number.

@@ -46,7 +46,7 @@ func TestCheckProse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := "comments use phrases to avoid (CONTRIBUTING.md lists clearer words), do not begin with a name, or have more than 120 columns:\nhost/a.go:3: // A gives a.\nhost/a.go:4: // is none\n" +
+	want := "comments use phrases to avoid (CONTRIBUTING.md lists clearer words), do not begin with a name, or comments or code have more than 120 columns:\nhost/a.go:3: // A gives a.\nhost/a.go:4: // is none\n" +
 		"sdk/c.go:3: // The method \"c\" is.\nsdk/c.go:10: // This method is.\nsdk/c.go:13: // g" + strings.Repeat(" w", 57)
 	if err := r.checkProse(); err == nil || err.Error() != want {
 		t.Errorf("%v", err)

@@ -106,7 +106,9 @@ func (e Execution) prune(dir string) {
 		path := filepath.Join(dir, entry.Name())
 		upper, base := filepath.Join(e.Log.Layer, path), filepath.Join(e.Log.Base, path)
 		var up, lo unix.Stat_t
-		if opaque, err := filetree.IsOpaque(upper); !entry.IsDir() || opaque || err != nil || unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode || !filetree.EqualAttributes(upper, base) {
+		if opaque, err := filetree.IsOpaque(upper); !entry.IsDir() || opaque || err != nil ||
+			unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode ||
+			!filetree.EqualAttributes(upper, base) {
 			continue
 		}
 		e.prune(path)

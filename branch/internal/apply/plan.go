@@ -190,7 +190,9 @@ func (p *selecting) add(c change.Change) error {
 
 // drop adds a step that removes a path from the layer.
 func (p *selecting) drop(c change.Change) {
-	p.out.Steps = append(p.out.Steps, journal.Step{Change: c, Drop: true, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: true})
+	p.out.Steps = append(p.out.Steps, journal.Step{
+		Change: c, Drop: true, New: c.Inode, Old: c.Before, Opaque: c.Hides, Contested: true,
+	})
 }
 
 // repository returns the directory of git that contains a path, if both the branch and the workspace changed the

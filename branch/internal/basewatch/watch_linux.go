@@ -48,7 +48,8 @@ type Position uint64
 
 // New starts to watch the directories of a base in the background.
 func New(base string) *Watch {
-	w := &Watch{base: base, paths: make(map[int32]string), changed: make(map[string]Position), writing: make(map[string]struct{})}
+	w := &Watch{base: base, paths: make(map[int32]string), changed: make(map[string]Position),
+		writing: make(map[string]struct{})}
 	var err error
 	if w.fd, err = unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC); err != nil {
 		w.closed = true
@@ -129,7 +130,8 @@ func (w *Watch) Read() (now, names Position) {
 		var fresh []string
 		for at := 0; at+unix.SizeofInotifyEvent <= n; {
 			e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[at])) //nolint:gosec // the kernel's form of an event
-			name := strings.TrimRight(string(buf[at+unix.SizeofInotifyEvent:at+unix.SizeofInotifyEvent+int(e.Len)]), "\x00")
+			name := strings.TrimRight(string(buf[at+unix.SizeofInotifyEvent:at+unix.SizeofInotifyEvent+int(e.Len)]),
+				"\x00")
 			at += unix.SizeofInotifyEvent + int(e.Len)
 			fresh = append(fresh, w.note(e, name)...)
 		}
@@ -183,7 +185,8 @@ func (w *Watch) note(e *unix.InotifyEvent, name string) (fresh []string) {
 	switch {
 	case e.Mask&unix.IN_ISDIR == 0 && e.Mask&unix.IN_MODIFY != 0:
 		w.writing[path] = struct{}{}
-	case e.Mask&unix.IN_ISDIR == 0 && e.Mask&(unix.IN_CLOSE_WRITE|unix.IN_DELETE|unix.IN_MOVED_FROM|unix.IN_MOVED_TO) != 0:
+	case e.Mask&unix.IN_ISDIR == 0 &&
+		e.Mask&(unix.IN_CLOSE_WRITE|unix.IN_DELETE|unix.IN_MOVED_FROM|unix.IN_MOVED_TO) != 0:
 		delete(w.writing, path)
 	case e.Mask&unix.IN_ISDIR != 0 && e.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
 		return []string{path}

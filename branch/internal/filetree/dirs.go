@@ -117,7 +117,8 @@ func Rename(from *Tree, a string, to *Tree, b string, flags uint) error {
 		return err
 	}
 	undo := []func(){writable(dirA), writable(dirB)}
-	if entry, openErr := unix.Openat(dirA, nameA, OpenPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); openErr == nil {
+	if entry, openErr := unix.Openat(dirA, nameA, OpenPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		0); openErr == nil {
 		defer unix.Close(entry)              //nolint:errcheck // only opened
 		undo = append(undo, writable(entry)) // the rename of a directory changes its entry ".."
 	}
@@ -192,7 +193,8 @@ func (t *Tree) Parents(path string, base *Tree) error {
 	if err := unix.Mkdirat(at, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	if err := unix.Fchownat(at, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && !errors.Is(err, unix.EPERM) {
+	if err := unix.Fchownat(at, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil &&
+		!errors.Is(err, unix.EPERM) {
 		return err
 	}
 	return Like(Descriptor(at)+"/"+name, from, &st)

@@ -29,7 +29,10 @@ func SyncAll(dir int) error { return unix.Syncfs(dir) }
 
 // OpenBelow opens a directory below another without following links.
 func OpenBelow(root int, path string) (int, error) {
-	return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+	return unix.Openat2(root, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
 }
 
 // ExchangePaths atomically exchanges two paths.
@@ -76,7 +79,8 @@ func DuplicateTo(from, to int) error { return unix.Dup3(from, to, unix.O_CLOEXEC
 // Birth returns the time at which a file was created, in nanoseconds.
 func Birth(path string) (at int64, known bool) {
 	var st unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st) != nil || st.Mask&unix.STATX_BTIME == 0 {
+	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st) != nil ||
+		st.Mask&unix.STATX_BTIME == 0 {
 		return 0, false
 	}
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec), true

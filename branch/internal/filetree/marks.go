@@ -30,7 +30,8 @@ func Mark(path string) error {
 		return err
 	}
 	at := unix.NsecToTimespec(markTime)
-	return errors.Join(unix.Chmod(path, 0), unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW))
+	return errors.Join(unix.Chmod(path, 0),
+		unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW))
 }
 
 // IsOpaque reports whether a directory of a layer hides the directory of the base. It returns an error if the
@@ -53,7 +54,11 @@ const (
 	MarkPrefix = "user.overlay."
 )
 
-var marks = []string{OpaqueMark, OriginMark, "user.overlay.impure", "user.overlay.nlink", "user.overlay.upper", "user.overlay.redirect", "user.overlay.metacopy", "user.overlay.protattr", "user.overlay.uuid", "user.overlay.whiteout", "user.overlay.xwhiteouts"}
+var marks = []string{
+	OpaqueMark, OriginMark, "user.overlay.impure", "user.overlay.nlink", "user.overlay.upper", "user.overlay.redirect",
+	"user.overlay.metacopy", "user.overlay.protattr", "user.overlay.uuid", "user.overlay.whiteout",
+	"user.overlay.xwhiteouts",
+}
 
 // RemoveMarks removes the marks of the overlay from one entry.
 func RemoveMarks(path string) error {

@@ -55,7 +55,8 @@ func Open(parent, oid string, dirs ...string) (*Objects, error) {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
 	}
 	err = errors.Join(os.Mkdir(filepath.Join(dir, "objects"), 0o700), os.Mkdir(filepath.Join(dir, "refs"), 0o700),
-		os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/none\n"), 0o600), os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600))
+		os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/none\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600))
 	if err != nil {
 		g.Close()
 		return nil, err
@@ -75,7 +76,8 @@ func Open(parent, oid string, dirs ...string) (*Objects, error) {
 func removeOldObjects(parent string) {
 	entries, _ := os.ReadDir(parent) // ignore the error: creating a repository in this directory reports it
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), gitPrefix) && time.Since(info.ModTime()) > gitAge {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), gitPrefix) &&
+			time.Since(info.ModTime()) > gitAge {
 			_ = os.RemoveAll(filepath.Join(parent, e.Name())) // ignore the error: the next call tries again
 		}
 	}

@@ -293,7 +293,8 @@ func (x *Exchange) unchanged(s *Step, at *filetree.Tree, path string) bool {
 	}
 	now := change.StampOf(&st)
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return now.Inode == s.Old.Inode && now.Mode == s.Old.Mode && change.Newest(filepath.Join(at.Path, path), x.j.Checked, false) == ""
+		return now.Inode == s.Old.Inode && now.Mode == s.Old.Mode &&
+			change.Newest(filepath.Join(at.Path, path), x.j.Checked, false) == ""
 	}
 	return now == s.Old
 }

@@ -64,7 +64,8 @@ func (m *Mirror) differences() (out []Difference, err error) {
 		return nil, err
 	}
 	for path, k := range m.known {
-		if parent := m.known[filepath.Dir(path)]; !k.seen && parent != nil && parent.seen && !opaque[filepath.Dir(path)] {
+		if parent := m.known[filepath.Dir(path)]; !k.seen && parent != nil && parent.seen &&
+			!opaque[filepath.Dir(path)] {
 			out = append(out, Difference{Path: path})
 		}
 	}

@@ -242,10 +242,11 @@ func (m *Mirror) Renew(paths, dirs []string) (err error) {
 	m.forget(paths...)
 	restore := m.base.OpenAbove(paths) // an apply can have closed them
 	for _, top := range paths {
-		walkErr := filetree.WalkOwn(filepath.Join(m.Base, top), 0o500, func(path, _ string, st *unix.Stat_t, err error) error {
-			m.derive(m.relative(m.Base, path), stampOf(path, st), Stamp{})
-			return err
-		})
+		walkErr := filetree.WalkOwn(filepath.Join(m.Base, top), 0o500,
+			func(path, _ string, st *unix.Stat_t, err error) error {
+				m.derive(m.relative(m.Base, path), stampOf(path, st), Stamp{})
+				return err
+			})
 		if !errors.Is(walkErr, fs.ErrNotExist) && !errors.Is(walkErr, unix.ENOTDIR) {
 			err = errors.Join(err, walkErr)
 		}

@@ -322,7 +322,8 @@ func (p *projection) finish(path string) error {
 	}
 	mine, _, err := stat(to)
 	k := p.m.known[path]
-	if base, baseErr := p.m.inBase(path); baseErr == nil && base.isDir() && base.Mode == mine.Mode && base.Attributes == mine.Attributes {
+	if base, baseErr := p.m.inBase(path); baseErr == nil && base.isDir() && base.Mode == mine.Mode &&
+		base.Attributes == mine.Attributes {
 		if k == nil || k.Base != base || k.Tree != mine {
 			p.m.derive(path, base, mine)
 		}

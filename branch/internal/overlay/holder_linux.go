@@ -176,7 +176,8 @@ func Lingering(name string) (pid int, err error) {
 		}
 		mounts, err := os.ReadFile(filepath.Join("/proc", e.Name(), "mountinfo"))
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, fs.ErrPermission):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL),
+			errors.Is(err, fs.ErrPermission):
 			continue // the process has ended or belongs to another user
 		case err != nil:
 			return 0, err
@@ -205,7 +206,8 @@ func ClockOffset() (offset int64, known bool) {
 
 // networks contains the file systems that use the clock of another machine.
 var networks = map[int64]string{
-	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.FUSE_SUPER_MAGIC: "FUSE",
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB",
+	unix.CIFS_SUPER_MAGIC: "SMB", unix.FUSE_SUPER_MAGIC: "FUSE",
 	unix.V9FS_MAGIC: "9P", unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS",
 }
 

@@ -60,7 +60,9 @@ func Merge(ancestor, ours, theirs string) (string, error) {
 		default:
 			before := len(ours) - len(ancestor[end:]) - len(mine) - growth(sides[0])
 			line := 1 + strings.Count(ours[:before], "\n")
-			return "", &ConflictError{First: line, Last: line + max(0, strings.Count(strings.TrimSuffix(mine, "\n"), "\n"))}
+			return "", &ConflictError{
+				First: line, Last: line + max(0, strings.Count(strings.TrimSuffix(mine, "\n"), "\n")),
+			}
 		}
 	}
 	out.WriteString(ancestor[at:])

@@ -124,7 +124,8 @@ func (im *Import) blocks(servers []agent.Server, cfg *config.Config, file string
 			continue
 		}
 		taken[name] = s.Name
-		m := config.Mount{Name: name, Command: s.Command, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, StartTimeout: s.StartTimeout, Timeout: s.Timeout}
+		m := config.Mount{Name: name, Command: s.Command, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+			StartTimeout: s.StartTimeout, Timeout: s.Timeout}
 		text, secrets := m.HCL()
 		out = append(out, text)
 		im.Notes = append(im.Notes, s.Lost...)

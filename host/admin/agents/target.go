@@ -40,7 +40,8 @@ func hasEndpoint(cfg *config.Config, name string) bool {
 
 // CreateToken creates the token of an agent, which does not expire. The grant applies unless the configuration has a
 // block for the principal. CreateToken returns the secret of the token, which is not stored.
-func CreateToken(opts admin.Options, name string, grant *admin.TokenGrant) (secret string, token admin.Token, err error) {
+func CreateToken(opts admin.Options, name string,
+	grant *admin.TokenGrant) (secret string, token admin.Token, err error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
 		return "", token, err

@@ -162,7 +162,9 @@ func describe(ctx context.Context, opts admin.Options, program string) (*tool.De
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.NewMode(ctx, engine.Options{Config: file, Workspace: workspace, StateDir: filepath.Join(dir, "state"), BundledDir: opts.BundledDir, RetryFailed: true}, engine.Mode{DescribeOnly: true})
+	e, err := engine.NewMode(ctx,
+		engine.Options{Config: file, Workspace: workspace, StateDir: filepath.Join(dir, "state"),
+			BundledDir: opts.BundledDir, RetryFailed: true}, engine.Mode{DescribeOnly: true})
 	if err != nil {
 		return nil, err
 	}

@@ -255,7 +255,8 @@ func awaitRecords(ctx context.Context, js jetstream.JetStream) error {
 
 // inside connects to the server from within this process.
 func inside(srv *server.Server, secret string) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(insideUser, secret), nats.Name("toolhost-coordinator"), nats.MaxReconnects(-1))
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(insideUser, secret),
+		nats.Name("toolhost-coordinator"), nats.MaxReconnects(-1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the program cannot reach its own server: %w", err)
 	}

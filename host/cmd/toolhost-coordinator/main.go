@@ -150,8 +150,10 @@ func (s *settings) options(id *identity.Identity, peers *peers) (*server.Options
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	opts := &server.Options{
-		ServerName: cmp.Or(s.name, id.Node), ClientAdvertise: s.advertise, Host: host, Port: port, NoSigs: true, DisableJetStreamBanner: true,
-		JetStream: true, StoreDir: s.store, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: s.maxStore, SyncAlways: true,
+		ServerName: cmp.Or(s.name, id.Node), ClientAdvertise: s.advertise, Host: host, Port: port, NoSigs: true,
+		DisableJetStreamBanner: true,
+		JetStream:              true, StoreDir: s.store, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: s.maxStore,
+		SyncAlways: true,
 		MaxPayload: 1 << 20, TLSConfig: id.Server(false), TLS: true, TLSVerify: true, TLSTimeout: 5,
 		LogFile: filepath.Join(s.store, "coordinator.log"), LogSizeLimit: 8 << 20, Logtime: true,
 	}

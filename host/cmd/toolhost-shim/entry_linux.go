@@ -71,7 +71,8 @@ func send(fd int, b []byte, socket bool) bool {
 		var n int
 		var errno syscall.Errno
 		if socket {
-			r, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), pointer(&b[0]), uintptr(len(b)), syscall.MSG_NOSIGNAL, 0, 0)
+			r, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), pointer(&b[0]), uintptr(len(b)),
+				syscall.MSG_NOSIGNAL, 0, 0)
 			n, errno = int(r), e
 			if errno == syscall.EINTR {
 				continue
@@ -181,7 +182,8 @@ func run(args arguments) {
 		conn = int(above)
 	}
 	path := variable(args, env, commandsEnv+"=")
-	if !connectTo(conn, unsafe.Slice(unsafe.StringData(inherited), len(inherited))) && (path == nil || !connectTo(conn, bytesOf(path))) {
+	if !connectTo(conn, unsafe.Slice(unsafe.StringData(inherited), len(inherited))) &&
+		(path == nil || !connectTo(conn, bytesOf(path))) {
 		die(notFound, unreachableText)
 	}
 	request(conn, args, argc, env)
@@ -251,7 +253,8 @@ func answer(conn int) {
 	for {
 		if feeding {
 			fds := [2]pollFD{{fd: int32(conn), events: pollIn}, {fd: 0, events: pollIn}}
-			if _, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0, 0); errno != 0 && errno != syscall.EINTR {
+			if _, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0,
+				0); errno != 0 && errno != syscall.EINTR {
 				die(cannotRun, goneText)
 			}
 			if fds[0].revents == 0 {

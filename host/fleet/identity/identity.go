@@ -195,7 +195,8 @@ func Open(dir string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{Node: cert.Subject.CommonName, Dir: dir, key: key, cert: cert, authority: authority, revoked: revoked}, nil
+	return &Identity{Node: cert.Subject.CommonName, Dir: dir, key: key, cert: cert, authority: authority,
+		revoked: revoked}, nil
 }
 
 // Revocations returns the certificates that the authority has revoked. The TLS settings of the identity refuse them.
@@ -226,7 +227,9 @@ func (i *Identity) pool() *x509.CertPool {
 }
 
 func (i *Identity) pair() tls.Certificate {
-	return tls.Certificate{Certificate: [][]byte{i.cert.Raw, i.authority.Raw}, PrivateKey: crypto.PrivateKey(i.key), Leaf: i.cert}
+	return tls.Certificate{
+		Certificate: [][]byte{i.cert.Raw, i.authority.Raw}, PrivateKey: crypto.PrivateKey(i.key), Leaf: i.cert,
+	}
 }
 
 // Server returns the TLS settings of a server of the node. If strangers is true, a client without a certificate can
@@ -236,13 +239,15 @@ func (i *Identity) Server(strangers bool) *tls.Config {
 	if strangers {
 		auth = tls.VerifyClientCertIfGiven
 	}
-	return &tls.Config{Certificates: []tls.Certificate{i.pair()}, ClientCAs: i.pool(), ClientAuth: auth, MinVersion: tls.VersionTLS13, VerifyConnection: i.revoked.verify}
+	return &tls.Config{Certificates: []tls.Certificate{i.pair()}, ClientCAs: i.pool(), ClientAuth: auth,
+		MinVersion: tls.VersionTLS13, VerifyConnection: i.revoked.verify}
 }
 
 // Client returns the TLS settings of a connection to a server with a name, which is from [ServerName] or
 // [CoordinatorName].
 func (i *Identity) Client(server string) *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{i.pair()}, RootCAs: i.pool(), ServerName: server, MinVersion: tls.VersionTLS13, VerifyConnection: i.revoked.verify}
+	return &tls.Config{Certificates: []tls.Certificate{i.pair()}, RootCAs: i.pool(), ServerName: server,
+		MinVersion: tls.VersionTLS13, VerifyConnection: i.revoked.verify}
 }
 
 func writeKey(path string, key ed25519.PrivateKey) error {

@@ -191,7 +191,9 @@ func (a *Authority) Revoke(node string, others ...[]byte) (list []byte, serials 
 	}
 	for _, c := range certs {
 		if known.Check(c) == nil {
-			tmpl.RevokedCertificateEntries = append(tmpl.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: now})
+			tmpl.RevokedCertificateEntries = append(tmpl.RevokedCertificateEntries, x509.RevocationListEntry{
+				SerialNumber: c.SerialNumber, RevocationTime: now,
+			})
 			serials = append(serials, c.SerialNumber.Text(16))
 		}
 	}

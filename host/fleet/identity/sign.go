@@ -42,7 +42,8 @@ func (i *Identity) Sign(s Statement, now time.Time) (text, signature []byte, err
 
 // SignSession returns a statement about all calls of a session. It makes a new statement when half of the lifetime of
 // the last statement has passed.
-func (i *Identity) SignSession(principal json.RawMessage, session string, now time.Time) (text, signature []byte, err error) {
+func (i *Identity) SignSession(principal json.RawMessage, session string,
+	now time.Time) (text, signature []byte, err error) {
 	key := session + "\n" + string(principal)
 	if s, ok := i.said.get(key); ok && now.Before(s.renew) && now.After(s.renew.Add(-StatementLife)) {
 		return s.text, s.signature, nil
@@ -97,7 +98,8 @@ func (i *Identity) verify(node string, certificate, text, signature []byte) (*St
 
 // valid returns an error if the statement is not valid at a time.
 func (s *Statement) valid(now time.Time) error {
-	if now.After(time.Unix(s.Expires, 0).Add(StatementLife)) || now.Add(3*StatementLife).Before(time.Unix(s.Expires, 0)) {
+	if now.After(time.Unix(s.Expires, 0).Add(StatementLife)) ||
+		now.Add(3*StatementLife).Before(time.Unix(s.Expires, 0)) {
 		return fmt.Errorf("the statement about the principal has expired, or the nodes do not agree on the time within %s. Check that both reach the coordinators", StatementLife)
 	}
 	return nil

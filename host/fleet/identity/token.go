@@ -111,7 +111,9 @@ func Stranger(fingerprint [sha256.Size]byte) *tls.Config {
 			}
 			pool := x509.NewCertPool()
 			pool.AddCert(authority)
-			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{
+				Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			})
 			return err
 		},
 	}

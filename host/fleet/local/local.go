@@ -48,7 +48,9 @@ func Serve(h *host.Host, dir string) (stop func(), err error) {
 		_ = through.Close()      // the socket was removed through it
 	}()
 	return func() {
-		late := []*time.Timer{time.AfterFunc(stopGrace, func() { cancel(host.ErrStopped) }), time.AfterFunc(2*stopGrace, server.Stop)}
+		late := []*time.Timer{
+			time.AfterFunc(stopGrace, func() { cancel(host.ErrStopped) }), time.AfterFunc(2*stopGrace, server.Stop),
+		}
 		server.GracefulStop()
 		for _, timer := range late {
 			timer.Stop()

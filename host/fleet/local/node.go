@@ -111,7 +111,8 @@ func (r *request) Run(ctx context.Context) *tool.Result {
 	}
 	start := &fleetpb.Start{
 		CallId: cmp.Or(r.req.Once, rand.Text()), Once: r.req.Once != "", Traceparent: r.req.Trace, Request: text,
-		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client), AnswersRequests: host.AnswersRequests(r.client),
+		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client),
+		AnswersRequests: host.AnswersRequests(r.client),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the client is not asked any more
@@ -145,5 +146,7 @@ func (r *request) Run(ctx context.Context) *tool.Result {
 
 // failed returns the result of a call that the node did not run.
 func (r *request) failed(kind tool.Kind, format string, args ...any) *tool.Result {
-	return &tool.Result{Error: tool.Errorf(kind, format, args...).From(tool.SourceHost), Run: tool.Run{CallID: r.req.ID}}
+	return &tool.Result{
+		Error: tool.Errorf(kind, format, args...).From(tool.SourceHost), Run: tool.Run{CallID: r.req.ID},
+	}
 }

@@ -104,7 +104,8 @@ func (l *Limits) limitOf(tool string, ceiling int) *limit {
 // Enter waits until a call of a tool can run. The limit never exceeds ceiling; 0 means the default ceiling. Before
 // Enter blocks, it calls the function "waits". The caller must call leave once at the end of the call. The limit learns
 // only from the durations of successful calls.
-func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func()) (leave func(succeeded bool), err error) {
+func (l *Limits) Enter(ctx context.Context, tool string, ceiling int,
+	waits func()) (leave func(succeeded bool), err error) {
 	if l == nil {
 		return func(bool) {}, nil
 	}

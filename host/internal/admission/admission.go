@@ -251,7 +251,8 @@ func (s Source) openProject() (*config.Config, error) {
 		if base.Invalid != nil && !s.discovered() { // the user named this file explicitly
 			return nil, base.Invalid
 		}
-		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing, kept), howToReview)
+		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing, kept),
+			howToReview)
 		if s.Require || base.Trust.Refuse {
 			return nil, fmt.Errorf("%s. %s", s.explain(why, base.Invalid), howToReview)
 		}
@@ -386,7 +387,8 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 }
 
 func changedSince(paths []string, d *trust.Decision) error {
-	return fmt.Errorf("%s changed since it was trusted at %s", strings.Join(paths, ", "), d.At.Local().Format("2006-01-02 15:04"))
+	return fmt.Errorf("%s changed since it was trusted at %s", strings.Join(paths, ", "),
+		d.At.Local().Format("2006-01-02 15:04"))
 }
 
 // changedFiles returns the trusted files that now have different content. It does not evaluate the files.

@@ -81,7 +81,8 @@ var preceding = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*=|[0-9.]+[smhd]?$)`)
 // that are not in the table can start others, such as a proxy for a server.
 func begins(argv []string) int {
 	for i, word := range argv {
-		if in := interpreterOf(word); in != nil && (i == 0 || !in.launches && !in.whole && !sources(word) || in.packages) {
+		if in := interpreterOf(word); in != nil &&
+			(i == 0 || !in.launches && !in.whole && !sources(word) || in.packages) {
 			return i
 		}
 	}
@@ -116,7 +117,8 @@ func codeWords(argv []string) (n, text int) {
 			return min(n+2, len(argv)), 0
 		case slices.Contains(in.values, word):
 			n++
-		case strings.HasPrefix(word, "-") || in.shell && strings.HasPrefix(word, "+") || in.lists && strings.HasPrefix(word, "@"):
+		case strings.HasPrefix(word, "-") || in.shell && strings.HasPrefix(word, "+") ||
+			in.lists && strings.HasPrefix(word, "@"):
 			if in.shell && !strings.HasPrefix(word, "--") && strings.ContainsAny(word, "oO") { // such as -euo pipefail
 				n++
 			}
@@ -125,7 +127,8 @@ func codeWords(argv []string) (n, text int) {
 			continue
 		case inline: // the arguments of an inline script are code, because many such scripts only execute them
 			return len(argv), n
-		case slices.Contains(in.commands, word) || in.launches && preceding.MatchString(word) || unsure && !trust.IsCode(word):
+		case slices.Contains(in.commands, word) || in.launches && preceding.MatchString(word) ||
+			unsure && !trust.IsCode(word):
 		case in.launches && interpreterOf(word) != nil && !sources(word):
 			more, text := codeWords(argv[n:])
 			if text > 0 {

@@ -42,7 +42,8 @@ var packageRunner = lazyregexp.New(`^(npm|npx|pnpm|pnpx|yarn|corepack|bun|bunx|t
 var entries = []string{"package.json", "index.js", "index.mjs", "index.cjs", "__main__.py"}
 
 // implicit lists what interpreters add to the name of a script, a module or a library.
-var implicit = []string{".js", ".mjs", ".cjs", ".json", ".node", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".py", ".rb", ".pm", ".lua", ".class", ".php", ".R"}
+var implicit = []string{".js", ".mjs", ".cjs", ".json", ".node", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".py", ".rb",
+	".pm", ".lua", ".class", ".php", ".R"}
 
 // reference matches an object in a Python module, such as app:server.
 var reference = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$`)
@@ -106,7 +107,8 @@ func directories(look *look, code, dirs []string) []string {
 				if filepath.IsAbs(word) {
 					dir = ""
 				}
-				if path := filepath.Join(dir, word); word != "" && len(dirs) < maxDirectories && filepath.IsAbs(path) && !slices.Contains(dirs, path) && look.isDir(path) {
+				if path := filepath.Join(dir, word); word != "" && len(dirs) < maxDirectories && filepath.IsAbs(path) &&
+					!slices.Contains(dirs, path) && look.isDir(path) {
 					dirs = append(dirs, path)
 				}
 			}

@@ -50,8 +50,9 @@ func keepRestrictions(d *trust.Decision, why string, cfg *config.Config) error {
 		return fmt.Errorf("the restrictions in the trusted version of %s cannot be read: %w. Review the configuration again: toolhost trust", d.Config, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Judged)) {
-		cfg.Hooks = append(cfg.Hooks, config.Hook{Name: name, On: []string{"before_call"}, Tools: r.Judged[name], Place: d.Config, Refused: fmt.Sprintf(
-			"%s. Restore the file, review it with toolhost trust, or give the hook up with toolhost trust revoke %s", why, filepath.Dir(d.Config))})
+		cfg.Hooks = append(cfg.Hooks, config.Hook{Name: name, On: []string{"before_call"}, Tools: r.Judged[name],
+			Place: d.Config, Refused: fmt.Sprintf(
+				"%s. Restore the file, review it with toolhost trust, or give the hook up with toolhost trust revoke %s", why, filepath.Dir(d.Config))})
 	}
 	privilege.KeepStored(cfg, r.Permits)
 	return nil

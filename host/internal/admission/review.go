@@ -76,8 +76,9 @@ func (s Source) Review() (*Review, error) {
 		return nil, err
 	}
 	out := &Review{
-		Config: content.Config, Digest: content.Digest(), Status: "untrusted", Files: content.Files, Programs: content.Programs,
-		Items: s.items(base, cfg, content), content: content, restrictions: restrictionsOf(cfg),
+		Config: content.Config, Digest: content.Digest(), Status: "untrusted", Files: content.Files,
+		Programs: content.Programs,
+		Items:    s.items(base, cfg, content), content: content, restrictions: restrictionsOf(cfg),
 	}
 	old, err := decisions.Of(content.Config)
 	switch {
@@ -130,7 +131,8 @@ func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []I
 	}
 	slices.SortStableFunc(out, func(a, b Item) int {
 		order := []string{"runs", "permits", "reads"}
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Effect), slices.Index(order, b.Effect)), strings.Compare(a.Subject, b.Subject))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Effect), slices.Index(order, b.Effect)),
+			strings.Compare(a.Subject, b.Subject))
 	})
 	return out
 }

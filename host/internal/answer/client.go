@@ -50,7 +50,8 @@ func (f *client) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		}
 	}
 	defer f.flight.Ask(ask)()
-	if len(ask.Requests) > 0 && !slices.ContainsFunc(ask.Requests, func(r tool.ClientRequest) bool { return r.Method == tool.MethodElicit }) {
+	if len(ask.Requests) > 0 &&
+		!slices.ContainsFunc(ask.Requests, func(r tool.ClientRequest) bool { return r.Method == tool.MethodElicit }) {
 		return f.pass(ctx, ask) // no person is asked
 	}
 	ctx, end := context.WithCancelCause(ctx)

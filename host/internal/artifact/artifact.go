@@ -166,7 +166,8 @@ func ReadIndex(b []byte) (*Index, error) {
 			return nil, errors.New("the index has an entry without a platform of its own, so this is not a plugin of toolhost")
 		}
 		seen[m.Platform.String()] = true
-		if !ValidDigest(m.Digest) || m.MediaType != TypeManifest || m.Size < 1 || m.Size > MaxManifest || !ValidContent(m.Annotations[AnnotationContent]) || !ValidDigest(m.Annotations[AnnotationEntry]) {
+		if !ValidDigest(m.Digest) || m.MediaType != TypeManifest || m.Size < 1 || m.Size > MaxManifest ||
+			!ValidContent(m.Annotations[AnnotationContent]) || !ValidDigest(m.Annotations[AnnotationEntry]) {
 			return nil, fmt.Errorf("the index entry of %s lacks the hashes of its files, so this is not a plugin of toolhost", m.Platform)
 		}
 	}
@@ -182,7 +183,8 @@ func (i *Index) For(platform string) (*Descriptor, error) {
 		}
 		have[i.Manifests[k].Platform.String()] = true
 	}
-	return nil, fmt.Errorf("there is no build for %s, only for %s", platform, strings.Join(slices.Sorted(maps.Keys(have)), ", "))
+	return nil, fmt.Errorf("there is no build for %s, only for %s", platform,
+		strings.Join(slices.Sorted(maps.Keys(have)), ", "))
 }
 
 // ReadManifest reads the manifest of a platform and checks its form.

@@ -19,7 +19,8 @@ var (
 func ParsePackage(text string) (Package, error) {
 	rest, ok := strings.CutPrefix(text, "npm:")
 	at := strings.LastIndexByte(rest, '@')
-	if !ok || at < 1 || len(rest) > maxName || !packageForm.MatchString(rest[:at]) || !rangeForm.MatchString(rest[at+1:]) {
+	if !ok || at < 1 || len(rest) > maxName || !packageForm.MatchString(rest[:at]) ||
+		!rangeForm.MatchString(rest[at+1:]) {
 		return Package{}, fmt.Errorf("%.100q is not a package; write its name and versions, such as npm:@modelcontextprotocol/server-memory@~2026.8", text)
 	}
 	return Package{rest[:at], rest[at+1:]}, nil

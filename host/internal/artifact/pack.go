@@ -57,7 +57,8 @@ func Pack(w io.Writer, from, name string) (*Packed, error) {
 	if err := errors.Join(t.Close(), z.Close()); err != nil {
 		return nil, err
 	}
-	return &Packed{Content: contentOf(hashes), Entry: "sha256:" + hashes[name], Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Size: size.n}, nil
+	return &Packed{Content: contentOf(hashes), Entry: "sha256:" + hashes[name],
+		Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Size: size.n}, nil
 }
 
 // file is a file of a plugin.
@@ -119,7 +120,8 @@ func (f file) write(t *tar.Writer) (string, error) {
 	if f.mode&0o111 != 0 {
 		mode = 0o555
 	}
-	if err := t.WriteHeader(&tar.Header{Name: f.name, Mode: mode, Size: f.size, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Name: f.name, Mode: mode, Size: f.size, ModTime: time.Unix(0, 0),
+		Format: tar.FormatPAX}); err != nil {
 		return "", err
 	}
 	h := sha256.New()
@@ -197,7 +199,8 @@ func newNames() *names { return &names{make(map[string]string)} }
 // add returns an error for a name that leads out of the directory, or that differs from an earlier name only in case.
 func (n *names) add(name string) error {
 	switch {
-	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:") || strings.ContainsFunc(name, unicode.IsControl) || len(name) > 1024:
+	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:") ||
+		strings.ContainsFunc(name, unicode.IsControl) || len(name) > 1024:
 		return fmt.Errorf("the name %.80q is refused: it must be a relative path without \"..\"", name)
 	case len(n.folded) >= MaxFiles:
 		return fmt.Errorf("there are more than %d files", MaxFiles)

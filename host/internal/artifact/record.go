@@ -34,7 +34,9 @@ type StoreRecord struct {
 
 func (s *Store) record(lock string) ownfile.File {
 	sum := sha256.Sum256([]byte(lock))
-	return ownfile.File{Path: filepath.Join(s.records(), hex.EncodeToString(sum[:16])+".json"), Name: "the record of the lock file"}
+	return ownfile.File{
+		Path: filepath.Join(s.records(), hex.EncodeToString(sum[:16])+".json"), Name: "the record of the lock file",
+	}
 }
 
 // Record returns the record of a lock file. lock is an absolute path.

@@ -72,7 +72,8 @@ func encoded(payload []byte) []byte {
 // the JSON object of this type.
 func Sign(key crypto.Signer, sum, predicateType string, predicate json.RawMessage) ([]byte, error) {
 	payload, err := json.Marshal(statement{
-		Type: statementType, Subject: []subject{{Digest: map[string]string{"sha256": sum}}}, PredicateType: predicateType, Predicate: predicate,
+		Type: statementType, Subject: []subject{{Digest: map[string]string{"sha256": sum}}},
+		PredicateType: predicateType, Predicate: predicate,
 	})
 	if err != nil {
 		return nil, err
@@ -91,7 +92,8 @@ func Sign(key crypto.Signer, sum, predicateType string, predicate json.RawMessag
 		return nil, err
 	}
 	hint := sha256.Sum256(der)
-	b := bundle{MediaType: TypeSignature, Envelope: envelope{Payload: payload, PayloadType: payloadType, Signatures: []sig{{raw}}}}
+	b := bundle{MediaType: TypeSignature,
+		Envelope: envelope{Payload: payload, PayloadType: payloadType, Signatures: []sig{{raw}}}}
 	b.Material.PublicKey.Hint = base64.StdEncoding.EncodeToString(hint[:])
 	return json.Marshal(b)
 }
@@ -115,7 +117,8 @@ func Verify(raw []byte, keys []Key, sum, predicateType string) (Key, json.RawMes
 			continue
 		}
 		var st statement // parsed only now, because the payload cannot be trusted before its signature is verified
-		if json.Unmarshal(b.Envelope.Payload, &st) != nil || st.Type != statementType || st.PredicateType != predicateType {
+		if json.Unmarshal(b.Envelope.Payload, &st) != nil || st.Type != statementType ||
+			st.PredicateType != predicateType {
 			return Key{}, nil, ErrNotSigned
 		}
 		for _, s := range st.Subject {

@@ -133,7 +133,9 @@ func VersionsOf(tags []string) []Version {
 			out = append(out, v)
 		}
 	}
-	slices.SortFunc(out, func(a, b Version) int { return cmp.Or(b.Compare(a), strings.Compare(a.String(), b.String())) })
+	slices.SortFunc(out, func(a, b Version) int {
+		return cmp.Or(b.Compare(a), strings.Compare(a.String(), b.String()))
+	})
 	return out
 }
 

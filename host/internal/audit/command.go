@@ -89,7 +89,8 @@ func readsPassword(args []source.Word) bool {
 		return slices.ContainsFunc(args, func(a source.Word) bool { return slices.Contains(names, path.Base(a.Text)) })
 	}
 	switch {
-	case has("chpasswd", "kinit", "cryptsetup", "--password-stdin", "--with-token", "--passphrase-fd", "--pass-stdin", "--token-stdin"):
+	case has("chpasswd", "kinit", "cryptsetup", "--password-stdin", "--with-token", "--passphrase-fd", "--pass-stdin",
+		"--token-stdin"):
 		return true
 	case has("sudo"):
 		return has("-S", "--stdin")
@@ -151,7 +152,8 @@ func options(program string, args []source.Word, m mask) {
 			if isName(name) && secretVariable(name, value) {
 				hide(a, len(a.Text)-len(value), len(a.Text), m)
 			}
-		case option && SecretName(name) && !bareFlags[strings.TrimLeft(name, "-")] && i+1 < len(args) && !strings.HasPrefix(args[i+1].Text, "-"):
+		case option && SecretName(name) && !bareFlags[strings.TrimLeft(name, "-")] && i+1 < len(args) &&
+			!strings.HasPrefix(args[i+1].Text, "-"):
 			if v := args[i+1]; strings.HasPrefix(name, "--") && program != "sort" && !harmlessValue(v.Text) {
 				hide(v, 0, len(v.Text), m)
 			}
@@ -160,7 +162,10 @@ func options(program string, args []source.Word, m mask) {
 }
 
 // bareFlags contains options without a value whose names look like names of secrets.
-var bareFlags = map[string]bool{"password-stdin": true, "no-password": true, "with-token": true, "prompt-password": true, "ask-pass": true, "ask-become-pass": true, "ask-vault-pass": true, "no-auth": true, "list-secret-keys": true, "list-keys": true, "delete-secret-key": true, "recv-keys": true, "export-secret-keys": true}
+var bareFlags = map[string]bool{
+	"password-stdin": true, "no-password": true, "with-token": true, "prompt-password": true, "ask-pass": true,
+	"ask-become-pass": true, "ask-vault-pass": true, "no-auth": true, "list-secret-keys": true, "list-keys": true, "delete-secret-key": true, "recv-keys": true, "export-secret-keys": true,
+}
 
 func isName(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == "" && strings.Trim(s, "0123456789.-") != ""

@@ -80,7 +80,8 @@ var forms = sync.OnceValue(func() []form {
 		// The form "--name value".
 		{needs: nameNeeds, re: pattern(`(--[A-Za-z0-9-]+)(\s+)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|-][^\s"'&;|]*)`), name: true},
 		// The form "?sig=…&key=…" in a URL.
-		{needs: []string{"sig=", "signature=", "credential=", "key=", "token=", "code=", "sas=", "auth="}, re: pattern(`(?i)([?&](?:sig|signature|key|sas|auth|x-(?:amz|goog|oss)-(?:signature|credential|security-token)|code)=)[^&\s"'#]+`), to: "${1}" + Mask},
+		{needs: []string{"sig=", "signature=", "credential=", "key=", "token=", "code=", "sas=", "auth="},
+			re: pattern(`(?i)([?&](?:sig|signature|key|sas|auth|x-(?:amz|goog|oss)-(?:signature|credential|security-token)|code)=)[^&\s"'#]+`), to: "${1}" + Mask},
 		// The forms NAME=value, "name": "value" and name: value.
 		{needs: nameNeeds, re: pattern(`([A-Za-z_@][A-Za-z0-9_.-]*)(["']?\s*[=:]\s*|["']\s*,\s*)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|,)}]+)`), name: true},
 	}
@@ -203,7 +204,9 @@ func (f *form) replace(s string) string {
 			break
 		}
 		name, value := s[at+g[2]:at+g[3]], s[at+g[6]:at+g[7]]
-		if SecretName(name) && !bareFlags[strings.TrimLeft(name, "-")] && !harmlessValue(value) && !slices.Contains(schemes, strings.ToLower(value)) && !strings.HasPrefix(strings.Trim(value, `"'`), Mask) && !expansion(value) {
+		if SecretName(name) && !bareFlags[strings.TrimLeft(name, "-")] && !harmlessValue(value) &&
+			!slices.Contains(schemes, strings.ToLower(value)) && !strings.HasPrefix(strings.Trim(value, `"'`), Mask) &&
+			!expansion(value) {
 			b.WriteString(s[at : at+g[6]])
 			b.WriteString(Mask)
 			at += g[7]
@@ -332,7 +335,8 @@ func (m *visitor) masked(raw []byte) string {
 // harmless reports whether arguments are short and clearly contain no secrets. It is ten times faster than
 // a check of each value, and most arguments are harmless.
 func (m *Masker) harmless(raw []byte) bool {
-	if len(raw) > maxText || bytes.ContainsAny(raw, "\\\n") || bytes.Count(raw, []byte{','}) >= maxList || bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) > 32 {
+	if len(raw) > maxText || bytes.ContainsAny(raw, "\\\n") || bytes.Count(raw, []byte{','}) >= maxList ||
+		bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) > 32 {
 		return false
 	}
 	s := string(raw)

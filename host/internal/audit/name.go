@@ -27,7 +27,8 @@ var (
 func words(list string) []string { return strings.Fields(list) }
 
 // nameNeeds lists lower-case texts. Every name that SecretName accepts contains at least one of them.
-var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "cred", "auth", "cookie", "jwt", "bearer", "signature", "pat=", "pat\"", "pat ", "pat:", "_pw", "-pw", "_pin", "dsn"}
+var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "cred", "auth", "cookie", "jwt",
+	"bearer", "signature", "pat=", "pat\"", "pat ", "pat:", "_pw", "-pw", "_pin", "dsn"}
 
 // SecretName reports whether a name suggests that the value of a parameter, option or variable is a secret.
 func SecretName(name string) bool {
@@ -50,7 +51,8 @@ func secretVariable(name, value string) bool {
 
 func secretName(name string) bool {
 	parts := nameParts(name)
-	if len(parts) == 0 || slices.Contains(harmlessLast, parts[len(parts)-1]) || slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(harmlessAnywhere, p) }) {
+	if len(parts) == 0 || slices.Contains(harmlessLast, parts[len(parts)-1]) ||
+		slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(harmlessAnywhere, p) }) {
 		return false
 	}
 	return slices.ContainsFunc(parts, func(p string) bool {
@@ -61,7 +63,8 @@ func secretName(name string) bool {
 			return true
 		}
 		// Accept names such as "dbpass" and "mypwd", but not "bypass" and "compass".
-		return len(p) <= 8 && (strings.HasSuffix(p, "pass") && p != "bypass" && p != "compass" && p != "surpass" || strings.HasSuffix(p, "pwd") && p != "oldpwd")
+		return len(p) <= 8 && (strings.HasSuffix(p, "pass") && p != "bypass" && p != "compass" && p != "surpass" ||
+			strings.HasSuffix(p, "pwd") && p != "oldpwd")
 	})
 }
 

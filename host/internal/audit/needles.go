@@ -27,7 +27,8 @@ func newNeedles(texts []string) *needles {
 func (n *needles) occurIn(s string) bool {
 	for i := range len(s) - 1 {
 		k := pair(s, i)
-		if n.begins[k/64]&(1<<(k%64)) != 0 && slices.ContainsFunc(n.texts[k], func(t string) bool { return strings.HasPrefix(s[i:], t) }) {
+		if n.begins[k/64]&(1<<(k%64)) != 0 &&
+			slices.ContainsFunc(n.texts[k], func(t string) bool { return strings.HasPrefix(s[i:], t) }) {
 			return true
 		}
 	}

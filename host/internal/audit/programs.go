@@ -108,7 +108,8 @@ var programs = func() map[string]program {
 		"svn":               {secret: words(`--password`)},
 		"hg":                {settings: true},
 	}
-	for _, alias := range [][2]string{{"pnpm", "npm"}, {"yarn", "npm"}, {"pip3", "pip"}, {"ldapadd", "ldapsearch"}, {"ldapmodify", "ldapsearch"}, {"gpg2", "gpg"}} {
+	for _, alias := range [][2]string{{"pnpm", "npm"}, {"yarn", "npm"}, {"pip3", "pip"}, {"ldapadd", "ldapsearch"},
+		{"ldapmodify", "ldapsearch"}, {"gpg2", "gpg"}} {
 		out[alias[0]] = out[alias[1]]
 	}
 	return out
@@ -137,7 +138,8 @@ var harmlessHeaders = words(`accept accept-encoding accept-language content-type
 
 // secrets masks the secrets in the arguments of the program.
 func (p *program) secrets(args []source.Word, m mask) {
-	if len(p.sub) > 0 && !slices.ContainsFunc(args, func(a source.Word) bool { return slices.Contains(p.sub, a.Text) }) {
+	if len(p.sub) > 0 &&
+		!slices.ContainsFunc(args, func(a source.Word) bool { return slices.Contains(p.sub, a.Text) }) {
 		return
 	}
 	if p.last > 0 {
@@ -179,7 +181,9 @@ func (p *program) operand(args []source.Word, m mask) {
 func (p *program) setting(args []source.Word, i int, m mask) bool {
 	name, value, valued := strings.Cut(args[i].Text, "=")
 	lower := strings.ToLower(name)
-	secret := !strings.HasPrefix(name, "-") && !strings.Contains(name, " ") && (SecretName(name) || strings.HasSuffix(lower, "extraheader") || strings.HasPrefix(lower, "http-basic.") || strings.HasSuffix(lower, "_auth"))
+	secret := !strings.HasPrefix(name, "-") && !strings.Contains(name, " ") &&
+		(SecretName(name) || strings.HasSuffix(lower, "extraheader") || strings.HasPrefix(lower, "http-basic.") ||
+			strings.HasSuffix(lower, "_auth"))
 	if !secret || name == "" {
 		return false
 	}
@@ -263,7 +267,8 @@ func (p *program) split(word string) (name string, value int) {
 		return word, -1
 	}
 	if p.known == nil && len(p.secret)+len(p.attached)+len(p.user)+len(p.headers) > 0 && len(word) > 2 {
-		if o := word[:2]; !slices.Contains(p.secret, o) && !slices.Contains(p.attached, o) && !slices.Contains(p.user, o) {
+		if o := word[:2]; !slices.Contains(p.secret, o) && !slices.Contains(p.attached, o) &&
+			!slices.Contains(p.user, o) {
 			return word, -1 // an option of another program, such as -passin
 		}
 		return word[:2], 2

@@ -11,7 +11,10 @@ import (
 
 // Answers returns the remembered answers for the session and the workspace of the call.
 func (c *Call) Answers(db *state.DB) policy.Answers {
-	return &remembered{db: db, session: c.Request.Session.ID, workspace: c.Request.Session.Principal.Scope(c.Request.Session.Workspace)}
+	return &remembered{
+		db: db, session: c.Request.Session.ID,
+		workspace: c.Request.Session.Principal.Scope(c.Request.Session.Workspace),
+	}
 }
 
 type remembered struct {
@@ -60,7 +63,8 @@ func (c *Call) Answered() string {
 
 // Remember implements [policy.Answers].
 func (r *remembered) Remember(kind, tool, subject string, allow, workspace bool) error {
-	a := state.Answer{Scope: state.ScopeSession, Owner: r.session, Kind: kind, Tool: tool, Subject: subject, Allow: allow, At: time.Now()}
+	a := state.Answer{Scope: state.ScopeSession, Owner: r.session, Kind: kind, Tool: tool, Subject: subject,
+		Allow: allow, At: time.Now()}
 	if workspace {
 		a.Scope, a.Owner = state.ScopeWorkspace, r.workspace
 	}

@@ -15,8 +15,10 @@ func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	id := &c.Identity
 	e := state.AuditEntry{
 		Principal: c.Request.Session.Principal.Name,
-		At:        id.Started, Session: c.Request.Session.ID, Workspace: c.Request.Session.Workspace, Call: c.Request.ID, Parent: id.Parent, Tool: res.Run.Tool, Layer: string(id.Command.Layer),
-		Arguments: c.auditArguments(), Duration: time.Since(id.Started), Outcome: "success", Trace: c.at.ID(), Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
+		At:        id.Started, Session: c.Request.Session.ID, Workspace: c.Request.Session.Workspace,
+		Call: c.Request.ID, Parent: id.Parent, Tool: res.Run.Tool, Layer: string(id.Command.Layer),
+		Arguments: c.auditArguments(), Duration: time.Since(id.Started), Outcome: "success", Trace: c.at.ID(),
+		Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
 	}
 	if e.Tool == "" {
 		e.Tool = id.Command.Name
@@ -46,9 +48,11 @@ func AuditPrograms(r *execgate.Record) *state.Programs {
 	if r == nil {
 		return nil
 	}
-	out := &state.Programs{Count: r.Count, Denied: r.Denied, Omitted: r.Omitted, OmittedDenied: r.OmittedDenied, First: make([]state.Program, len(r.First))}
+	out := &state.Programs{Count: r.Count, Denied: r.Denied, Omitted: r.Omitted, OmittedDenied: r.OmittedDenied,
+		First: make([]state.Program, len(r.First))}
 	for i, p := range r.First {
-		out.First[i] = state.Program{Path: p.Path, Loads: p.Verdict.Loads, Command: p.Command, Times: p.Times, Decision: p.Verdict.Effect, Rule: p.Verdict.Rule, Answered: p.Verdict.Answered}
+		out.First[i] = state.Program{Path: p.Path, Loads: p.Verdict.Loads, Command: p.Command, Times: p.Times,
+			Decision: p.Verdict.Effect, Rule: p.Verdict.Rule, Answered: p.Verdict.Answered}
 	}
 	return out
 }

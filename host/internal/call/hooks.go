@@ -17,7 +17,9 @@ import (
 // the changed arguments.
 func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	name := c.Identity.Tool.FullName()
-	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{Check: c.checkChanged, Ask: c.askForHook})
+	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{
+		Check: c.checkChanged, Ask: c.askForHook,
+	})
 	c.Decision.Hooks = log
 	refusal := (*hook.RefusalError)(nil)
 	switch {
@@ -89,7 +91,8 @@ func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessa
 		reason = fmt.Sprintf("%s asks about a call of %s", by, name)
 	}
 	a, err := c.Client.Ask(ctx, tool.Ask{Permission: &tool.Permission{
-		Kind: name, Title: reason, Patterns: []string{name + " " + string(args)}, Metadata: map[string]any{"rule": by.String(), "reason": reason},
+		Kind: name, Title: reason, Patterns: []string{name + " " + string(args)},
+		Metadata: map[string]any{"rule": by.String(), "reason": reason},
 	}})
 	switch {
 	case err != nil:
@@ -105,7 +108,8 @@ func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessa
 func (c *Call) hookInput(event tool.HookEvent) tool.HookInput {
 	sent := c.Decision.Sent
 	return tool.HookInput{
-		Event: event, Tool: c.Identity.Tool.FullName(), CallID: sent.ID, MessageID: sent.MessageID, SessionID: sent.SessionID,
-		Cwd: sent.Cwd, Workspace: c.Request.Session.Top(), Arguments: sent.Arguments,
+		Event: event, Tool: c.Identity.Tool.FullName(), CallID: sent.ID, MessageID: sent.MessageID,
+		SessionID: sent.SessionID,
+		Cwd:       sent.Cwd, Workspace: c.Request.Session.Top(), Arguments: sent.Arguments,
 	}
 }

@@ -18,12 +18,14 @@ func (c *Call) Message() *tool.Call {
 	r := &c.Request
 	if x := r.Exchange; x != nil {
 		return &tool.Call{
-			ID: r.ID, MessageID: r.MessageID, Method: x.Method, Arguments: Object(c.Decision.Arguments), Client: r.Client,
+			ID: r.ID, MessageID: r.MessageID, Method: x.Method, Arguments: Object(c.Decision.Arguments),
+			Client:    r.Client,
 			SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots, Continuation: r.Continuation,
 		}
 	}
 	out := &tool.Call{
-		Client: r.Client, ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name, Arguments: Object(c.Decision.Arguments),
+		Client: r.Client, ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name,
+		Arguments: Object(c.Decision.Arguments),
 		SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots, Continuation: r.Continuation,
 	}
 	if tmp := r.Session.Temporary; tmp.Path != "" {
@@ -46,7 +48,8 @@ func (c *Call) UsesTemporary() bool {
 	switch {
 	case tmp.Path == "" || c.Request.Exchange != nil:
 		return false
-	case c.Identity.Tool.Commands, tmp.Contains(c.Decision.Sent.Cwd) && scratch.OnHost(c.Request.Session.All(), c.Decision.Sent.Cwd) != c.Decision.Sent.Cwd:
+	case c.Identity.Tool.Commands, tmp.Contains(c.Decision.Sent.Cwd) &&
+		scratch.OnHost(c.Request.Session.All(), c.Decision.Sent.Cwd) != c.Decision.Sent.Cwd:
 		return true
 	}
 	// A text argument can contain paths, for example a patch. An argument of a read-only tool can also be a pattern
@@ -69,7 +72,8 @@ func (c *Call) contains(text, path string) bool {
 		}
 		at := rest[i+len(text)-len(strings.TrimLeft(text, `"`)):]
 		rest = rest[i+len(text):]
-		if !slices.ContainsFunc(c.Request.Session.Roots, func(r tool.Root) bool { return len(r.Path) > len(path) && bytes.HasPrefix(at, []byte(r.Path)) }) {
+		if !slices.ContainsFunc(c.Request.Session.Roots,
+			func(r tool.Root) bool { return len(r.Path) > len(path) && bytes.HasPrefix(at, []byte(r.Path)) }) {
 			return true
 		}
 	}
@@ -97,8 +101,10 @@ func (c *Call) changesUnnamed() bool {
 func (c *Call) Question() *policy.Request {
 	e := c.Identity.Tool
 	return &policy.Request{
-		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Call: c.Decision.Sent, Args: c.Decision.Arguments,
-		Workspace: c.Request.Session.Top(), Shell: e.Definition.Role == tool.RoleShell, Gated: c.Identity.Gated, Bundled: e.Bundled, Past: c.Request.Session.Past,
+		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Call: c.Decision.Sent,
+		Args:      c.Decision.Arguments,
+		Workspace: c.Request.Session.Top(), Shell: e.Definition.Role == tool.RoleShell, Gated: c.Identity.Gated,
+		Bundled: e.Bundled, Past: c.Request.Session.Past,
 	}
 }
 

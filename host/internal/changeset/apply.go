@@ -19,7 +19,8 @@ import (
 
 // apply makes the changes of a branch in the workspace. The rules about edits apply to each path. In addition, a person
 // must agree to the apply, unless a rule allows the apply.
-func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a call.BranchArguments, r call.Review) *tool.Result {
+func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a call.BranchArguments,
+	r call.Review) *tool.Result {
 	if err := t.Refuses(b); err != nil {
 		return call.Refused(err)
 	}
@@ -43,7 +44,9 @@ func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a ca
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
 	if len(changes) == 0 {
-		return result("Nothing to apply", "The branch "+b.Name+" has nothing to apply.\n", &toolData{Action: "apply", Branch: b.Name, Changes: []change.Change{}})
+		return result("Nothing to apply", "The branch "+b.Name+" has nothing to apply.\n", &toolData{
+			Action: "apply", Branch: b.Name, Changes: []change.Change{},
+		})
 	}
 	if err := t.permit(ctx, b, changes, r); err != nil {
 		return call.Refused(err)
@@ -66,12 +69,15 @@ func (t *BranchTool) apply(ctx context.Context, b *branch.Branch, own bool, a ca
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
-	return result("Apply "+b.Name, applied(b, out), &toolData{Action: "apply", Branch: b.Name, Changes: out.Changes, GivenUp: out.GivenUp, Left: out.Left, Notes: out.Notes})
+	return result("Apply "+b.Name, applied(b, out), &toolData{
+		Action: "apply", Branch: b.Name, Changes: out.Changes, GivenUp: out.GivenUp, Left: out.Left, Notes: out.Notes,
+	})
 }
 
 // Confirm asks a person whether the selected changes of a branch may be made in the workspace. If the person agrees,
 // the selection allows exactly the changes that were shown.
-func (t *BranchTool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection, asker policy.Asker) (err error) {
+func (t *BranchTool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.Selection,
+	asker policy.Asker) (err error) {
 	if sel.Shown, err = b.Review(); err != nil {
 		return Advise(err)
 	}
@@ -84,7 +90,8 @@ func (t *BranchTool) Confirm(ctx context.Context, b *branch.Branch, sel *branch.
 	return t.askToApply(ctx, b, changes, diff, r)
 }
 
-func (t *BranchTool) askToApply(ctx context.Context, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
+func (t *BranchTool) askToApply(ctx context.Context, b *branch.Branch, changes []change.Change, diff string,
+	r call.Review) error {
 	title := fmt.Sprintf("Make %s of the branch %s in the workspace?", count(len(changes), "change"), b.Name)
 	return t.ask(ctx, "apply", title, b, changes, diff, r)
 }
@@ -130,7 +137,11 @@ func (t *BranchTool) permit(ctx context.Context, b *branch.Branch, changes []cha
 			paths = append(paths, filepath.Join(t.Session.Top(), rel))
 		}
 	}
-	answer, err := r.Peer.Ask(ctx, tool.Ask{Permission: &tool.Permission{Kind: tool.PermissionEdit, Title: "Apply the branch " + b.Name + " to the workspace?", Patterns: paths}})
+	answer, err := r.Peer.Ask(ctx, tool.Ask{
+		Permission: &tool.Permission{
+			Kind: tool.PermissionEdit, Title: "Apply the branch " + b.Name + " to the workspace?", Patterns: paths,
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -146,9 +157,11 @@ func reason(a tool.Answer) string {
 }
 
 // ask asks a person whether a branch may be applied or discarded, unless a rule decides this.
-func (t *BranchTool) ask(ctx context.Context, action, title string, b *branch.Branch, changes []change.Change, diff string, r call.Review) error {
+func (t *BranchTool) ask(ctx context.Context, action, title string, b *branch.Branch, changes []change.Change,
+	diff string, r call.Review) error {
 	answer, err := r.Peer.Ask(ctx, tool.Ask{Permission: &tool.Permission{
-		Kind: KindBranch, Title: title, Patterns: []string{action + " " + b.Name}, Metadata: map[string]any{"diff": diff, "changes": len(changes)},
+		Kind: KindBranch, Title: title, Patterns: []string{action + " " + b.Name},
+		Metadata: map[string]any{"diff": diff, "changes": len(changes)},
 	}})
 	if err != nil {
 		return err
@@ -180,7 +193,8 @@ func (t *BranchTool) discard(ctx context.Context, b *branch.Branch, own bool, r 
 	if err != nil {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
-	if err := t.ask(ctx, "discard", fmt.Sprintf("Drop the branch %s with %s?", b.Name, count(len(changes), "change")), b, changes, diff, r); err != nil {
+	if err := t.ask(ctx, "discard", fmt.Sprintf("Drop the branch %s with %s?", b.Name, count(len(changes), "change")),
+		b, changes, diff, r); err != nil {
 		return call.Refused(err)
 	}
 	if err := t.release(ctx, b, own, false); err != nil {

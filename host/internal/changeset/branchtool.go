@@ -167,7 +167,8 @@ func (t *BranchTool) list() *tool.Result {
 		if info.Own {
 			state += " (the branch of this session)"
 		}
-		fmt.Fprintf(&text, "%s  %s, %s, %s\n", info.Name, count(info.Files, "path"), time.Since(info.Created).Round(time.Second), state)
+		fmt.Fprintf(&text, "%s  %s, %s, %s\n", info.Name, count(info.Files, "path"),
+			time.Since(info.Created).Round(time.Second), state)
 	}
 	if len(out.Branches) == 0 {
 		text.WriteString("The workspace has no branches.\n")
@@ -176,12 +177,14 @@ func (t *BranchTool) list() *tool.Result {
 }
 
 // visible removes the changes that the session may not read, and returns a line for each removed change.
-func (t *BranchTool) visible(b *branch.Branch, changes []change.Change, r call.Review) (shown []change.Change, hidden string) {
+func (t *BranchTool) visible(b *branch.Branch, changes []change.Change,
+	r call.Review) (shown []change.Change, hidden string) {
 	var lines strings.Builder
 	for _, c := range changes {
 		below := b.Below(&c)
 		i := slices.IndexFunc(below, func(rel string) bool {
-			return t.Denied(filepath.Join(t.Session.Workspace, rel), false) || r.Reads(filepath.Join(t.Session.Top(), rel)) != nil
+			return t.Denied(filepath.Join(t.Session.Workspace, rel), false) ||
+				r.Reads(filepath.Join(t.Session.Top(), rel)) != nil
 		})
 		if i >= 0 {
 			fmt.Fprintf(&lines, "# %s [not shown, because this session may not read %s]\n", change.Describe(c), change.QuotePath(below[i]))
@@ -207,11 +210,14 @@ func (t *BranchTool) diff(b *branch.Branch, paths []string, r call.Review) *tool
 	if len(changes) == 0 {
 		text = "The branch " + b.Name + " changes nothing there.\n"
 	}
-	return result("Changes of the branch "+b.Name, text, &toolData{Action: "diff", Branch: b.Name, Changes: changes, Diff: text})
+	return result("Changes of the branch "+b.Name, text, &toolData{
+		Action: "diff", Branch: b.Name, Changes: changes, Diff: text,
+	})
 }
 
 // changes returns the changes of a branch at the given paths.
-func (t *BranchTool) changes(b *branch.Branch, paths []string, limit int, r call.Review) ([]change.Change, string, error) {
+func (t *BranchTool) changes(b *branch.Branch, paths []string, limit int,
+	r call.Review) ([]change.Change, string, error) {
 	changes, err := b.Changes()
 	if err != nil {
 		return nil, "", Advise(err)
@@ -253,7 +259,9 @@ func (t *BranchTool) checkpoint(b *branch.Branch, message string) *tool.Result {
 		return refused(tool.ExecutionFailed, "%w.", err)
 	}
 	text := fmt.Sprintf("Checkpoint %d of the branch %s was made. To go back to it: branch restore %[1]d\n", c.Number, b.Name)
-	return result("Checkpoint "+strconv.Itoa(c.Number), text, &toolData{Action: "checkpoint", Branch: b.Name, Checkpoints: []branch.Checkpoint{*c}})
+	return result("Checkpoint "+strconv.Itoa(c.Number), text, &toolData{
+		Action: "checkpoint", Branch: b.Name, Checkpoints: []branch.Checkpoint{*c},
+	})
 }
 
 func (t *BranchTool) checkpoints(b *branch.Branch) *tool.Result {
@@ -268,7 +276,9 @@ func (t *BranchTool) checkpoints(b *branch.Branch) *tool.Result {
 	if len(all) == 0 {
 		text.WriteString("The branch " + b.Name + " has no checkpoints.\n")
 	}
-	return result("Checkpoints of the branch "+b.Name, text.String(), &toolData{Action: "checkpoints", Branch: b.Name, Checkpoints: append([]branch.Checkpoint{}, all...)})
+	return result("Checkpoints of the branch "+b.Name, text.String(), &toolData{
+		Action: "checkpoints", Branch: b.Name, Checkpoints: append([]branch.Checkpoint{}, all...),
+	})
 }
 
 func (t *BranchTool) restore(ctx context.Context, b *branch.Branch, number int) *tool.Result {

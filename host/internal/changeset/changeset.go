@@ -69,7 +69,9 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 
 // partsOf returns what an apply needs to guard the workspace.
 func partsOf(home state.Home, audit func(state.AuditEntry), log *slog.Logger) *confinement.Parts {
-	return &confinement.Parts{Home: home, Audit: audit, Log: log, Repositories: confinement.NewRepositories(home, audit, log)}
+	return &confinement.Parts{
+		Home: home, Audit: audit, Log: log, Repositories: confinement.NewRepositories(home, audit, log),
+	}
 }
 
 func changesOf(out *branch.Outcome) int {
@@ -129,7 +131,8 @@ func (s *Set) Release(ctx context.Context, b *branch.Branch, keepJobs bool) erro
 				continue
 			}
 			ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-			err := h.Ask(ctx, control.OpReleaseBranch, control.ReleaseBranchArgs{ID: id, Name: b.Name, KeepJobs: keepJobs}, &struct{}{})
+			err := h.Ask(ctx, control.OpReleaseBranch,
+				control.ReleaseBranchArgs{ID: id, Name: b.Name, KeepJobs: keepJobs}, &struct{}{})
 			cancel()
 			if err != nil {
 				return fmt.Errorf("the branch %s is in use by the process %d: %w", b.Name, h.PID, err)
@@ -149,7 +152,8 @@ func (s *Set) Record(what, name string, changes int, err error) {
 
 func (s *Set) record(what string, of map[string]any, err error) {
 	arguments, _ := json.Marshal(of) // the error is ignored, because these values can always be encoded
-	e := state.AuditEntry{At: time.Now(), Principal: s.Principal, Workspace: s.Workspace, Tool: what, Arguments: arguments, Outcome: "success"}
+	e := state.AuditEntry{At: time.Now(), Principal: s.Principal, Workspace: s.Workspace, Tool: what,
+		Arguments: arguments, Outcome: "success"}
 	if err != nil {
 		e.Outcome, e.Error = "execution_failed", err.Error()
 	}

@@ -119,14 +119,17 @@ func (c *Checkpoints) Undo(ctx context.Context, u call.Undo) *tool.Result {
 	}
 	out.Changes = append([]change.Change{}, out.Changes...)
 	if u.Action == "preview" {
-		return &tool.Result{Title: "Preview of undo", Data: undoData(out), Output: fmt.Sprintf("Preview of undo for %s; nothing was changed.\n%s", titles(out.Calls), out.Diff)}
+		return &tool.Result{
+			Title: "Preview of undo", Data: undoData(out), Output: fmt.Sprintf("Preview of undo for %s; nothing was changed.\n%s", titles(out.Calls), out.Diff),
+		}
 	}
 	return c.goBack(ctx, b, to, out, u.Name)
 }
 
 // goBack restores a checkpoint. The argument "name" is the name of the tool. The programs of the branch keep running.
 // It ends them only if none of them is a job and the changes are large.
-func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.Checkpoint, out *undone, name string) *tool.Result {
+func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.Checkpoint, out *undone,
+	name string) *tool.Result {
 	jobs := c.Jobs(ctx, b.ID())
 	var done *branch.Restored
 	var err error
@@ -200,7 +203,11 @@ func (c *Checkpoints) list(b *branch.Branch, name string) *tool.Result {
 func (c *Checkpoints) calls(all []branch.Checkpoint) []undoneCall {
 	out := []undoneCall{}
 	for i := range all {
-		out = append(out, undoneCall{Call: all[i].Call, Checkpoint: all[i].Number, At: all[i].At, Command: strings.Join(append([]string{all[i].Message}, all[i].Then...), ", then "), Session: all[i].Session, Own: all[i].Session == c.Session.ID})
+		out = append(out, undoneCall{
+			Call: all[i].Call, Checkpoint: all[i].Number, At: all[i].At,
+			Command: strings.Join(append([]string{all[i].Message}, all[i].Then...), ", then "), Session: all[i].Session,
+			Own: all[i].Session == c.Session.ID,
+		})
 	}
 	return out
 }

@@ -23,8 +23,9 @@ import (
 // kindsOf maps roles to kinds if the traits of the tools are not sufficient. The kinds of all other tools follow from
 // their traits.
 var kindsOf = map[tool.Role]scheduler.Kind{
-	tool.RoleShell: scheduler.Shell, tool.RoleEdit: scheduler.Edit, tool.RoleWrite: scheduler.Edit, tool.RoleNotebook: scheduler.Edit,
-	tool.RoleUndo: scheduler.Edit,
+	tool.RoleShell: scheduler.Shell, tool.RoleEdit: scheduler.Edit, tool.RoleWrite: scheduler.Edit,
+	tool.RoleNotebook: scheduler.Edit,
+	tool.RoleUndo:     scheduler.Edit,
 }
 
 // Controls reports whether calls of a tool ignore the limit of concurrent calls. Two bundled tools do: the tool for
@@ -76,10 +77,12 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 		// It is unknown whether the call becomes a shell command or a tool call. Therefore the claim is the most
 		// restrictive claim.
 		name, command := c.Identity.Command.FirstWord(), req.Command
-		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return Label(mask, name, command) }}
+		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true,
+			Label: func() string { return Label(mask, name, command) }}
 	}
 	role, paths := e.Role(), pathParams(e.Schema())
-	out := scheduler.Claim{Kind: kindOf(e, role, paths), InOrder: req.InOrder && !controls(e, role), Safe: e.Definition.Traits.ConcurrencySafe}
+	out := scheduler.Claim{Kind: kindOf(e, role, paths), InOrder: req.InOrder && !controls(e, role),
+		Safe: e.Definition.Traits.ConcurrencySafe}
 	if e.Definition.Category == tool.CategoryMCP {
 		// A call of a batch can depend on changes that earlier calls of the batch made in the server.
 		out.Safe = out.Safe && e.Definition.Traits.ReadOnly
@@ -89,7 +92,8 @@ func Of(c *call.Call, open bool, mask func(string) string) scheduler.Claim {
 	case scheduler.Shell:
 		out.Moves = true
 		subject = Text(c.Decision.Arguments["command"])
-		out.StartsJob = string(c.Decision.Arguments["run_in_background"]) == "true" || c.Decision.Arguments["yield_ms"] != nil || background(subject)
+		out.StartsJob = string(c.Decision.Arguments["run_in_background"]) == "true" ||
+			c.Decision.Arguments["yield_ms"] != nil || background(subject)
 		redirects(c, &out, subject)
 	case scheduler.Read, scheduler.Edit:
 		subject = names(c, &out, paths)
@@ -201,7 +205,8 @@ func resolved(s *call.Session, path string) string {
 // links reports whether a path below a directory can contain symbolic links.
 func links(dir, path string) bool {
 	for at := path; len(at) > len(dir); at = filepath.Dir(at) {
-		if st, err := os.Lstat(at); err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		if st, err := os.Lstat(at); err != nil && !errors.Is(err, fs.ErrNotExist) ||
+			err == nil && st.Mode()&fs.ModeSymlink != 0 {
 			return true
 		}
 	}

@@ -53,7 +53,8 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 			return s
 		}
 	}
-	d.fail(e.Range(), fmt.Sprintf("%q is not allowed here", s), "Use one of %s.%s", strings.Join(among, ", "), suggest.DidYouMean(s, among))
+	d.fail(e.Range(), fmt.Sprintf("%q is not allowed here", s), "Use one of %s.%s", strings.Join(among, ", "),
+		suggest.DidYouMean(s, among))
 	return otherwise
 }
 
@@ -65,7 +66,8 @@ func (d *decoder) renamed(was, now *hcl.Attribute, name string) *hcl.Attribute {
 		return now
 	}
 	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
-		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("%s is deprecated", was.Name), Detail: fmt.Sprintf("Rename it to %s. The next release no longer knows %[2]s.", name, was.Name), Subject: was.Expr.Range().Ptr(),
+		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("%s is deprecated", was.Name),
+		Detail: fmt.Sprintf("Rename it to %s. The next release no longer knows %[2]s.", name, was.Name), Subject: was.Expr.Range().Ptr(),
 	})
 	return was
 }

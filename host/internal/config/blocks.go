@@ -54,7 +54,8 @@ type rootHCL struct {
 }
 
 var rootTable = newTable(
-	row("writable", flag(func(r *Root) *bool { return &r.Writable }), compared, "false", "Whether tools may write in it."),
+	row("writable", flag(func(r *Root) *bool { return &r.Writable }), compared, "false",
+		"Whether tools may write in it."),
 )
 
 type pluginHCL struct {
@@ -69,19 +70,21 @@ type pluginHCL struct {
 
 // pluginTable lists the attributes of a plugin block.
 var pluginTable = newTable(
-	row("path", custom("string", func(p *Plugin) *string { return &p.Path }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
-		to.Path = d.path(d.optionalText(a.Expr))
-	}), free,
+	row("path",
+		custom("string", func(p *Plugin) *string { return &p.Path }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
+			to.Path = d.path(d.optionalText(a.Expr))
+		}), free,
 		"(in the directory of the bundled plugins)", "Path of the binary.", isPath),
 	row("source", plain("string", func(p *Plugin) *string { return &p.Source }), free, "", `Name of the plugin in a registry, such as "registry.example.org/acme/weather". toolhost plugin install installs it.`),
 	row("version", plain("string", func(p *Plugin) *string { return &p.Version }), free, "(newest)", `Versions that fit: "~> 1.2" for 1.2 and later 1.x, ">= 1.4, < 3", or one version.`, hostOnly),
 	row("args", plain("list(string)", func(p *Plugin) *[]string { return &p.Args }), free, "[]", "Arguments of the binary."),
 	row("env", plain("map(string)", func(p *Plugin) *map[string]string { return &p.Env }), free, "{}", "Variables added to its environment."),
-	row("field", custom("string", func(p *Plugin) *string { return &p.Field }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
-		if to.Field = d.optionalText(a.Expr); !tool.ValidName(to.Field) {
-			d.fail(a.Expr.Range(), fmt.Sprintf("%q cannot name a field namespace", to.Field), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
-		}
-	}), free,
+	row("field",
+		custom("string", func(p *Plugin) *string { return &p.Field }, func(d *decoder, a *hcl.Attribute, to *Plugin) {
+			if to.Field = d.optionalText(a.Expr); !tool.ValidName(to.Field) {
+				d.fail(a.Expr.Range(), fmt.Sprintf("%q cannot name a field namespace", to.Field), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
+			}
+		}), free,
 		"(agent tools)", "Namespace of its tools."),
 	row("optional", flag(func(p *Plugin) *bool { return &p.optional }), free, "false", "Whether the plugin is skipped if its binary does not exist.", hostOnly),
 	row("enabled", not(func(p *Plugin) *bool { return &p.off }), compared, "true", "Whether the plugin is used. false turns off a plugin, also a bundled one.", hostOnly),

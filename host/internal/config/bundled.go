@@ -118,7 +118,9 @@ func (d *decoder) addOffers(f *fileHCL) {
 		}
 		configured := d.runs(name) || slices.ContainsFunc(f.Plugins, func(p pluginHCL) bool { return p.Name == name })
 		for _, t := range m.Tools {
-			d.cfg.Offers = append(d.cfg.Offers, Offer{Tool: t, Plugin: name, Network: m.Needs.Network, Configured: configured})
+			d.cfg.Offers = append(d.cfg.Offers, Offer{
+				Tool: t, Plugin: name, Network: m.Needs.Network, Configured: configured,
+			})
 		}
 	}
 }

@@ -16,9 +16,11 @@ import (
 // their binaries and sandbox profiles are the same. A restricted configuration is only equal to one with the same
 // restrictions.
 func (c *Config) Same(other *Config) bool {
-	return slices.Equal(c.Restricted, other.Restricted) && maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
+	return slices.Equal(c.Restricted, other.Restricted) && maps.EqualFunc(c.files, other.files, bytes.Equal) &&
+		maps.Equal(c.copies, other.copies) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
-			return a.Name == b.Name && a.Missing == b.Missing && a.Refused == b.Refused && a.Path == b.Path && a.Profile == b.Profile && a.Bundled == b.Bundled
+			return a.Name == b.Name && a.Missing == b.Missing && a.Refused == b.Refused && a.Path == b.Path &&
+				a.Profile == b.Profile && a.Bundled == b.Bundled
 		}) &&
 		slices.EqualFunc(c.Hooks, other.Hooks, func(a, b Hook) bool { return a.Refused == b.Refused })
 }
@@ -80,7 +82,9 @@ func (c *Config) sameProcess(other *Config, name string, anyPath bool) bool {
 	if !x.Mounted && c.Retention.Ages() != other.Retention.Ages() { // a mounted server keeps no such files
 		return false
 	}
-	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandboxTable.withoutHostOnly(c.Sandbox), sandboxTable.withoutHostOnly(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths) &&
+	return reflect.DeepEqual(x, y) &&
+		reflect.DeepEqual(sandboxTable.withoutHostOnly(c.Sandbox), sandboxTable.withoutHostOnly(other.Sandbox)) &&
+		reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths) &&
 		reflect.DeepEqual(c.Permissions.executable(), other.Permissions.executable())
 }
 

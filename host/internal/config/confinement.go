@@ -22,9 +22,10 @@ var confinementTable = newTable(
 		"(that of a bundled plugin's manifest, else read-write; for a field without a program, none)", "Access to the roots: read-write, read-only or none."),
 	row("git", either(func(c *Confinement) *bool { return &c.WriteGit }, "protected", "read-write"), compared, `"protected"`, "Access to the hooks and settings of repositories in its roots: protected or read-write."),
 	row("exec", plain("bool", func(c *Confinement) **bool { return &c.Exec }), compared, "(that of a bundled plugin's manifest, else false; for a field, whether it starts a program)", "Whether it may start programs."),
-	row("network", custom("bool or list(string)", func(c *Confinement) **bool { return &c.Network }, func(d *decoder, a *hcl.Attribute, to *Confinement) {
-		to.Network, to.Hosts = d.network(a.Expr)
-	}), compared, "(false; for a field, whether it has a url)", `Whether it may reach the network, or a list of the hosts that it may reach, such as "*.github.com:443".`),
+	row("network", custom("bool or list(string)", func(c *Confinement) **bool { return &c.Network },
+		func(d *decoder, a *hcl.Attribute, to *Confinement) {
+			to.Network, to.Hosts = d.network(a.Expr)
+		}), compared, "(false; for a field, whether it has a url)", `Whether it may reach the network, or a list of the hosts that it may reach, such as "*.github.com:443".`),
 	row("read", directories(func(c *Confinement) *[]string { return &c.Read }), compared, "[]", "Further paths that it may read. If it may start programs, it may run the programs there.", isPath),
 	row("write", directories(func(c *Confinement) *[]string { return &c.Write }), compared, "[]", "Further paths that it may write.", isPath),
 	nested[Confinement]("limits", "Limits for each of its processes."),
@@ -32,18 +33,23 @@ var confinementTable = newTable(
 	row("limits.processes", limit("number", func(c *Confinement) *uint64 { return &c.Limits.Processes }, count64(1)), compared, "(1024)", `Maximum number of processes and threads together, or "unlimited".`),
 	row("limits.files", limit("number", func(c *Confinement) *uint64 { return &c.Limits.Files }, count64(leastFiles)), compared,
 		"(1024)", `Maximum number of open files of each process, at least 256, or "unlimited". A command can raise the default to 16384 with ulimit -n.`),
-	row("limits.file_size", limit("size", func(c *Confinement) *uint64 { return &c.Limits.FileSize }, (*decoder).size), compared,
+	row("limits.file_size",
+		limit("size", func(c *Confinement) *uint64 { return &c.Limits.FileSize }, (*decoder).size), compared,
 		"(8GiB)", `Maximum size of a file that it writes, or "unlimited". A command can raise the default with ulimit -f.`),
-	row("limits.temporary", limit("size", func(c *Confinement) *uint64 { return &c.Limits.Temporary }, (*decoder).size), compared,
+	row("limits.temporary",
+		limit("size", func(c *Confinement) *uint64 { return &c.Limits.Temporary }, (*decoder).size), compared,
 		"(2GiB)", `Maximum content of /var/tmp and /dev/shm (backend ns), and of a session's temporary files, or "unlimited".`),
 	row("limits.cpu", duration(func(c *Confinement) *time.Duration { return &c.Limits.CPU }), compared, "(none)", "Maximum processor time, in whole seconds."),
 	nested[Confinement]("limits.total", "Limits for all of its processes together, enforced by a control group where there is one."),
-	row("limits.total.memory", limit("size", func(c *Confinement) *uint64 { return &c.Limits.Total.Memory }, (*decoder).size), compared,
+	row("limits.total.memory",
+		limit("size", func(c *Confinement) *uint64 { return &c.Limits.Total.Memory }, (*decoder).size), compared,
 		"(three quarters of the machine's)", `Maximum memory, or "unlimited". Without a control group, the host measures it and kills the largest process. The default is only for plugins that start programs.`),
-	row("limits.total.processes", amount("number", func(c *Confinement) *uint64 { return &c.Limits.Total.Processes }, count64(leastTotal)), compared, "(none)", "Maximum number of processes and threads, at least 32."),
-	row("limits.total.cpus", custom("number", func(c *Confinement) *float64 { return &c.Limits.Total.CPUs }, func(d *decoder, a *hcl.Attribute, to *Confinement) {
-		to.Limits.Total.CPUs = d.cpus(a.Expr)
-	}), compared, "(none)", "Maximum number of processors in use at the same time."),
+	row("limits.total.processes", amount("number", func(c *Confinement) *uint64 { return &c.Limits.Total.Processes },
+		count64(leastTotal)), compared, "(none)", "Maximum number of processes and threads, at least 32."),
+	row("limits.total.cpus", custom("number", func(c *Confinement) *float64 { return &c.Limits.Total.CPUs },
+		func(d *decoder, a *hcl.Attribute, to *Confinement) {
+			to.Limits.Total.CPUs = d.cpus(a.Expr)
+		}), compared, "(none)", "Maximum number of processors in use at the same time."),
 )
 
 // roots evaluates the access of a plugin to the roots.
@@ -108,7 +114,8 @@ const unlimited = "unlimited"
 // limit returns a limit that has a default, and that the operator can remove.
 func limit[T any](kind string, at func(*T) *uint64, decode func(*decoder, hcl.Expression) uint64) value[T] {
 	return amount(kind, at, func(d *decoder, e hcl.Expression) uint64 {
-		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {
+		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() &&
+			v.Type() == cty.String && v.AsString() == unlimited {
 			return Unlimited
 		}
 		return decode(d, e)

@@ -49,12 +49,16 @@ type decoder struct {
 	denied    hcl.Range // position of sandbox { deny }
 }
 
-func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
+func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string,
+	env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, manifests: manifest.OpenDirectory(env.BundledDir), diags: diags,
 		cfg: &Config{
-			Source: source, Host: hostTable.defaults(), Audit: auditTable.defaults(), Workspace: workspaceTable.defaults(), Sandbox: sandboxTable.defaults(), Reload: reloadTable.defaults(), Trust: trustTable.defaults(),
-			Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string),
+			Source: source, Host: hostTable.defaults(), Audit: auditTable.defaults(),
+			Workspace: workspaceTable.defaults(), Sandbox: sandboxTable.defaults(), Reload: reloadTable.defaults(),
+			Trust: trustTable.defaults(),
+			Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir,
+			bundledDir: env.BundledDir, from: make(map[string]string),
 		},
 	}
 	for name := range p.Sources() {
@@ -109,7 +113,8 @@ type unavailable struct{ error }
 func (d *decoder) external(n int) (why string) {
 	for _, diag := range d.diags[n:] {
 		var err error
-		if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](diag); ok && (call.CalledFunctionName() == "env" || call.CalledFunctionName() == "file") {
+		if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](diag); ok &&
+			(call.CalledFunctionName() == "env" || call.CalledFunctionName() == "file") {
 			err = call.FunctionCallError()
 		}
 		if file, ok := diag.Extra.(unavailable); ok {
@@ -223,7 +228,9 @@ func (d *decoder) aliases(blocks []namedHCL) {
 	for _, preset := range d.cfg.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {
 			if _, overridden := own[a.Name]; !overridden && !a.Calls {
-				d.cfg.Aliases = append(d.cfg.Aliases, Alias{Name: a.Name, Role: a.Role, Params: a.Params, Preset: preset})
+				d.cfg.Aliases = append(d.cfg.Aliases, Alias{
+					Name: a.Name, Role: a.Role, Params: a.Params, Preset: preset,
+				})
 			}
 		}
 	}

@@ -42,7 +42,8 @@ func (p *Permissions) denyPaths(name string, at hcl.Range, globs []string) {
 	}
 	p.Paths.Deny = append(p.Paths.Deny, globs...)
 	p.Rules = append(p.Rules, PermissionRule{
-		Effect: "deny", Name: name, Reason: "tools cannot use this path", Paths: globs, List: true, at: at, attributes: map[string]hcl.Range{"path": at},
+		Effect: "deny", Name: name, Reason: "tools cannot use this path", Paths: globs, List: true, at: at,
+		attributes: map[string]hcl.Range{"path": at},
 	})
 }
 
@@ -62,7 +63,8 @@ func (p *Permissions) KeepPaths(r *PermissionRule) {
 
 // keeps returns the list of p that a rule extends because it denies paths to all tools, or nil.
 func (r *PermissionRule) keeps(p *Permissions) *[]string {
-	if r.Effect != "deny" || len(r.Paths) == 0 || len(r.Tools)+len(r.Commands)+len(r.Domains)+len(r.Builtins)+len(r.Traits)+len(r.Starts)+len(r.Set) > 0 {
+	if r.Effect != "deny" || len(r.Paths) == 0 ||
+		len(r.Tools)+len(r.Commands)+len(r.Domains)+len(r.Builtins)+len(r.Traits)+len(r.Starts)+len(r.Set) > 0 {
 		return nil
 	}
 	switch {

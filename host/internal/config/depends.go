@@ -41,7 +41,8 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 			for _, name := range cycle {
 				told[name] = true
 			}
-			d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on itself", p.Name), "The cycle is %s. Remove one of these plugins from depends_on.", strings.Join(append(cycle, p.Name), " → "))
+			d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on itself", p.Name), "The cycle is %s. Remove one of these plugins from depends_on.",
+				strings.Join(append(cycle, p.Name), " → "))
 		}
 	}
 }

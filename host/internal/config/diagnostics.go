@@ -61,7 +61,9 @@ func (c *Config) located(plugin string, diags []tool.Diagnostic) hcl.Diagnostics
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin })
 	var out hcl.Diagnostics
 	for _, d := range diags {
-		diag := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf("Plugin %s: %s", plugin, d.Summary), Detail: d.Detail}
+		diag := &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: fmt.Sprintf("Plugin %s: %s", plugin, d.Summary), Detail: d.Detail,
+		}
 		if d.Severity == tool.SeverityWarning {
 			diag.Severity = hcl.DiagWarning
 		}
@@ -96,14 +98,17 @@ func (c *Config) PluginPosition(name string) string {
 
 // UnusedTool returns an error about a "tool" block that applies to no tool. The argument "why" is the reason.
 func (c *Config) UnusedTool(name string, why error) *Error {
-	return c.failed(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("The block tool %q has no effect", name), "%s", sentence(why))})
+	return c.failed(hcl.Diagnostics{
+		diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("The block tool %q has no effect", name), "%s", sentence(why)),
+	})
 }
 
 // BadHooks returns an error with the problems of hooks. The keys of the map are the names of the hooks.
 func (c *Config) BadHooks(problems map[string]error) error {
 	var diags hcl.Diagnostics
 	for name, why := range problems {
-		diags = append(diags, diagnose.Problemf(c.lists["hook "+name], fmt.Sprintf("The hook %q cannot work", name), "%s", sentence(why)))
+		diags = append(diags,
+			diagnose.Problemf(c.lists["hook "+name], fmt.Sprintf("The hook %q cannot work", name), "%s", sentence(why)))
 	}
 	if len(diags) == 0 {
 		return nil
@@ -114,18 +119,26 @@ func (c *Config) BadHooks(problems map[string]error) error {
 // UnknownName returns the message for a list of names with an unknown name. The list belongs to a block of the given
 // type.
 func (c *Config) UnknownName(block, name string, why error) string {
-	return c.format(hcl.Diagnostics{diagnose.Problemf(c.lists[block+" "+name], fmt.Sprintf("A name in the %s %q has no effect", block, name), "%s", sentence(why))})
+	return c.format(hcl.Diagnostics{
+		diagnose.Problemf(c.lists[block+" "+name], fmt.Sprintf("A name in the %s %q has no effect", block, name), "%s",
+			sentence(why)),
+	})
 }
 
 // UnusedFallback returns the message for a "tool" block whose fallback has no effect. The argument "why" is the reason.
 func (c *Config) UnusedFallback(name string, why error) string {
-	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("The fallback of tool %q has no effect", name), "%s", sentence(why))})
+	return c.format(hcl.Diagnostics{
+		diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("The fallback of tool %q has no effect", name), "%s",
+			sentence(why)),
+	})
 }
 
 // BadAlias returns the message for an alias that has no effect. The message contains the reason and the line of the
 // operator's file.
 func (c *Config) BadAlias(a Alias, why error) string {
-	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
+	return c.format(hcl.Diagnostics{
+		diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+"."),
+	})
 }
 
 // Unavailable returns an error about the variables of the environment and the files that are missing. Only the blocks
@@ -140,5 +153,7 @@ func (c *Config) Unavailable() error {
 // MissingBinary returns an error that explains why the host cannot run a plugin's binary. It contains the line of the
 // plugin's block.
 func (c *Config) MissingBinary(p Plugin) error {
-	return c.failed(hcl.Diagnostics{diagnose.Problemf(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", sentence(errors.New(p.Missing)))})
+	return c.failed(hcl.Diagnostics{
+		diagnose.Problemf(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", sentence(errors.New(p.Missing))),
+	})
 }

@@ -73,7 +73,8 @@ var mirrorTable = newTable(
 )
 
 var catalogTable = newTable(
-	row("source", plain("string", func(name *string) *string { return name }), free, "", "Name of the list in a registry.", needed),
+	row("source", plain("string", func(name *string) *string { return name }), free, "",
+		"Name of the list in a registry.", needed),
 )
 
 // distribution reads the blocks for plugins from registries.
@@ -139,7 +140,8 @@ func (d *decoder) keys(a *hcl.Attribute, to *Publisher) {
 	for _, text := range d.optionalTexts(a.Expr) {
 		key, err := artifact.ParseKey([]byte(text))
 		if err != nil {
-			d.fail(a.Expr.Range(), fmt.Sprintf("A key of publisher %q cannot be used", to.Name), "%s. Write keys = [file(\"%s.pub\")].", diagnose.Capital(err.Error()), to.Name)
+			d.fail(a.Expr.Range(), fmt.Sprintf("A key of publisher %q cannot be used", to.Name),
+				"%s. Write keys = [file(\"%s.pub\")].", diagnose.Capital(err.Error()), to.Name)
 		}
 		to.Keys = append(to.Keys, key)
 	}
@@ -179,7 +181,8 @@ func (d *decoder) install(p *pluginHCL, at map[string]hcl.Range, out *Plugin) {
 		d.fail(p.At, fmt.Sprintf("Plugin %q has both a path and a source", p.Name), "Remove path to run the version from the registry, or remove source and version to run the file.")
 	}
 	if _, err := artifact.ParseName(out.Source); err != nil {
-		d.fail(at["source"], fmt.Sprintf("The source of plugin %q cannot be used", p.Name), "%s.", diagnose.Capital(err.Error()))
+		d.fail(at["source"], fmt.Sprintf("The source of plugin %q cannot be used", p.Name), "%s.",
+			diagnose.Capital(err.Error()))
 		return
 	}
 	if _, err := artifact.ParseConstraint(out.Version); err != nil {
@@ -194,7 +197,9 @@ func (d *decoder) install(p *pluginHCL, at map[string]hcl.Range, out *Plugin) {
 	out.Path, out.Missing = is.Path, is.Missing
 	if is.Missing != "" {
 		for _, t := range is.Tools {
-			d.cfg.Offers = append(d.cfg.Offers, Offer{Tool: t, Plugin: p.Name, Text: fmt.Sprintf("%s is served by plugin %s, which cannot run here: %s.", t, p.Name, is.Missing)})
+			d.cfg.Offers = append(d.cfg.Offers, Offer{
+				Tool: t, Plugin: p.Name, Text: fmt.Sprintf("%s is served by plugin %s, which cannot run here: %s.", t, p.Name, is.Missing),
+			})
 		}
 	}
 }

@@ -12,9 +12,10 @@ import (
 )
 
 var endpointTable = newTable(
-	row("tools", ownList(func(e *Endpoint) *[]string { return &e.Tools }, func(d *decoder, a *hcl.Attribute, to *Endpoint) {
-		to.Tools = d.toolGlobs("endpoint", to.Name, a.Expr)
-	}), filter, "(all)", `Globs for the full names of the tools, such as "read" or "jira:*". Calls of other tools are refused, in commands too.`),
+	row("tools",
+		ownList(func(e *Endpoint) *[]string { return &e.Tools }, func(d *decoder, a *hcl.Attribute, to *Endpoint) {
+			to.Tools = d.toolGlobs("endpoint", to.Name, a.Expr)
+		}), filter, "(all)", `Globs for the full names of the tools, such as "read" or "jira:*". Calls of other tools are refused, in commands too.`),
 	row("mode", choice(func(e *Endpoint) *string { return &e.Mode }, "all", "single", "lazy", "auto"), free,
 		`"auto"`, "What is listed: all tools; single: one tool, bash, for commands; lazy: the core tools, find_tools and bash. auto is lazy above 60 tools or 64 KiB of definitions, and all otherwise."),
 	row("core", custom("list(string)", func(e *Endpoint) *[]string { return &e.Core }, (*decoder).core), free, `["read", "edit", "grep"]`, "Full names of the tools that a lazy endpoint lists."),
@@ -52,7 +53,10 @@ func (e *Endpoint) Offers(name string) bool {
 func (p *Plugin) MayCall(name string) bool { return matchesName(p.Calls, name) }
 
 func matchesName(globs []string, name string) bool {
-	return slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		ok, err := path.Match(glob, name)
+		return ok && err == nil
+	})
 }
 
 // Admits reports whether a principal can use the endpoint. If an issuer authenticated the principal, its name consists

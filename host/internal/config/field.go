@@ -62,7 +62,8 @@ func (d *decoder) field(f *fieldHCL) {
 			"Say which server it is, mcp { command = [\"…\"] } or mcp { url = \"…\" }, or define functions:\nfunction {\n  file    = \"tools.json\"\n  command = [\"…\"]\n}")
 		return
 	}
-	out.Mounted, out.Args, out.StartTimeout = server, []string{"--call-timeout", limits.call.String()}, limits.start+mountSpare
+	out.Mounted, out.Args, out.StartTimeout = server, []string{"--call-timeout", limits.call.String()},
+		limits.start+mountSpare
 	kind := functionPlugin
 	if server {
 		kind = mountPlugin

@@ -69,15 +69,19 @@ type fleetHCL struct {
 
 // fleetTable lists the attributes of the fleet block. They apply when a host starts, so no reload changes them.
 var fleetTable = newTable(
-	row("name", custom("string", func(f *Fleet) *string { return &f.Name }, func(d *decoder, a *hcl.Attribute, to *Fleet) { to.Name = cmp.Or(d.text(a.Expr), to.Name) }), free, `"toolhost"`, "Name of the fleet."),
-	row("node", custom("string", func(f *Fleet) *string { return &f.Node }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
-		if to.Node = d.text(a.Expr); to.Node == "" {
-			return
-		}
-		if err := nodename.Check(to.Node); err != nil {
-			d.fail(a.Expr.Range(), "The node cannot have this name", "%s.", err)
-		}
-	}), free,
+	row("name", custom("string", func(f *Fleet) *string { return &f.Name }, func(d *decoder, a *hcl.Attribute,
+		to *Fleet) {
+		to.Name = cmp.Or(d.text(a.Expr), to.Name)
+	}), free, `"toolhost"`, "Name of the fleet."),
+	row("node",
+		custom("string", func(f *Fleet) *string { return &f.Node }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+			if to.Node = d.text(a.Expr); to.Node == "" {
+				return
+			}
+			if err := nodename.Check(to.Node); err != nil {
+				d.fail(a.Expr.Range(), "The node cannot have this name", "%s.", err)
+			}
+		}), free,
 		"(the name of the machine)", "Name of this host in the fleet."),
 	row("coordinators", ownList(func(f *Fleet) *[]string { return &f.Coordinators }, (*decoder).coordinators), free, "(the first node)", "Addresses of the coordinators, which keep the records: 1, 3 or 5."),
 	row("listen", address(func(f *Fleet) *string { return &f.Listen }), free, `(":7443")`, "Address on which other nodes reach this one."),
@@ -93,21 +97,24 @@ var fleetTable = newTable(
 	}), free,
 		"(none)", "Command that cuts a node off from shared files, before others take its sessions. It gets the name of the node."),
 	nested[Fleet]("nats", "An external NATS cluster with JetStream in place of coordinators, version 2.12 or later."),
-	row("nats.urls", ownList(func(f *Fleet) *[]string { return &f.NATS }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
-		if to.NATS = d.texts(a.Expr); len(to.NATS) == 0 {
-			d.fail(a.Expr.Range(), "No server is named", "Write URLs such as [\"tls://nats.example.org:4222\"].")
-		}
-	}), free,
+	row("nats.urls",
+		ownList(func(f *Fleet) *[]string { return &f.NATS }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+			if to.NATS = d.texts(a.Expr); len(to.NATS) == 0 {
+				d.fail(a.Expr.Range(), "No server is named", "Write URLs such as [\"tls://nats.example.org:4222\"].")
+			}
+		}), free,
 		"", `Its servers, such as "tls://nats.example.org:4222".`, required),
 	row("nats.credentials", file(func(f *Fleet) *string { return &f.Credentials }), free, "(none)", "File with the credentials of this node.", isPath),
 	row("nats.ca", file(func(f *Fleet) *string { return &f.CA }), free, "(those of the system)", "File with the certificate of the authority that signed the certificates of the servers.", isPath),
 	row("nats.certificate", file(func(f *Fleet) *string { return &f.Certificate }), free, "(none)", "File with a certificate of this node, for servers that ask for one.", isPath),
 	row("nats.key", file(func(f *Fleet) *string { return &f.Key }), free, "(none)", "File with the key of the certificate.", isPath),
-	row("nats.replicas", custom("number", func(f *Fleet) *int { return &f.Replicas }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
-		if to.Replicas = d.positive(a.Expr, "The number of replicas", "Write 1, 3 or 5."); !slices.Contains([]int{0, 1, 3, 5}, to.Replicas) {
-			d.fail(a.Expr.Range(), fmt.Sprintf("%d is not allowed here", to.Replicas), "Write 1, 3 or 5.")
-		}
-	}), free,
+	row("nats.replicas",
+		custom("number", func(f *Fleet) *int { return &f.Replicas }, func(d *decoder, a *hcl.Attribute, to *Fleet) {
+			if to.Replicas = d.positive(a.Expr, "The number of replicas",
+				"Write 1, 3 or 5."); !slices.Contains([]int{0, 1, 3, 5}, to.Replicas) {
+				d.fail(a.Expr.Range(), fmt.Sprintf("%d is not allowed here", to.Replicas), "Write 1, 3 or 5.")
+			}
+		}), free,
 		"3", "Copies of each record."),
 	nested[Fleet]("capacity", "How much this node takes. New sessions go to nodes with room."),
 	row("capacity.sessions", count(func(f *Fleet) *int { return &f.MaxSessions }, "Write a whole number of at least 1."), free, "(no limit)", "Maximum number of sessions."),
@@ -115,11 +122,14 @@ var fleetTable = newTable(
 )
 
 var fleetWorkspaceTable = newTable(
-	row("path", custom("string", func(w *FleetWorkspace) *string { return &w.Path }, func(d *decoder, a *hcl.Attribute, to *FleetWorkspace) { to.Path = d.path(d.optionalText(a.Expr)) }), free,
+	row("path", custom("string", func(w *FleetWorkspace) *string { return &w.Path },
+		func(d *decoder, a *hcl.Attribute, to *FleetWorkspace) { to.Path = d.path(d.optionalText(a.Expr)) }), free,
 		"", "Directory of the workspace on this node.", required, isPath),
-	row("shared", custom("string", func(w *FleetWorkspace) *string { return &w.Shared }, func(d *decoder, a *hcl.Attribute, to *FleetWorkspace) { to.Shared = d.text(a.Expr) }), free,
+	row("shared", custom("string", func(w *FleetWorkspace) *string { return &w.Shared },
+		func(d *decoder, a *hcl.Attribute, to *FleetWorkspace) { to.Shared = d.text(a.Expr) }), free,
 		"(only on this node)", "Identity of the files, for a directory that several nodes have under the same path. Other nodes can take its sessions."),
-	row("nodes", plain("map(string)", func(w *FleetWorkspace) *map[string]string { return &w.Nodes }), free, "(all nodes)", "Labels of the nodes that have the workspace."),
+	row("nodes", plain("map(string)", func(w *FleetWorkspace) *map[string]string { return &w.Nodes }), free,
+		"(all nodes)", "Labels of the nodes that have the workspace."),
 )
 
 // MinLease is the shortest lease in a fleet with several coordinators. Their JetStream can need nine seconds to elect a
@@ -142,7 +152,8 @@ func (d *decoder) fleet(f *fleetHCL) {
 			least, why = minLeaseOfOne, "a slow disk of the coordinator must not end the leases of all nodes"
 		}
 		if out.Lease < least {
-			d.fail(lease, fmt.Sprintf("A lease of %s is too short", out.Lease), "Write at least \"%s\": %s.", least, why)
+			d.fail(lease, fmt.Sprintf("A lease of %s is too short", out.Lease),
+				"Write at least \"%s\": %s.", least, why)
 		}
 	}
 	if out.NATS != nil && out.Coordinators != nil {
@@ -195,7 +206,8 @@ func (d *decoder) fleetWorkspaces(f *fleetHCL, out *Fleet) {
 			d.fail(w.At, fmt.Sprintf("%q cannot name a workspace", w.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 			continue
 		case slices.ContainsFunc(out.Workspaces, func(o FleetWorkspace) bool { return o.Name == w.Name }):
-			d.fail(w.At, fmt.Sprintf("Workspace %q is configured twice", w.Name), "Remove one, or give it another name.")
+			d.fail(w.At, fmt.Sprintf("Workspace %q is configured twice", w.Name),
+				"Remove one, or give it another name.")
 			continue
 		}
 		out.Workspaces = append(out.Workspaces, ws)

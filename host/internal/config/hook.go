@@ -66,7 +66,8 @@ func (d *decoder) hooks(blocks []namedHCL) {
 	for i := range blocks {
 		b := &blocks[i]
 		if first, dup := seen[b.Name]; dup || b.Name == "" {
-			d.fail(b.At, fmt.Sprintf("The name of hook %q is empty or taken", b.Name), "The block that has it is at %s:%d. Give this one another name.", first.Filename, first.Start.Line)
+			d.fail(b.At, fmt.Sprintf("The name of hook %q is empty or taken", b.Name), "The block that has it is at %s:%d. Give this one another name.", first.Filename,
+				first.Start.Line)
 			continue
 		}
 		seen[b.Name] = b.At
@@ -95,11 +96,13 @@ func (d *decoder) hookEvents(a *hcl.Attribute, to *Hook) {
 	to.On = d.texts(a.Expr)
 	for _, e := range to.On {
 		if !slices.Contains(hookEvents, e) {
-			d.fail(a.Expr.Range(), fmt.Sprintf("There is no event %q", e), "There are %s.%s", strings.Join(hookEvents, ", "), suggest.DidYouMean(e, hookEvents))
+			d.fail(a.Expr.Range(), fmt.Sprintf("There is no event %q", e), "There are %s.%s",
+				strings.Join(hookEvents, ", "), suggest.DidYouMean(e, hookEvents))
 		}
 	}
 	if len(to.On) == 0 {
-		d.fail(a.Expr.Range(), fmt.Sprintf("Hook %q is for no event", to.Name), "There are %s.", strings.Join(hookEvents, ", "))
+		d.fail(a.Expr.Range(), fmt.Sprintf("Hook %q is for no event", to.Name), "There are %s.",
+			strings.Join(hookEvents, ", "))
 	}
 }
 
@@ -137,8 +140,10 @@ func (d *decoder) hookPlugin(b *namedHCL, at hcl.Range, out *Hook) {
 	for _, p := range d.cfg.Plugins {
 		known = append(known, p.Name)
 	}
-	if !slices.Contains(known, out.Plugin) && !slices.ContainsFunc(d.cfg.absent, func(a absentPlugin) bool { return a.Name == out.Plugin }) {
-		d.fail(at, fmt.Sprintf("Hook %q is served by %q, which is not configured", b.Name, out.Plugin), "Add a block plugin %q.%s", out.Plugin, suggest.DidYouMean(out.Plugin, known))
+	if !slices.Contains(known, out.Plugin) &&
+		!slices.ContainsFunc(d.cfg.absent, func(a absentPlugin) bool { return a.Name == out.Plugin }) {
+		d.fail(at, fmt.Sprintf("Hook %q is served by %q, which is not configured", b.Name, out.Plugin), "Add a block plugin %q.%s", out.Plugin,
+			suggest.DidYouMean(out.Plugin, known))
 	}
 }
 

@@ -108,7 +108,8 @@ func (w *mountWriter) arguments(command []string) (out []string) {
 		case option != "" && !strings.HasPrefix(arg, "-"):
 			out = append(out, w.secretOr(option, w.variable(option), arg))
 		case assigned && strings.HasPrefix(arg, "-") && audit.SecretName(name):
-			out = append(out, `"`+inside(name+"=")+strings.Trim(w.template(w.secretOr(name, w.variable(name), value)), `"`)+`"`)
+			out = append(out,
+				`"`+inside(name+"=")+strings.Trim(w.template(w.secretOr(name, w.variable(name), value)), `"`)+`"`)
 		default:
 			out = append(out, w.value("argument", arg))
 		}
@@ -129,7 +130,8 @@ func (w *mountWriter) template(expression string) string {
 
 // variable returns the name of an environment variable for a setting of the server.
 func (w *mountWriter) variable(name string) string {
-	return w.prefix + "_" + strings.Trim(strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(name, "_")), "_")
+	return w.prefix + "_" +
+		strings.Trim(strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(name, "_")), "_")
 }
 
 // value returns an HCL expression for a value whose name does not suggest a secret. If the text of the value looks like
@@ -204,7 +206,8 @@ var inputs = lazyregexp.New(`\$\{input:([A-Za-z_][A-Za-z0-9_-]*)\}`)
 // replaces it.
 func (m *Mount) Inputs() map[string]string {
 	out := make(map[string]string)
-	texts := slices.Concat(m.Command, []string{m.URL, m.Dir}, slices.Collect(maps.Values(m.Env)), slices.Collect(maps.Values(m.Headers)))
+	texts := slices.Concat(m.Command, []string{m.URL, m.Dir}, slices.Collect(maps.Values(m.Env)),
+		slices.Collect(maps.Values(m.Headers)))
 	for _, found := range inputs.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
 		out[found[1]] = strings.ReplaceAll(found[1], "-", "_")
 	}

@@ -176,7 +176,9 @@ func (s Source) Files(cfg *Config) []string {
 func empty() *Config {
 	p := hclparse.NewParser()
 	f, diags := p.ParseHCL(nil, "nothing")
-	cfg, err := decode([]*hcl.File{f}, diags, p, "nothing", "", Environment{LookupEnv: func(string) (string, bool) { return "", false }})
+	cfg, err := decode([]*hcl.File{f}, diags, p, "nothing", "", Environment{
+		LookupEnv: func(string) (string, bool) { return "", false },
+	})
 	if err != nil {
 		panic("config: the empty configuration is invalid: " + err.Error())
 	}
@@ -202,7 +204,8 @@ func List(path string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if n := e.Name(); !e.IsDir() && !strings.HasPrefix(n, ".") && (strings.HasSuffix(n, ".hcl") || strings.HasSuffix(n, ".hcl.json")) {
+		if n := e.Name(); !e.IsDir() && !strings.HasPrefix(n, ".") &&
+			(strings.HasSuffix(n, ".hcl") || strings.HasSuffix(n, ".hcl.json")) {
 			names = append(names, filepath.Join(path, n))
 		}
 	}

@@ -54,15 +54,20 @@ func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	for i := range tokens {
 		in := &open[len(open)-1]
 		switch t := tokens[i].Type; t {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
 			if t == hclsyntax.TokenTemplateInterp || t == hclsyntax.TokenTemplateControl {
 				in.next()
 			}
 			if t == hclsyntax.TokenTemplateControl && !word(tokens[i+1:], "else", "endif", "endfor") {
 				in.blocks++
 			}
-			open = append(open, group{closer: closers[t], around: in.depth() + 1, lines: t == hclsyntax.TokenOBrace && !word(tokens[i+1:], "for")})
-		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+			open = append(open, group{
+				closer: closers[t], around: in.depth() + 1,
+				lines: t == hclsyntax.TokenOBrace && !word(tokens[i+1:], "for"),
+			})
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
 			open = closed(open, t)
 		case hclsyntax.TokenComma:
 			in.next()
@@ -70,8 +75,10 @@ func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 			if in.lines && bytes.HasSuffix(tokens[i].Bytes, []byte("\n")) {
 				in.next()
 			}
-		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent,
-			hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq,
+		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
+			hclsyntax.TokenPercent,
+			hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq,
+			hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq,
 			hclsyntax.TokenQuestion, hclsyntax.TokenAnd, hclsyntax.TokenOr:
 			in.parts++
 		}

@@ -43,7 +43,8 @@ func (d *decoder) oauth(values map[string]any, ranges bodyRanges, out *Plugin) {
 	list, isList := given.([]any)
 	switch {
 	case isList && len(list) > 1:
-		d.fail(ranges[pathKey([]string{"oauth", "1"})], fmt.Sprintf("Field %q has several oauth blocks", out.Name), "Keep one.")
+		d.fail(ranges[pathKey([]string{"oauth", "1"})], fmt.Sprintf("Field %q has several oauth blocks", out.Name),
+			"Keep one.")
 		return
 	case isList:
 		given = list[0]
@@ -62,7 +63,8 @@ func (d *decoder) oauth(values map[string]any, ranges bodyRanges, out *Plugin) {
 	switch {
 	case !remote:
 		d.fail(at, fmt.Sprintf("Field %q has an oauth block and no url", out.Name), "Only remote servers have logins. Add url = \"https://…\", or remove the block.")
-	case slices.ContainsFunc(out.OAuth.Scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\r\n\"\\") }):
+	case slices.ContainsFunc(out.OAuth.Scopes,
+		func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\r\n\"\\") }):
 		d.fail(where("scopes"), "The scopes cannot be used", "Write each scope as a text without spaces and quotes.")
 	case out.OAuth.ClientSecret != "" && !variableName.MatchString(out.OAuth.ClientSecret):
 		d.fail(where("client_secret"), "This is not the name of a secret", "Write the name of the environment variable with the secret, not the secret: client_secret = \"GITHUB_CLIENT_SECRET\".")

@@ -133,11 +133,12 @@ var ruleTable = newTable(
 	row("set", custom("object", func(r *PermissionRule) *map[string]json.RawMessage { return &r.Set }, func(d *decoder, a *hcl.Attribute, to *PermissionRule) { to.Set = d.values(a.Expr) }), compared,
 		"{}", "Values of parameters that replace those of the call."),
 	row("reason", plain("string", func(r *PermissionRule) *string { return &r.Reason }), free, `""`, "Reason that the message of the decision contains."),
-	row("show", custom("string", func(r *PermissionRule) *string { return &r.Show }, func(d *decoder, a *hcl.Attribute, to *PermissionRule) {
-		if to.Show = d.choice(a.Expr, "", "diff", "command"); to.Show == "command" {
-			to.Show = ""
-		}
-	}), compared,
+	row("show", custom("string", func(r *PermissionRule) *string { return &r.Show },
+		func(d *decoder, a *hcl.Attribute, to *PermissionRule) {
+			if to.Show = d.choice(a.Expr, "", "diff", "command"); to.Show == "command" {
+				to.Show = ""
+			}
+		}), compared,
 		`"command"`, "What an ask shows. diff: the command runs on a copy of the files first, and the ask shows what it changes; only for commands."),
 )
 
@@ -183,7 +184,8 @@ func (d *decoder) permissions(p *permissionsHCL) {
 // effective reports an error if a list of allowed programs has no effect, because all programs are allowed. Operators
 // could mistake such a list for a restriction.
 func (d *decoder) effective(at map[string]hcl.Range, out *Permissions) {
-	if len(out.Programs.Allow) == 0 || out.Programs.Listed || out.AllowList || out.Policy == "careful" || out.Default != "allow" {
+	if len(out.Programs.Allow) == 0 || out.Programs.Listed || out.AllowList || out.Policy == "careful" ||
+		out.Default != "allow" {
 		return
 	}
 	if !slices.ContainsFunc(out.Rules, func(r PermissionRule) bool { return r.Effect == "ask" }) {
@@ -224,7 +226,8 @@ func (p *Permissions) programRules(at map[string]hcl.Range) (rules []PermissionR
 	}{{"deny", p.Programs.Deny}, {"ask", p.Programs.Ask}, {"allow", p.Programs.Allow}} {
 		if at, given := at["programs."+l.effect]; given {
 			rules = append(rules, PermissionRule{
-				Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, List: true, at: at, attributes: map[string]hcl.Range{"command": at},
+				Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, List: true, at: at,
+				attributes: map[string]hcl.Range{"command": at},
 			})
 		}
 	}
@@ -242,7 +245,8 @@ func (p *Permissions) pathRules(at map[string]hcl.Range) (rules []PermissionRule
 	} {
 		if at, given := at[l.name]; given {
 			rules = append(rules, PermissionRule{
-				Effect: "deny", Name: l.name, Reason: l.reason, Paths: l.list, Kinds: l.kinds, List: true, at: at, attributes: map[string]hcl.Range{"path": at},
+				Effect: "deny", Name: l.name, Reason: l.reason, Paths: l.list, Kinds: l.kinds, List: true, at: at,
+				attributes: map[string]hcl.Range{"path": at},
 			})
 		}
 	}
@@ -265,7 +269,8 @@ func (d *decoder) protectedNames(e hcl.Expression) []string {
 	list := d.texts(e)
 	for _, name := range list {
 		if !slices.Contains(sandbox.Settings, name) {
-			d.fail(e.Range(), fmt.Sprintf("%q is not protected", name), "Use names of protected settings: %s.", strings.Join(sandbox.Settings, ", "))
+			d.fail(e.Range(), fmt.Sprintf("%q is not protected", name), "Use names of protected settings: %s.",
+				strings.Join(sandbox.Settings, ", "))
 		}
 	}
 	return list
@@ -274,8 +279,10 @@ func (d *decoder) protectedNames(e hcl.Expression) []string {
 // everything reports whether a glob matches every path in a directory.
 func everything(glob string) bool {
 	glob = strings.TrimPrefix(glob, "/")
-	return glob != "" && doublestar.ValidatePattern(glob) && doublestar.MatchUnvalidated(glob, "\x02") && doublestar.MatchUnvalidated(glob, "\x03.\x04") ||
-		strings.HasPrefix(glob, "**") && doublestar.ValidatePattern(glob) && doublestar.MatchUnvalidated(glob, "\x02/\x03") && doublestar.MatchUnvalidated(glob, "\x02/\x03.\x04")
+	return glob != "" && doublestar.ValidatePattern(glob) && doublestar.MatchUnvalidated(glob, "\x02") &&
+		doublestar.MatchUnvalidated(glob, "\x03.\x04") ||
+		strings.HasPrefix(glob, "**") && doublestar.ValidatePattern(glob) &&
+			doublestar.MatchUnvalidated(glob, "\x02/\x03") && doublestar.MatchUnvalidated(glob, "\x02/\x03.\x04")
 }
 
 func (d *decoder) rule(effect string, b *namedHCL) PermissionRule {
@@ -341,7 +348,8 @@ func place(at position) string {
 func LoadTests(file string) ([]PermissionTest, error) {
 	p := hclparse.NewParser()
 	f, diags := parseFile(p, file)
-	d := &decoder{ctx: evalContext(filepath.Dir(file), Environment{}, func(string, []byte) {}), diags: diags, cfg: &Config{files: p.Sources()}}
+	d := &decoder{ctx: evalContext(filepath.Dir(file), Environment{}, func(string, []byte) {}), diags: diags,
+		cfg: &Config{files: p.Sources()}}
 	var out []PermissionTest
 	if !diags.HasErrors() {
 		var content struct {

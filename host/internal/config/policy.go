@@ -46,7 +46,9 @@ func (p *Permissions) list(at position) {
 	}{{"ask", listedAsk, []string{"*"}, &p.Programs.Ask}, {"allow", listedAllow, nil, &p.Programs.Allow}} {
 		if *l.into == nil {
 			*l.into = l.list
-			p.Rules = append(p.Rules, PermissionRule{Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, Starts: l.starts, List: true, at: at})
+			p.Rules = append(p.Rules, PermissionRule{
+				Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, Starts: l.starts, List: true, at: at,
+			})
 		}
 	}
 }

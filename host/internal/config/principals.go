@@ -26,21 +26,24 @@ type principalHCL struct {
 
 // principalTable lists the attributes of a principal block, except for its limits.
 var principalTable = newTable(
-	row("role", custom("string", func(b *principal.Block) *principal.Rights { return &b.Rights }, func(d *decoder, a *hcl.Attribute, to *principal.Block) {
-		to.Rights = principal.Roles[d.choice(a.Expr, "caller", slices.Sorted(maps.Keys(principal.Roles))...)]
-	}), compared,
+	row("role", custom("string", func(b *principal.Block) *principal.Rights { return &b.Rights },
+		func(d *decoder, a *hcl.Attribute, to *principal.Block) {
+			to.Rights = principal.Roles[d.choice(a.Expr, "caller", slices.Sorted(maps.Keys(principal.Roles))...)]
+		}), compared,
 		`"caller"`, "Set of rights: caller (call), viewer (log), approver (log, answer), administrator (log, answer, administer)."),
 	row("rights", custom("list(string)", func(b *principal.Block) *principal.Rights { return &b.Rights }, (*decoder).rights), compared, "(those of the role)", "Rights, instead of a role: call, answer, log, administer."),
 	row("workspaces", listOf("list(string)", func(b *principal.Block) *[]string { return &b.Workspaces }, (*decoder).workspaces), compared,
 		"(the workspace of the host)", `Directories in which its calls may run. "DIR/*" permits each directory directly inside DIR, "*" every directory.`),
-	row("tools", ownList(func(b *principal.Block) *[]string { return &b.Tools }, func(d *decoder, a *hcl.Attribute, to *principal.Block) {
-		to.Tools = d.toolGlobs("principal", to.Name, a.Expr)
-	}), filter,
+	row("tools", ownList(func(b *principal.Block) *[]string { return &b.Tools },
+		func(d *decoder, a *hcl.Attribute, to *principal.Block) {
+			to.Tools = d.toolGlobs("principal", to.Name, a.Expr)
+		}), filter,
 		"(all)", `Globs for the full names of the tools that it may call, such as "read" or "jira:*".`),
-	row("fields", ownList(func(b *principal.Block) *[]string { return &b.Fields }, func(d *decoder, a *hcl.Attribute, to *principal.Block) {
-		d.keepPosition("fields of principal", to.Name, a.Expr)
-		to.Fields = d.texts(a.Expr)
-	}), filter,
+	row("fields", ownList(func(b *principal.Block) *[]string { return &b.Fields },
+		func(d *decoder, a *hcl.Attribute, to *principal.Block) {
+			d.keepPosition("fields of principal", to.Name, a.Expr)
+			to.Fields = d.texts(a.Expr)
+		}), filter,
 		"(all, unless tools is set)", "Field namespaces whose tools it may call."),
 	row("answers_for", texts(func(b *principal.Block) *[]string { return &b.AnswersFor }), filter, "(all)", "Principals whose permission asks it may answer."),
 	row("users", custom("list(string)", func(b *principal.Block) *[]int { return &b.Users }, func(d *decoder, a *hcl.Attribute, to *principal.Block) { to.Users = d.users(a.Expr) }), compared,
@@ -66,7 +69,8 @@ var issuerTable = newTable(
 	row("scopes", custom("list of strings", func(i *principal.Issuer) *string { return &i.Scopes }, (*decoder).scopes), compared, "[]", "Scopes that each token must have."),
 	row("client_id", custom("string", func(i *principal.Issuer) *string { return &i.ClientID }, func(d *decoder, a *hcl.Attribute, to *principal.Issuer) { to.ClientID = d.text(a.Expr) }), compared,
 		"(none)", "Name of the web console at the provider. With it, people log in to the console there (authorization code with PKCE)."),
-	row("client_secret", custom("string", func(i *principal.Issuer) *string { return &i.ClientSecret }, func(d *decoder, a *hcl.Attribute, to *principal.Issuer) { to.ClientSecret = d.text(a.Expr) }), compared,
+	row("client_secret", custom("string", func(i *principal.Issuer) *string { return &i.ClientSecret },
+		func(d *decoder, a *hcl.Attribute, to *principal.Issuer) { to.ClientSecret = d.text(a.Expr) }), compared,
 		"(none)", "Secret of the web console at the provider. A public client has none.", secret),
 )
 
@@ -88,7 +92,8 @@ func (d *decoder) principals(blocks []principalHCL, issuers []namedHCL) {
 		b := &blocks[i]
 		switch {
 		case slices.ContainsFunc(out.Principals, func(p principal.Block) bool { return p.Name == b.Name }):
-			d.fail(b.At, fmt.Sprintf("Principal %q is configured twice", b.Name), "Remove one, or give it another name.")
+			d.fail(b.At, fmt.Sprintf("Principal %q is configured twice", b.Name),
+				"Remove one, or give it another name.")
 			continue
 		case !tool.ValidName(b.Name) || slices.Contains(ReservedPrincipals, b.Name):
 			d.fail(b.At, fmt.Sprintf("%q cannot name a principal", b.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter. These names are taken: %s.", strings.Join(ReservedPrincipals, ", "))
@@ -105,9 +110,11 @@ func (d *decoder) principals(blocks []principalHCL, issuers []namedHCL) {
 func (d *decoder) issuer(b *namedHCL) principal.Issuer {
 	out := principal.Issuer{Name: b.Name}
 	at := issuerTable.read(d, b.Rest, &out)
-	d.require(out.URL, at["url"], b.At, "url", fmt.Sprintf("Issuer %q has no url", b.Name), `url = "https://login.example.com"`)
+	d.require(out.URL, at["url"], b.At, "url", fmt.Sprintf("Issuer %q has no url", b.Name),
+		`url = "https://login.example.com"`)
 	if _, given := at["audience"]; given || out.Resource == "" {
-		d.require(out.Audience, at["audience"], b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name), `audience = "toolhost"`)
+		d.require(out.Audience, at["audience"], b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name),
+			`audience = "toolhost"`)
 	}
 	if out.ClientSecret != "" && out.ClientID == "" {
 		d.fail(at["client_secret"], fmt.Sprintf("Issuer %q has a client_secret and no client_id", b.Name), "Add client_id, the name of the console at the provider.")
@@ -142,7 +149,8 @@ func (d *decoder) scopes(a *hcl.Attribute, to *principal.Issuer) {
 // resourceURL reports whether a text can identify a protected resource (RFC 9728, section 1.2).
 func resourceURL(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && u.RawQuery == "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
+	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && u.RawQuery == "" &&
+		(u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
 }
 
 func loopback(name string) bool { return name == "localhost" || name == "127.0.0.1" || name == "::1" }
@@ -181,7 +189,8 @@ func (d *decoder) issuerOf(a *hcl.Attribute, to *principal.Block) {
 		names = append(names, i.Name)
 	}
 	if !slices.Contains(names, to.Issuer) {
-		d.fail(a.Expr.Range(), fmt.Sprintf("There is no issuer %q", to.Issuer), "Add it: issuer %q { … }.%s", to.Issuer, suggest.DidYouMean(to.Issuer, names))
+		d.fail(a.Expr.Range(), fmt.Sprintf("There is no issuer %q", to.Issuer), "Add it: issuer %q { … }.%s", to.Issuer,
+			suggest.DidYouMean(to.Issuer, names))
 	}
 }
 
@@ -189,7 +198,8 @@ func (d *decoder) rights(a *hcl.Attribute, to *principal.Block) {
 	rights, unknown := principal.ParseRights(d.texts(a.Expr))
 	if unknown != "" {
 		names := principal.All.Names()
-		d.fail(a.Expr.Range(), fmt.Sprintf("There is no right %q", unknown), "There are %s.%s", strings.Join(names, ", "), suggest.DidYouMean(unknown, names))
+		d.fail(a.Expr.Range(), fmt.Sprintf("There is no right %q", unknown), "There are %s.%s",
+			strings.Join(names, ", "), suggest.DidYouMean(unknown, names))
 	}
 	to.Rights = rights
 }
@@ -243,7 +253,8 @@ func (d *decoder) users(e hcl.Expression) (out []int) {
 			}
 		}
 		if err != nil || id < 0 {
-			d.fail(e.Range(), fmt.Sprintf("There is no user %q on this machine", name), "Use the name or the number of a user.")
+			d.fail(e.Range(), fmt.Sprintf("There is no user %q on this machine", name),
+				"Use the name or the number of a user.")
 			continue
 		}
 		out = append(out, id)
@@ -270,7 +281,8 @@ func (d *decoder) knownPrincipals(names []string, at hcl.Range) {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			d.fail(at, fmt.Sprintf("There is no principal %q", name), "There are %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
+			d.fail(at, fmt.Sprintf("There is no principal %q", name), "There are %s.%s", strings.Join(known, ", "),
+				suggest.DidYouMean(name, known))
 		}
 	}
 }

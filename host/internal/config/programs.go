@@ -27,7 +27,10 @@ func (c *Config) Programs(bundledDir string) []Program {
 	add := func(p Plugin) {
 		block, at := "plugin", place(p.at)
 		if filepath.Dir(p.Path) != filepath.Clean(bundledDir) {
-			out = append(out, Program{Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args), Env: p.Env, Dir: "/", Plugin: true})
+			out = append(out, Program{
+				Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args),
+				Env: p.Env, Dir: "/", Plugin: true,
+			})
 		}
 		for _, program := range p.commands() {
 			program.Block, program.Place = `field "`+p.Name+`"`, at
@@ -42,7 +45,9 @@ func (c *Config) Programs(bundledDir string) []Program {
 	}
 	for _, h := range c.Hooks {
 		if len(h.Command) > 0 {
-			out = append(out, Program{Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command, Env: h.Env, Dir: "/"})
+			out = append(out, Program{
+				Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command, Env: h.Env, Dir: "/",
+			})
 		}
 	}
 	return out

@@ -275,7 +275,8 @@ func (n *Narrowing) plugins(f *projectHCL) {
 // file has a block.
 func (n *Narrowing) turnOff(cfg *Config) {
 	cfg.Plugins = slices.DeleteFunc(slices.Clone(cfg.Plugins), func(p Plugin) bool {
-		off := p.Added && n.bundled && !slices.Contains(n.on, p.Name) || p.Bundled == p.Name && slices.Contains(n.off, p.Name)
+		off := p.Added && n.bundled && !slices.Contains(n.on, p.Name) ||
+			p.Bundled == p.Name && slices.Contains(n.off, p.Name)
 		if off {
 			cfg.Off = append(cfg.Off, p.Name)
 		}
@@ -290,7 +291,8 @@ func (n *Narrowing) Rules() int {
 
 // Empty reports whether the narrowing contains no restrictions.
 func (n *Narrowing) Empty() bool {
-	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed && !n.bundled && len(n.off) == 0 && n.config.Permissions.Policy == ""
+	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults &&
+		!n.allowList && !n.listed && !n.bundled && len(n.off) == 0 && n.config.Permissions.Policy == ""
 }
 
 // Apply adds the restrictions to a configuration. Settings of the configuration that are already stricter do not
@@ -330,7 +332,8 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	if n.defaults && slices.Index(order, n.config.Permissions.Default) > slices.Index(order, p.Default) {
 		p.Default = n.config.Permissions.Default
 	}
-	if n.config.Permissions.Policy == "listed" && !p.Programs.Listed && !p.AllowList && (p.Default == "" || p.Default == "allow") {
+	if n.config.Permissions.Policy == "listed" && !p.Programs.Listed && !p.AllowList &&
+		(p.Default == "" || p.Default == "allow") {
 		p.Rules = slices.Clone(p.Rules)
 		p.list(position{}) // the lists permit nothing new, because all programs were allowed before
 	}

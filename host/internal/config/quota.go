@@ -63,7 +63,8 @@ func (d *decoder) quotaNames(kind string) (out []string) {
 		for _, p := range d.cfg.Access.Principals {
 			out = append(out, p.Name)
 		}
-		return append(out, slices.DeleteFunc(slices.Clone(ReservedPrincipals), func(s string) bool { return s == "unix" })...)
+		return append(out,
+			slices.DeleteFunc(slices.Clone(ReservedPrincipals), func(s string) bool { return s == "unix" })...)
 	}
 	for _, p := range d.cfg.Plugins {
 		if p.Field != "" {

@@ -12,9 +12,11 @@ import (
 // omits the attributes that package privilege compares together with others.
 func Increases(old, now *Config) []string {
 	out := slices.Concat(
-		sandboxTable.increases("sandbox", &old.Sandbox, &now.Sandbox), workspaceTable.increases("workspace", &old.Workspace, &now.Workspace),
+		sandboxTable.increases("sandbox", &old.Sandbox, &now.Sandbox),
+		workspaceTable.increases("workspace", &old.Workspace, &now.Workspace),
 		hostTable.increases("host", &old.Host, &now.Host), auditTable.increases("audit", &old.Audit, &now.Audit),
-		trustTable.increases("trust", &old.Trust, &now.Trust), reloadTable.increases("reload", &old.Reload, &now.Reload),
+		trustTable.increases("trust", &old.Trust, &now.Trust),
+		reloadTable.increases("reload", &old.Reload, &now.Reload),
 		permissionsTable.increases("permissions", &old.Permissions, &now.Permissions),
 	)
 	for _, name := range toolNames(old, now) {
@@ -25,7 +27,8 @@ func Increases(old, now *Config) []string {
 	// they can be higher.
 	for _, s := range slices.Sorted(maps.Keys(old.Quotas)) {
 		was, is, name := old.Quotas[s], now.Quotas[s], fmt.Sprintf("quota %q", s)
-		out = append(append(out, quotaTable.increases(name, &was, &is)...), breakerTable.increases(name+".breaker", &was.Breaker, &is.Breaker)...)
+		out = append(append(out, quotaTable.increases(name, &was, &is)...),
+			breakerTable.increases(name+".breaker", &was.Breaker, &is.Breaker)...)
 	}
 	for i := range now.Endpoints {
 		is := &now.Endpoints[i]
@@ -40,7 +43,8 @@ func Increases(old, now *Config) []string {
 // each change. For the attributes that it considers, see [Increases]. Package privilege restricts quotas.
 func Restrict(out, now *Config) []string {
 	taken := slices.Concat(
-		sandboxTable.restrict("sandbox", &out.Sandbox, &now.Sandbox), workspaceTable.restrict("workspace", &out.Workspace, &now.Workspace),
+		sandboxTable.restrict("sandbox", &out.Sandbox, &now.Sandbox),
+		workspaceTable.restrict("workspace", &out.Workspace, &now.Workspace),
 		hostTable.restrict("host", &out.Host, &now.Host), auditTable.restrict("audit", &out.Audit, &now.Audit),
 		trustTable.restrict("trust", &out.Trust, &now.Trust), reloadTable.restrict("reload", &out.Reload, &now.Reload),
 		permissionsTable.restrict("permissions", &out.Permissions, &now.Permissions),
@@ -83,7 +87,8 @@ func RestrictPrincipal(out, now *principal.Block) []string {
 
 // toolNames returns the names of the tools that have a block in one of the configurations.
 func toolNames(a, b *Config) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Collect(maps.Keys(a.Tools)), maps.Keys(b.Tools)))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Collect(maps.Keys(a.Tools)),
+		maps.Keys(b.Tools)))))
 }
 
 func (c *Config) endpoint(name string) *Endpoint {

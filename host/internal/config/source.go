@@ -26,7 +26,10 @@ const (
 func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 	src, err := readSource(name)
 	if err != nil {
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: fmt.Sprintf("The file %s cannot be read", name), Detail: diagnose.Capital(err.Error()) + "."}}
+		return nil, hcl.Diagnostics{
+			{Severity: hcl.DiagError, Summary: fmt.Sprintf("The file %s cannot be read", name),
+				Detail: diagnose.Capital(err.Error()) + "."},
+		}
 	}
 	nested, parse := nestedHCL, func() (*hcl.File, hcl.Diagnostics) { return p.ParseHCL(src, name) }
 	if strings.HasSuffix(name, ".json") {

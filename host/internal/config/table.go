@@ -130,8 +130,10 @@ func (t *table[T]) describe(b *Block, prefix string) {
 			b.Blocks = append(b.Blocks, inner)
 		default:
 			s := schema.Attribute{
-				Name: name, Required: a.marks&required != 0, Needed: a.marks&needed != 0, Type: a.kind, Default: a.def, Doc: a.doc,
-				Rights: a.rights.Rights, Host: a.marks&hostOnly != 0, Secret: a.marks&secret != 0, Path: a.marks&isPath != 0, Command: a.marks&isCommand != 0,
+				Name: name, Required: a.marks&required != 0, Needed: a.marks&needed != 0, Type: a.kind,
+				Default: a.def, Doc: a.doc,
+				Rights: a.rights.Rights, Host: a.marks&hostOnly != 0, Secret: a.marks&secret != 0,
+				Path: a.marks&isPath != 0, Command: a.marks&isCommand != 0,
 			}
 			switch {
 			case a.rights.order != nil:
@@ -143,7 +145,10 @@ func (t *table[T]) describe(b *Block, prefix string) {
 			}
 			b.Attributes = append(b.Attributes, s)
 			if a.was != "" {
-				b.Attributes = append(b.Attributes, schema.Attribute{Name: a.was, Type: a.kind, Rights: schema.Free, Doc: "Deprecated name of " + a.name + ", for one release."})
+				b.Attributes = append(b.Attributes, schema.Attribute{
+					Name: a.was, Type: a.kind, Rights: schema.Free,
+					Doc: "Deprecated name of " + a.name + ", for one release.",
+				})
 			}
 		}
 	}
@@ -183,7 +188,8 @@ func (t *table[T]) readNested(d *decoder, prefix string, body hcl.Body, to *T, a
 	first := make(map[string]*hcl.Block)
 	for _, inner := range content.Blocks {
 		if was := first[inner.Type]; was != nil {
-			d.malformed = append(d.malformed, diagnose.Problemf(inner.DefRange, fmt.Sprintf("Duplicate %s block", inner.Type), "Only one %s block is allowed. Another was defined at %s.", inner.Type, was.DefRange))
+			d.malformed = append(d.malformed, diagnose.Problemf(inner.DefRange,
+				fmt.Sprintf("Duplicate %s block", inner.Type), "Only one %s block is allowed. Another was defined at %s.", inner.Type, was.DefRange))
 			continue
 		}
 		first[inner.Type] = inner
@@ -287,7 +293,9 @@ func (t *table[T]) restrict(of string, out, now *T) (taken []string) {
 				taken = append(taken, fmt.Sprintf("%s is %s", name, a.elements(is)))
 			default:
 				if gone := Lost(*was, is); len(gone) > 0 {
-					*was = slices.DeleteFunc(append([]string{}, *was...), func(s string) bool { return slices.Contains(gone, s) })
+					*was = slices.DeleteFunc(append([]string{}, *was...), func(s string) bool {
+						return slices.Contains(gone, s)
+					})
 					taken = append(taken, fmt.Sprintf("%s lacks %s", name, a.elements(gone)))
 				}
 			}

@@ -25,12 +25,15 @@ const (
 )
 
 var hostTable = newTable(
-	row("log_level", custom("string", func(h *Host) *int { return (*int)(&h.LogLevel) }, func(d *decoder, a *hcl.Attribute, to *Host) {
-		_ = to.LogLevel.UnmarshalText([]byte(d.choice(a.Expr, to.LogLevel.String(), "debug", "info", "warn", "error"))) // ignore the error: the function "choice" accepts only valid levels
-	}), free, `"warn"`, "Lowest level of messages on standard error: debug, info, warn or error."),
-	row("state_dir", custom("string", func(h *Host) *string { return &h.StateDir }, func(d *decoder, a *hcl.Attribute, to *Host) {
-		to.StateDir = d.path(d.optionalText(a.Expr))
-	}), free, "(the user's state directory)", "Directory of sessions and caches.", isPath),
+	row("log_level", custom("string", func(h *Host) *int { return (*int)(&h.LogLevel) },
+		func(d *decoder, a *hcl.Attribute, to *Host) {
+			_ = to.LogLevel.UnmarshalText([]byte(d.choice(a.Expr, to.LogLevel.String(), "debug", "info",
+				"warn", "error"))) // ignore the error: the function "choice" accepts only valid levels
+		}), free, `"warn"`, "Lowest level of messages on standard error: debug, info, warn or error."),
+	row("state_dir",
+		custom("string", func(h *Host) *string { return &h.StateDir }, func(d *decoder, a *hcl.Attribute, to *Host) {
+			to.StateDir = d.path(d.optionalText(a.Expr))
+		}), free, "(the user's state directory)", "Directory of sessions and caches.", isPath),
 	row("on_ask", choice(func(h *Host) *string { return &h.OnAsk }, "allow", "deny", "prompt"), ranked("allow", "prompt", "", "deny"), "(deny)", "Decision on a permission ask: allow, deny or prompt."),
 	row("timeout", duration(func(h *Host) *time.Duration { return &h.Timeout }), free, `"2m"`, "Timeout of a call, unless its tool or a tool block sets one. It starts when the tool starts."),
 	row("max_wait", duration(func(h *Host) *time.Duration { return &h.MaxWait }), free, `"2m"`, "Limit on the time a call waits for other calls before it starts."),
@@ -49,7 +52,8 @@ func (d *decoder) presets(e hcl.Expression) (names []string) {
 	d.add(gohcl.DecodeExpression(e, d.ctx, &names))
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			d.fail(e.Range(), fmt.Sprintf("There is no set of aliases %q", name), "There are: %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
+			d.fail(e.Range(), fmt.Sprintf("There is no set of aliases %q", name), "There are: %s.%s",
+				strings.Join(known, ", "), suggest.DidYouMean(name, known))
 		}
 	}
 	return names
@@ -68,11 +72,12 @@ var sandboxTable = newTable(
 	row("workspace", choice(func(s *Sandbox) *string { return &s.Workspace }, "read-write", "read-only"), ranked("read-write", "read-only"), `"read-write"`, "Access to the workspace: read-write or read-only."),
 	row("paths", either(func(s *Sandbox) *bool { return &s.Strict }, "contained", "strict"), lower, `"contained"`, `Rule for links and "..": contained follows them inside the roots, strict refuses both.`, hostOnly),
 	row("allow", globs(func(s *Sandbox) *[]string { return &s.Allow }), compared, "(any path)", "Globs over absolute paths, one of which a path in the arguments of a tool must match. Commands reach all roots.", hostOnly),
-	row("deny", listOf("list(string)", func(s *Sandbox) *[]string { return &s.Deny }, func(d *decoder, e hcl.Expression) []string {
-		out, _ := d.globs(e)
-		d.denied = e.Range()
-		return out
-	}), compared,
+	row("deny", listOf("list(string)", func(s *Sandbox) *[]string { return &s.Deny },
+		func(d *decoder, e hcl.Expression) []string {
+			out, _ := d.globs(e)
+			d.denied = e.Range()
+			return out
+		}), compared,
 		"(none)", "Globs over paths that tools and commands cannot read or write. The same as paths { deny } in permissions.", hostOnly),
 	row("backend", choiceOf(func(s *Sandbox) *string { return &s.Backend }, sandbox.Words), rankedBy(sandbox.ByPrivilege), `"auto"`, "Backend that confines plugins: "+backendWords()+"."),
 	row("enforce", choice(func(s *Sandbox) *string { return &s.Enforce }, "auto", "require", "off"), ranked("off", "auto", "require"),
@@ -95,7 +100,8 @@ var trustTable = newTable(
 )
 
 var workspaceTable = newTable(
-	row("mode", choice(func(w *Workspace) *string { return &w.Mode }, "direct", ModeBranch, "require"), ranked("direct", ModeBranch, "require"),
+	row("mode", choice(func(w *Workspace) *string { return &w.Mode }, "direct", ModeBranch, "require"),
+		ranked("direct", ModeBranch, "require"),
 		`"direct"`, "direct: in the workspace, unless a request names a branch. branch: each session without a branch gets one of its own. require: every request must name a branch."),
 	row("backend", choice(func(w *Workspace) *string { return &w.Backend }, "auto", "overlay", "copy"), free,
 		`"auto"`, "How new branches are made: overlay is a layer of the kernel's overlay file system; auto is overlay, and an error where it does not work; copy is a copy of the workspace in another directory."),
@@ -142,35 +148,40 @@ var retentionTable = newTable(
 )
 
 var tracingTable = newTable(
-	row("endpoint", custom("string", func(t *Tracing) *string { return &t.Endpoint }, func(d *decoder, a *hcl.Attribute, to *Tracing) {
-		to.Endpoint = d.text(a.Expr)
-		if u, err := url.Parse(to.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			d.fail(a.Expr.Range(), fmt.Sprintf("%q is no address of a collector", to.Endpoint), "Write one such as \"http://localhost:4318\", which takes OTLP over HTTP.")
-		}
-		to.Endpoint = strings.TrimSuffix(to.Endpoint, "/")
-	}), free, "(that of the environment)", "URL of a collector that accepts OTLP over HTTP."),
-	row("headers", plain("map(string)", func(t *Tracing) *map[string]string { return &t.Headers }), free, "{}", "Headers sent with each request.", secret),
-	row("sample", custom("number", func(t *Tracing) **float64 { return &t.Sample }, func(d *decoder, a *hcl.Attribute, to *Tracing) {
-		var n float64
-		diags := gohcl.DecodeExpression(a.Expr, d.ctx, &n)
-		d.add(diags)
-		if !diags.HasErrors() && (n < 0 || n > 1) {
-			d.fail(a.Expr.Range(), fmt.Sprintf("%v is no share", n), "Write a number from 0, for none, to 1, for all traces.")
-		}
-		to.Sample = &n
-	}), free, "(that of the environment)", "Share of traces that are recorded, from 0 to 1."),
+	row("endpoint", custom("string", func(t *Tracing) *string { return &t.Endpoint },
+		func(d *decoder, a *hcl.Attribute, to *Tracing) {
+			to.Endpoint = d.text(a.Expr)
+			if u, err := url.Parse(to.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" ||
+				u.Host == "" {
+				d.fail(a.Expr.Range(), fmt.Sprintf("%q is no address of a collector", to.Endpoint), "Write one such as \"http://localhost:4318\", which takes OTLP over HTTP.")
+			}
+			to.Endpoint = strings.TrimSuffix(to.Endpoint, "/")
+		}), free, "(that of the environment)", "URL of a collector that accepts OTLP over HTTP."),
+	row("headers", plain("map(string)", func(t *Tracing) *map[string]string { return &t.Headers }), free, "{}",
+		"Headers sent with each request.", secret),
+	row("sample", custom("number", func(t *Tracing) **float64 { return &t.Sample },
+		func(d *decoder, a *hcl.Attribute, to *Tracing) {
+			var n float64
+			diags := gohcl.DecodeExpression(a.Expr, d.ctx, &n)
+			d.add(diags)
+			if !diags.HasErrors() && (n < 0 || n > 1) {
+				d.fail(a.Expr.Range(), fmt.Sprintf("%v is no share", n), "Write a number from 0, for none, to 1, for all traces.")
+			}
+			to.Sample = &n
+		}), free, "(that of the environment)", "Share of traces that are recorded, from 0 to 1."),
 	row("enabled", not(func(t *Tracing) *bool { return &t.Off }), free, "true", "Whether traces are sent."),
 )
 
 var recordTable = newTable(
-	row("dir", custom("string", func(r *Record) *string { return &r.Dir }, func(d *decoder, a *hcl.Attribute, to *Record) {
-		switch dir := d.text(a.Expr); {
-		case dir != "":
-			to.Dir = d.path(dir)
-		case !d.diags.HasErrors():
-			d.fail(a.Expr.Range(), "The directory of the tapes is empty", "Name a directory where tools cannot write, such as \"/var/lib/toolhost/tapes\".")
-		}
-	}), free, "", "Directory of the tapes, where tools cannot write. A tape is named after its time and its session.", required, isPath),
+	row("dir",
+		custom("string", func(r *Record) *string { return &r.Dir }, func(d *decoder, a *hcl.Attribute, to *Record) {
+			switch dir := d.text(a.Expr); {
+			case dir != "":
+				to.Dir = d.path(dir)
+			case !d.diags.HasErrors():
+				d.fail(a.Expr.Range(), "The directory of the tapes is empty", "Name a directory where tools cannot write, such as \"/var/lib/toolhost/tapes\".")
+			}
+		}), free, "", "Directory of the tapes, where tools cannot write. A tape is named after its time and its session.", required, isPath),
 	row("sessions", globs(func(r *Record) *[]string { return &r.Sessions }), free, `["*"]`, "Globs for the IDs of the sessions. The default session of a workspace has an empty ID."),
 	row("principals", texts(func(r *Record) *[]string { return &r.Principals }), free, "(all)", "Callers whose sessions are recorded."),
 	row("exclude", globs(func(r *Record) *[]string { return &r.Exclude }), free, "[]", "Files of the workspace that the tapes do not contain, such as node_modules."),

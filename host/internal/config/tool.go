@@ -118,7 +118,8 @@ func (d *decoder) fallbacks() {
 		if len(chain) < 2 || reported[first] { // a tool that is its own fallback is reported with its block
 			continue
 		}
-		d.fail(d.cfg.Tools[first].at, fmt.Sprintf("The fallbacks of tool %q do not end", first), "They are %s, and then %s again. Remove one of them.", strings.Join(chain, ", "), first)
+		d.fail(d.cfg.Tools[first].at, fmt.Sprintf("The fallbacks of tool %q do not end", first), "They are %s, and then %s again. Remove one of them.",
+			strings.Join(chain, ", "), first)
 		for _, name := range chain {
 			reported[name] = true
 		}

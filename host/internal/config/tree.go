@@ -161,7 +161,8 @@ func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 		if given[a.Name] != nil || a.Default == "" {
 			continue
 		}
-		if p := f.Plugin(cmp.Or(slices.Concat(n.Labels, []string{""})...)); s.Path == "plugin" && a.Name == "path" && p != nil {
+		if p := f.Plugin(cmp.Or(slices.Concat(n.Labels, []string{""})...)); s.Path == "plugin" &&
+			a.Name == "path" && p != nil {
 			n.Values = append(n.Values, f.value(a.Name, cty.StringVal(p.Path), nil, Default))
 			continue
 		}
@@ -271,7 +272,8 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 		out := make(map[string]cty.Value)
 		for _, item := range e.Items {
 			key, diags := item.KeyExpr.Value(f.d.ctx)
-			if diags.HasErrors() || key.Type() != cty.String || !v.Type().IsObjectType() || !v.Type().HasAttribute(key.AsString()) {
+			if diags.HasErrors() || key.Type() != cty.String || !v.Type().IsObjectType() ||
+				!v.Type().HasAttribute(key.AsString()) {
 				return cty.StringVal(diagnose.Hidden)
 			}
 			out[key.AsString()] = f.shown(key.AsString(), v.GetAttr(key.AsString()), item.ValueExpr)

@@ -39,7 +39,9 @@ func custom[T, V any](kind string, at func(*T) *V, decode func(d *decoder, a *hc
 
 // plain returns a value that the decoder of HCL evaluates.
 func plain[T, V any](kind string, at func(*T) *V) value[T] {
-	return custom(kind, at, func(d *decoder, a *hcl.Attribute, to *T) { d.add(gohcl.DecodeExpression(a.Expr, d.ctx, at(to))) })
+	return custom(kind, at, func(d *decoder, a *hcl.Attribute, to *T) {
+		d.add(gohcl.DecodeExpression(a.Expr, d.ctx, at(to)))
+	})
 }
 
 // choice returns a text from a fixed set.
@@ -48,14 +50,18 @@ func choice[T any](at func(*T) *string, among ...string) value[T] {
 }
 
 func choiceOf[T any](at func(*T) *string, among func() []string) value[T] {
-	out := custom("string", at, func(d *decoder, a *hcl.Attribute, to *T) { *at(to) = d.choice(a.Expr, *at(to), among()...) })
+	out := custom("string", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		*at(to) = d.choice(a.Expr, *at(to), among()...)
+	})
 	out.show = func(of *T) string { return *at(of) }
 	return out
 }
 
 // either returns a bool that is one of two words in a file.
 func either[T any](at func(*T) *bool, no, yes string) value[T] {
-	out := custom("string", at, func(d *decoder, a *hcl.Attribute, to *T) { *at(to) = d.choice(a.Expr, no, no, yes) == yes })
+	out := custom("string", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		*at(to) = d.choice(a.Expr, no, no, yes) == yes
+	})
 	out.words = []string{no, yes}
 	out.asBool(func(of *T) bool { return *at(of) })
 	out.show = func(of *T) string { return out.words[int(out.number(of))-1] }
@@ -124,7 +130,9 @@ func (v *value[T]) asNumber(is func(of *T) float64, show func(of *T) string) {
 
 // count returns a whole number of at least 1. The argument "detail" is the remedy for a smaller one.
 func count[T any](at func(*T) *int, detail string) value[T] {
-	out := custom("number", at, func(d *decoder, a *hcl.Attribute, to *T) { *at(to) = d.positive(a.Expr, a.Name, detail) })
+	out := custom("number", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		*at(to) = d.positive(a.Expr, a.Name, detail)
+	})
 	out.asNumber(func(of *T) float64 { return float64(*at(of)) }, func(of *T) string { return strconv.Itoa(*at(of)) })
 	return out
 }
@@ -158,7 +166,9 @@ func duration[T any](at func(*T) *time.Duration) value[T] {
 
 // ratio returns a number from least to most. The argument "detail" is the remedy for another one.
 func ratio[T any](at func(*T) *float64, least, most float64, detail string) value[T] {
-	return custom("number", at, func(d *decoder, a *hcl.Attribute, to *T) { d.number(a.Expr, at(to), least, most, detail) })
+	return custom("number", at, func(d *decoder, a *hcl.Attribute, to *T) {
+		d.number(a.Expr, at(to), least, most, detail)
+	})
 }
 
 // texts returns a list of texts. In a file, it can also be a single text.

@@ -155,7 +155,8 @@ func (d *decoder) declare(b *variableHCL) *variable {
 func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 	converted, err := convert.Convert(value, v.is)
 	if err != nil {
-		d.fail(at, fmt.Sprintf("The value of variable %q is not %s", v.Name, article(v.is)), "%s.", diagnose.Capital(err.Error()))
+		d.fail(at, fmt.Sprintf("The value of variable %q is not %s", v.Name, article(v.is)), "%s.",
+			diagnose.Capital(err.Error()))
 		converted = cty.DynamicVal
 	}
 	v.value, v.from = &converted, place(at)
@@ -269,7 +270,8 @@ func (d *decoder) locals(blocks []localsHCL) {
 		d.add(diags)
 		for _, a := range inOrder(attrs) {
 			if first, dup := all[a.Name]; dup {
-				d.fail(a.NameRange, fmt.Sprintf("There are two locals %q", a.Name), "The first is at %s. Remove one.", place(first.NameRange))
+				d.fail(a.NameRange, fmt.Sprintf("There are two locals %q", a.Name), "The first is at %s. Remove one.",
+					place(first.NameRange))
 				continue
 			}
 			all[a.Name] = a

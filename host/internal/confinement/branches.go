@@ -71,7 +71,9 @@ func (l *Launcher) EndsAll() error {
 // branches adds the branches among the roots to a policy. Starting the process closes the mounts in the policy.
 func (l *Launcher) branches(policy *confine.Policy, roots []tool.Root) error {
 	for _, r := range roots {
-		covered := slices.ContainsFunc(policy.Branches, func(b confine.Branch) bool { return (tool.Root{Path: b.Path}).Contains(r.Path) })
+		covered := slices.ContainsFunc(policy.Branches, func(b confine.Branch) bool {
+			return (tool.Root{Path: b.Path}).Contains(r.Path)
+		})
 		if r.View == "" || covered { // the workspace comes first, and its branch contains the roots inside the workspace
 			continue
 		}
@@ -82,7 +84,8 @@ func (l *Launcher) branches(policy *confine.Policy, roots []tool.Root) error {
 			}
 			return fmt.Errorf("the branch cannot be mounted: %w", err)
 		}
-		policy.Branches, policy.Mounts = append(policy.Branches, confine.Branch{Path: r.Path}), append(policy.Mounts, mount)
+		policy.Branches, policy.Mounts = append(policy.Branches, confine.Branch{Path: r.Path}),
+			append(policy.Mounts, mount)
 	}
 	return nil
 }

@@ -118,14 +118,17 @@ func Enforce(cfg *config.Config, p *config.Plugin) string {
 // declared returns the profile that a manifest declares. A zero manifest profile permits only work on files in the
 // roots.
 func declared(p manifest.Profile) sandbox.Profile {
-	return sandbox.Profile{WriteRoots: p.Roots == "" || p.Roots == "read-write", NoRoots: p.Roots == "none", StartProcesses: p.Exec}
+	return sandbox.Profile{
+		WriteRoots: p.Roots == "" || p.Roots == "read-write", NoRoots: p.Roots == "none", StartProcesses: p.Exec,
+	}
 }
 
 // Profile returns a plugin's sandbox profile. It is the profile of the manifest with the operator's changes.
 func Profile(p *config.Plugin) sandbox.Profile {
 	out := declared(p.Profile)
 	set := p.Confinement
-	for _, s := range []struct{ set, value *bool }{{set.WriteRoots, &out.WriteRoots}, {set.NoRoots, &out.NoRoots}, {set.Exec, &out.StartProcesses}, {set.Network, &out.Network}} {
+	for _, s := range []struct{ set, value *bool }{{set.WriteRoots, &out.WriteRoots}, {set.NoRoots, &out.NoRoots},
+		{set.Exec, &out.StartProcesses}, {set.Network, &out.Network}} {
 		if s.set != nil {
 			*s.value = *s.set
 		}

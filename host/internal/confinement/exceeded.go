@@ -103,7 +103,8 @@ func (l *Launcher) exceeded(p *config.Plugin, roots []tool.Root, printed string,
 		if limit == "" {
 			continue
 		}
-		if backend, _, err := l.Choose(p, roots); err != nil || !backend.Abilities().Confines || e.setting == "temporary" && !backend.Abilities().OwnRoot {
+		if backend, _, err := l.Choose(p, roots); err != nil || !backend.Abilities().Confines ||
+			e.setting == "temporary" && !backend.Abilities().OwnRoot {
 			continue
 		}
 		hint := ""
@@ -150,7 +151,8 @@ func (l *Launcher) overMemory(p *config.Plugin, limit uint64) func(footprint.Kil
 			panic(err)
 		}
 		l.parts.Audit(state.AuditEntry{
-			At: now, Tool: "(memory)", Arguments: args, Decision: "deny", Rule: fmt.Sprintf("limits of plugin %q", p.Name),
+			At: now, Tool: "(memory)", Arguments: args, Decision: "deny",
+			Rule:    fmt.Sprintf("limits of plugin %q", p.Name),
 			Outcome: string(tool.PermissionDenied), Error: text, Plugin: p.Name,
 		})
 	}

@@ -18,7 +18,8 @@ var refusedByMask = lazyregexp.New(`(?im)^.*(?:permission denied|read-only|resou
 
 // refusals lists substrings of the messages that refusedByMask matches. A search for the substrings is much faster than
 // the expression, and most output contains no such substring.
-var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot permitted", "nvalid cross-device link", "EACCES", "EROFS", "EBUSY"}
+var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot permitted", "nvalid cross-device link",
+	"EACCES", "EROFS", "EBUSY"}
 
 // explainMasks returns messages about the masks that caused errors in the printed output. Without these messages, a
 // model would look for a way around the masks.
@@ -27,7 +28,8 @@ func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed str
 		return nil
 	}
 	masked := l.parts.masks.processesOf(p.Name, roots)
-	if len(masked) == 0 || !slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(printed, text) }) {
+	if len(masked) == 0 ||
+		!slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(printed, text) }) {
 		return nil
 	}
 	lines := refusedByMask.FindAllString(printed, 20)
@@ -35,7 +37,8 @@ func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed str
 	for _, m := range masked {
 		m.mu.Lock()
 		for path, kind := range m.applied {
-			if kind == confine.Fix || !slices.ContainsFunc(lines, func(line string) bool { return names(line, filepath.Base(path)) }) {
+			if kind == confine.Fix ||
+				!slices.ContainsFunc(lines, func(line string) bool { return names(line, filepath.Base(path)) }) {
 				continue
 			}
 			if kind == confine.Hide {

@@ -82,10 +82,12 @@ var (
 		"curl": {5, 6, 7, 28, 35}, "wget": {4}, "ssh": {255}, "scp": {255}, "sftp": {255}, "rsync": {10, 12, 30, 35, 255}, "getent": {2},
 		"ping": nil, "ping6": nil, "dig": nil, "host": nil, "nslookup": nil, "telnet": nil, "nc": nil, "ncat": nil, "ftp": nil, "traceroute": nil, "whois": nil, "mtr": nil,
 	}
-	waitingPrograms = []string{"npm", "npx", "yarn", "pnpm", "bun", "pip", "pip3", "uv", "poetry", "go", "cargo", "gem", "bundle", "composer", "mvn", "gradle", "apt", "apt-get", "docker", "git", "gh"}
+	waitingPrograms = []string{"npm", "npx", "yarn", "pnpm", "bun", "pip", "pip3", "uv", "poetry", "go", "cargo", "gem",
+		"bundle", "composer", "mvn", "gradle", "apt", "apt-get", "docker", "git", "gh"}
 	// unproxied lists programs that cannot use an HTTP proxy. The sandbox permits single hosts only through an HTTP
 	// proxy.
-	unproxied = []string{"ssh", "scp", "sftp", "rsync", "getent", "ping", "ping6", "dig", "host", "nslookup", "telnet", "nc", "ncat", "ftp", "traceroute", "whois", "mtr"}
+	unproxied = []string{"ssh", "scp", "sftp", "rsync", "getent", "ping", "ping6", "dig", "host", "nslookup", "telnet",
+		"nc", "ncat", "ftp", "traceroute", "whois", "mtr"}
 )
 
 // networkHint returns a hint for a command that needed the network.
@@ -178,9 +180,13 @@ var notFound = lazyregexp.New(`(?m)(?:^|: )([\w.+-]+): command not found$`)
 
 // elsewhere returns directories that contain programs but are often missing in PATH.
 func elsewhere() []string {
-	dirs := []string{"/usr/local/go/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/snap/bin", "/opt/homebrew/bin"}
+	dirs := []string{
+		"/usr/local/go/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/snap/bin",
+		"/opt/homebrew/bin",
+	}
 	if home, err := os.UserHomeDir(); err == nil {
-		for _, dir := range []string{"bin", ".local/bin", "go/bin", ".cargo/bin", ".bun/bin", ".deno/bin", ".npm-global/bin"} {
+		for _, dir := range []string{"bin", ".local/bin", "go/bin", ".cargo/bin", ".bun/bin", ".deno/bin",
+			".npm-global/bin"} {
 			dirs = append(dirs, filepath.Join(home, dir))
 		}
 	}
@@ -210,13 +216,16 @@ var (
 )
 
 // shownDirs lists the system directories that are visible in the sandbox.
-var shownDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc", "/sys", "/dev"}
+var shownDirs = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc", "/sys", "/dev",
+}
 
 // secret matches paths of keys and passwords. Hints never suggest making these paths visible.
 var secret = lazyregexp.New(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgpass|npmrc|git-credentials)\b|/(?:g?shadow|sudoers)\b|secret|credential|token|password`)
 
 // pathHint returns a hint for a path that the sandbox protects from writing or does not show.
-func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend, printed string) string {
+func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend,
+	printed string) string {
 	for _, line := range refusedRead.FindAllString(printed, 5) {
 		for _, m := range absolutePath.FindAllStringSubmatch(line, 5) {
 			if at, copied := scratch.Copied(roots, m[1]); copied {
@@ -226,7 +235,8 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 	}
 	if slices.ContainsFunc(roots, func(r tool.Root) bool { return r.View != "" }) {
 		switch {
-		case strings.Contains(printed, syscall.EOVERFLOW.Error()) || strings.Contains(printed, "Value too large for defined data type"):
+		case strings.Contains(printed, syscall.EOVERFLOW.Error()) ||
+			strings.Contains(printed, "Value too large for defined data type"):
 			return "In a branch, files and directories of other owners or groups cannot be changed. Replace the file with a copy (cp FILE FILE.new; mv FILE.new FILE), or work without a branch"
 		case strings.Contains(printed, "Invalid cross-device link") || strings.Contains(printed, "EXDEV"):
 			return "In a branch, a directory of the workspace cannot be renamed in one step. Use mv, which copies it, or cp -a and rm -r"

@@ -66,7 +66,8 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	}
 	start.Cmd.Env = env
 	policy.Gate = l.parts.Gate != nil && l.gated(&prof, backend)
-	c := &confined{gate: gateKey(p.Name, start.Owner, start.Roots), launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, masks: kept}
+	c := &confined{gate: gateKey(p.Name, start.Owner, start.Roots), launcher: l, plugin: p, backend: backend,
+		cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, masks: kept}
 	if c.groups, err = l.limit(p, &prof); err != nil {
 		c.ended()
 		return nil, err
@@ -109,9 +110,13 @@ func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Ro
 var projectFiles = []string{"toolhost.hcl", "toolhost.hcl.json", "toolhost.hclvars", "toolhost.lock.json"}
 
 // place determines the paths that a plugin's sandbox needs. It creates directories that do not exist.
-func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start, roots []tool.Root) (sandbox.Place, error) {
+func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start,
+	roots []tool.Root) (sandbox.Place, error) {
 	home := l.parts.Home
-	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: slices.Concat(l.cfg.Protected, inCopies(l.cfg.Protected, roots)), ProtectNames: projectFiles}
+	at := sandbox.Place{
+		Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env,
+		Protect: slices.Concat(l.cfg.Protected, inCopies(l.cfg.Protected, roots)), ProtectNames: projectFiles,
+	}
 	if p.Source != "" {
 		at.Beside = filepath.Dir(p.Path)
 	}

@@ -85,7 +85,8 @@ func (g groups) remove() error {
 func (l *Launcher) limit(p *config.Plugin, prof *sandbox.Profile) (out groups, err error) {
 	l.Kernel()
 	total := prof.Total
-	if n := prof.Limits.Processes; n > 0 && os.Getuid() == 0 && l.pids == nil && (total.Processes == 0 || n < total.Processes) {
+	if n := prof.Limits.Processes; n > 0 && os.Getuid() == 0 && l.pids == nil &&
+		(total.Processes == 0 || n < total.Processes) {
 		total.Processes = n
 	}
 	if l.pids != nil && prof.Limits.Processes > 0 {

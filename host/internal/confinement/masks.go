@@ -108,7 +108,8 @@ type masked struct {
 }
 
 // mask adds masks to the policy of a plugin before the plugin starts. The result is nil if the plugin needs no masks.
-func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Root, out *confine.Policy) (*masked, error) {
+func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Root,
+	out *confine.Policy) (*masked, error) {
 	rules, err := l.pathRules(prof, roots)
 	if err != nil || rules == nil {
 		return nil, err
@@ -121,7 +122,8 @@ func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Ro
 		return nil, err
 	}
 	m := &masked{
-		search: l.parts.masks.search(rules, l.searched(roots)), plugin: p.Name, writes: prof.WriteRoots, roots: roots, refresh: l.parts.Refresh,
+		search: l.parts.masks.search(rules, l.searched(roots)), plugin: p.Name, writes: prof.WriteRoots, roots: roots,
+		refresh:  l.parts.Refresh,
 		launcher: l.Kernel().Launcher, dir: dir, applied: make(map[string]string), seen: make(map[string]bool),
 	}
 	for i, name := range []string{confine.MaskFile, confine.MaskDirectory} {

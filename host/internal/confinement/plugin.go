@@ -33,7 +33,8 @@ func (c *pluginConfinement) Watch(owner string, roots []tool.Root) (after func()
 }
 
 // Programs implements [call.Confinement].
-func (c *pluginConfinement) Programs(ctx context.Context, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
+func (c *pluginConfinement) Programs(ctx context.Context, owner string, roots []tool.Root, token string,
+	judge execgate.Judge) *execgate.Call {
 	return c.l.programs(ctx, c.p, owner, roots, token, judge)
 }
 

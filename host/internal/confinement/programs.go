@@ -64,7 +64,8 @@ func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
 
 // programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has
 // no exec gate. The argument "token" is the token of the call's commands. It can be empty.
-func (l *Launcher) programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
+func (l *Launcher) programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string,
+	judge execgate.Judge) *execgate.Call {
 	prof := Profile(p)
 	if l.parts.Gate == nil || !prof.StartProcesses {
 		return nil
@@ -84,7 +85,8 @@ func (c *confined) serveGate(listener *os.File) {
 		shim, _ = os.Stat(commands.Binary())
 	}
 	c.launcher.parts.Gate.Serve(listener, execgate.Options{
-		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim, Own: tool.NoCall, Listed: c.launcher.listed != nil && listable(c.plugin),
+		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim, Own: tool.NoCall,
+		Listed: c.launcher.listed != nil && listable(c.plugin),
 		Failed: func(error) { _ = process.Kill() },
 	})
 }
@@ -94,7 +96,8 @@ func (c *confined) serveGate(listener *os.File) {
 func NewGate(audit func(state.AuditEntry), log *slog.Logger) *execgate.Gate {
 	return &execgate.Gate{Log: log, Stray: func(plugin string, r *execgate.Record) {
 		e := state.AuditEntry{
-			At: time.Now(), Tool: "(programs)", Arguments: []byte("{}"), Decision: execgate.Allow, Outcome: "success", Plugin: plugin, Programs: call.AuditPrograms(r),
+			At: time.Now(), Tool: "(programs)", Arguments: []byte("{}"), Decision: execgate.Allow, Outcome: "success",
+			Plugin: plugin, Programs: call.AuditPrograms(r),
 		}
 		if r.Denied > 0 {
 			e.Decision, e.Outcome = execgate.Deny, string(tool.PermissionDenied)

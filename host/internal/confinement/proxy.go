@@ -119,7 +119,8 @@ func proxyEnvironment(env []string) []string {
 	address := fmt.Sprintf("http://127.0.0.1:%d", proxyPort)
 	own := "localhost,127.0.0.1,::1"
 	vars := []string{"NODE_USE_ENV_PROXY=1"}
-	for name, value := range map[string]string{"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address, "NO_PROXY": own} {
+	for name, value := range map[string]string{"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address,
+		"NO_PROXY": own} {
 		vars = append(vars, name+"="+value, strings.ToLower(name)+"="+value)
 	}
 	slices.Sort(vars)
@@ -137,12 +138,13 @@ func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []s
 		return nil, fmt.Errorf("%w: %w", err, listener.Close())
 	}
 	advice := func(d egress.DenialError) string { return hostAdvice(l.cfg, p, &d) }
-	proxy := &egress.Proxy{Name: "toolhost", Hosts: list, Log: l.parts.Log, Advice: advice, Denied: func(d egress.DenialError) {
-		text := fmt.Sprintf("The sandbox refused a connection to %s. %s", d.Error(), advice(d))
-		if l.parts.Denials.add(p.Name, d.Target, text, d.At) {
-			l.audit(p, &d, text)
-		}
-	}}
+	proxy := &egress.Proxy{Name: "toolhost", Hosts: list, Log: l.parts.Log, Advice: advice,
+		Denied: func(d egress.DenialError) {
+			text := fmt.Sprintf("The sandbox refused a connection to %s. %s", d.Error(), advice(d))
+			if l.parts.Denials.add(p.Name, d.Target, text, d.At) {
+				l.audit(p, &d, text)
+			}
+		}}
 	return proxy.Serve(listener), nil
 }
 
@@ -158,7 +160,8 @@ func (l *Launcher) audit(p *config.Plugin, d *egress.DenialError, text string) {
 		panic(err)
 	}
 	l.parts.Audit(state.AuditEntry{
-		At: d.At, Tool: "(network)", Arguments: args, Decision: "deny", Rule: fmt.Sprintf("network of plugin %q", p.Name),
+		At: d.At, Tool: "(network)", Arguments: args, Decision: "deny",
+		Rule:    fmt.Sprintf("network of plugin %q", p.Name),
 		Outcome: string(tool.PermissionDenied), Error: text, Plugin: p.Name,
 	})
 }

@@ -43,7 +43,8 @@ func Enforced(p *sandbox.Profile, k *sandbox.Kernel, b sandbox.Backend) []string
 	for _, l := range []struct {
 		name  string
 		value uint64
-	}{{"memory", p.Limits.Memory}, {"processes", p.Limits.Processes}, {"files", p.Limits.Files}, {"file_size", p.Limits.FileSize}, {"temporary", p.Temporary}, {"cpu", p.Limits.CPU}} {
+	}{{"memory", p.Limits.Memory}, {"processes", p.Limits.Processes}, {"files", p.Limits.Files},
+		{"file_size", p.Limits.FileSize}, {"temporary", p.Temporary}, {"cpu", p.Limits.CPU}} {
 		if l.value > 0 {
 			limits = append(limits, fmt.Sprintf("%s %d", l.name, l.value))
 		}

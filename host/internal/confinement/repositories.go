@@ -42,7 +42,8 @@ func (l *Launcher) watch(p *config.Plugin, owner string, roots []tool.Root) (aft
 // watchRepositories prepares for a call that can create repositories. The returned function removes files from new
 // repositories through which git would run programs. It returns messages about these files. The returned function is
 // nil if the plugin is not confined or cannot write, or if the configuration permits such repositories.
-func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+func (l *Launcher) watchRepositories(p *config.Plugin, owner string,
+	roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	if guard != nil && l.cfg.Sandbox.Repositories == "off" && len(l.settings()) == 0 {
 		for _, r := range roots {
@@ -95,7 +96,8 @@ func (l *Launcher) writableDirs(p *config.Plugin, owner string, roots []tool.Roo
 		if target, err := filepath.EvalSymlinks(path); err == nil && isDir(target) {
 			dirs = append(dirs, repository.Dir{
 				Path: target, Guarded: guarded, Settings: settings, NoRepositories: off,
-				Kept: repository.Kept{Globs: l.cfg.Permissions.Paths.Protect, Paths: func() ([]string, error) { return l.kept(&prof, roots) }},
+				Kept: repository.Kept{Globs: l.cfg.Permissions.Paths.Protect,
+					Paths: func() ([]string, error) { return l.kept(&prof, roots) }},
 			})
 		}
 	}
@@ -251,7 +253,9 @@ func GuardApply(cfg *config.Config, parts *Parts, workspace string) (after func(
 	}
 	after, err = parts.Repositories.Watch([]repository.Dir{{
 		Path: workspace, Settings: settings, NoRepositories: off,
-		Kept: repository.Kept{Globs: cfg.Permissions.Paths.Protect, Paths: func() ([]string, error) { return cfg.Protected, nil }},
+		Kept: repository.Kept{
+			Globs: cfg.Permissions.Paths.Protect, Paths: func() ([]string, error) { return cfg.Protected, nil },
+		},
 	}}, false)
 	if err != nil {
 		return nil, fmt.Errorf("nothing was applied, because %w", err)

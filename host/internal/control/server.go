@@ -81,7 +81,8 @@ func Listen(dir string, handle Handler) (*Server, error) {
 		return nil, fmt.Errorf("no control socket can be made in %s: %w", dir, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{listener: l, path: path, dir: through, handle: handle, ctx: ctx, cancel: cancel, slots: make(chan struct{}, maxClients)}
+	s := &Server{listener: l, path: path, dir: through, handle: handle, ctx: ctx, cancel: cancel,
+		slots: make(chan struct{}, maxClients)}
 	s.wg.Go(s.accept)
 	return s, nil
 }
@@ -154,7 +155,8 @@ func (s *Server) answer(conn *net.UnixConn) {
 	}
 }
 
-func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn, in *bufio.Reader) (json.RawMessage, error) {
+func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn,
+	in *bufio.Reader) (json.RawMessage, error) {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be read: %w", err)

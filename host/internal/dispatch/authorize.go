@@ -36,7 +36,8 @@ func (p *Permissions) Authorize() Stage {
 				c.Decision.Policy.Answered = later
 			}
 			if c.Request.Session.Later != nil { // a child call: what it did counts only if a person allows its parent
-				c.Decision.Policy.Answered = strings.TrimPrefix(c.Decision.Policy.Answered+" in the preview of its parent", " ")
+				c.Decision.Policy.Answered = strings.TrimPrefix(c.Decision.Policy.Answered+
+					" in the preview of its parent", " ")
 			}
 			if asker.ran { // the audit log must show that the command ran, even if the person denied the call
 				c.Decision.Policy.Answered += " after a preview"

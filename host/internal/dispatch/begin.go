@@ -61,7 +61,8 @@ func (d *Dispatcher) Begin(req call.Request, ticket *scheduler.Ticket) *Pending 
 
 // beginInside resolves a child call. The function "parse" returns the command of the child call. A child call shares
 // the queue position and the concurrency slots of its parent.
-func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
+func (d *Dispatcher) beginInside(parent *Call, req call.Request,
+	parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
 	p.call.Identity.Above = append(slices.Clone(parent.Identity.Above), parent.Identity.Tool.Plugin)
@@ -265,7 +266,8 @@ func refuse(c *Call) *tool.Result {
 	case p == nil || !p.Has(principal.Call):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "The caller has no permission to call tools. Ask the operator for a token with this permission: toolhost token create NAME --role caller."))
 	case e != nil && p.Endpoint(e.Namespace, e.Definition.Name) != "":
-		return call.Refused(tool.Errorf(tool.PermissionDenied, "The %s does not offer %s. Use another tool, or ask the operator to add the tool there.", p.Endpoint(e.Namespace, e.Definition.Name), e.FullName()))
+		return call.Refused(tool.Errorf(tool.PermissionDenied, "The %s does not offer %s. Use another tool, or ask the operator to add the tool there.", p.Endpoint(e.Namespace, e.Definition.Name),
+			e.FullName()))
 	case e != nil && !p.ToolAllowed(e.Namespace, e.Definition.Name):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "Principal %q may not call %s. Ask the operator to add the tool to the principal.", p.Name, e.FullName()))
 	}

@@ -50,7 +50,9 @@ func newChildCalls(parent *call.Call, begin childBegin) *childCalls {
 // Handle implements [shim.Handler]. A child call runs through all stages. It uses the queue position and the
 // concurrency slots of its parent. Like a subshell, it does not change the session's directory and state.
 func (c *childCalls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
-	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command { return c.parse(req, streams.Stdin, r) })
+	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command {
+		return c.parse(req, streams.Stdin, r)
+	})
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -67,7 +69,9 @@ func (c *childCalls) Handle(ctx context.Context, req wire.Request, streams shim.
 func (c *childCalls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name string) bool) *tool.Result {
 	req := c.request(c.parent.Request.Session.Cwd)
 	req.Name, req.Arguments = t.Tool, t.Arguments
-	p := c.begin(req, func(r *registry.Registry) *router.Command { return c.limited(router.Function(t.Tool, t.Arguments, r)) })
+	p := c.begin(req, func(r *registry.Registry) *router.Command {
+		return c.limited(router.Function(t.Tool, t.Arguments, r))
+	})
 	if err := c.refuse(p.Identity(), permitted); err != nil {
 		p.Identity().Answer = call.Refused(err) // the audit log then shows the attempt
 	}
@@ -99,7 +103,8 @@ func (c *childCalls) refuse(child *call.Identity, permitted func(name string) bo
 // request returns the request for the next child call, which runs in the directory cwd.
 func (c *childCalls) request(cwd string) call.Request {
 	parent := &c.parent.Request
-	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID, Session: parent.Session, Trace: c.parent.RunContext()}
+	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID,
+		Session: parent.Session, Trace: c.parent.RunContext()}
 	out.Session.Cwd = filepath.Clean(cwd)
 	return out
 }
@@ -156,7 +161,8 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 	}
 	e := res.Error
 	if e != nil && (!isShell || e.Kind != tool.ExecutionFailed) {
-		write(streams.Stderr, name+": "+strings.TrimSuffix(strings.TrimPrefix(e.Message, id.Command.Name+": "), "\n")+"\n")
+		write(streams.Stderr,
+			name+": "+strings.TrimSuffix(strings.TrimPrefix(e.Message, id.Command.Name+": "), "\n")+"\n")
 	}
 	switch {
 	case errors.Join(errs...) != nil: // the shim disconnected

@@ -37,7 +37,9 @@ func (s *ChildCalls) Stage() Stage {
 			made := sync.OnceFunc(func() { children = s.callsOf(c) })
 			c.CallTool = func(ctx context.Context, t *tool.ToolCall) *tool.Result {
 				made()
-				return children.Call(ctx, t, func(name string) bool { return s.Plugins.MayCall(c.Identity.Tool.Plugin, name) })
+				return children.Call(ctx, t, func(name string) bool {
+					return s.Plugins.MayCall(c.Identity.Tool.Plugin, name)
+				})
 			}
 			if s.Commands != nil && c.Identity.Tool.Commands {
 				made()

@@ -97,12 +97,14 @@ type Dispatcher struct {
 // stages with the zero value, which are stages of features that are off.
 func New(core Core, stages ...Stage) *Dispatcher {
 	d := &Dispatcher{
-		registry: core.Registry, policy: core.Policy, plugins: core.Plugins, state: core.State, host: core.Host, turns: core.Turns,
+		registry: core.Registry, policy: core.Policy, plugins: core.Plugins, state: core.State, host: core.Host,
+		turns:  core.Turns,
 		tracer: core.Tracer, pulse: core.Pulse,
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), func(s Stage) bool { return s.Wrap == nil })
 	d.run = build(d.execute, stages, core.Tracer)
-	d.answer = build(d.reply(core.Finder), slices.DeleteFunc(stages, func(s Stage) bool { return !s.Always }), core.Tracer)
+	d.answer = build(d.reply(core.Finder), slices.DeleteFunc(stages, func(s Stage) bool { return !s.Always }),
+		core.Tracer)
 	return d
 }
 

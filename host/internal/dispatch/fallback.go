@@ -51,7 +51,8 @@ func (f *Fallbacks) Stage() Stage {
 // wantsFallback reports whether the fallback tool can run after the result "res". It returns false if the call failed
 // before the stage that checks the limits of its tool, because the fallback tool would also have to wait.
 func wantsFallback(c *Call, res *tool.Result) bool {
-	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
+	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil &&
+		(res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth
 }
 
@@ -60,10 +61,14 @@ func wantsFallback(c *Call, res *tool.Result) bool {
 func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
 	req := call.Request{
-		ID: c.Request.ID + ".fallback", MessageID: c.Request.MessageID, Session: c.Request.Session, Name: limits.Fallback,
-		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, c.Identity.Tool, e), Trace: c.TraceContext(), Changed: c.Request.Changed,
+		ID: c.Request.ID + ".fallback", MessageID: c.Request.MessageID, Session: c.Request.Session,
+		Name:      limits.Fallback,
+		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, c.Identity.Tool, e), Trace: c.TraceContext(),
+		Changed: c.Request.Changed,
 	}
-	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
+	return d.beginInside(c, req, func(r *registry.Registry) *router.Command {
+		return router.Function(req.Name, req.Arguments, r)
+	})
 }
 
 // translate converts arguments of one tool to arguments of another tool. It renames arguments according to the map

@@ -51,7 +51,8 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 	if c, ok := p.Client.(*isolated); ok && c.accepts(ask) {
 		return c.Ask(ctx, ask)
 	}
-	if p.call.Identity.Depth > 0 || !p.call.Identity.Tool.Has(tool.RoleShell) || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
+	if p.call.Identity.Depth > 0 || !p.call.Identity.Tool.Has(tool.RoleShell) || ask.Permission == nil ||
+		ask.Permission.Metadata[policy.ShowDiff] != true || p.Decided() {
 		return p.person(ctx, ask)
 	}
 	permission := *ask.Permission
@@ -62,7 +63,8 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 		return p.person(ctx, ask)
 	}
 	defer preview.Drop()
-	if top := p.call.Request.Session.Top(); preview.Session().Top() != top && strings.Contains(string(p.call.Decision.Arguments["command"]), top) {
+	if top := p.call.Request.Session.Top(); preview.Session().Top() != top &&
+		strings.Contains(string(p.call.Decision.Arguments["command"]), top) {
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: the command names %s, and a preview here is a copy of the files in another directory.", top)
 		return p.person(ctx, ask)
 	}
@@ -82,7 +84,8 @@ func (p *previewer) ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 			permission.Patterns = append(permission.Patterns, subject)
 		}
 	}
-	permission.Metadata[metadataPreview], permission.Metadata[metadataDiff], permission.Metadata[metadataChanges] = previewed, shown.Diff, shown.Changes
+	permission.Metadata[metadataPreview], permission.Metadata[metadataDiff], permission.Metadata[metadataChanges] =
+		previewed, shown.Diff, shown.Changes
 	if res.Error != nil {
 		permission.Metadata["error"] = res.Error.Message
 	}
@@ -112,7 +115,8 @@ func (p *previewer) person(ctx context.Context, ask tool.Ask) (tool.Answer, erro
 
 // accept applies a preview. If the preview cannot be applied, the call fails and the preview is kept.
 func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Result, saved *deferred) {
-	all, err := preview.Apply(p.call.Request.ID, claim.Label(p.permissions.State.MaskCommand, p.call.Identity.Tool.FullName(), claim.Subject(p.call)))
+	all, err := preview.Apply(p.call.Request.ID,
+		claim.Label(p.permissions.State.MaskCommand, p.call.Identity.Tool.FullName(), claim.Subject(p.call)))
 	if err != nil {
 		p.result = call.Refused(tool.Errorf(tool.Conflict, "The call was allowed, but its changes could not be made: %w. Run it again.", err))
 		return

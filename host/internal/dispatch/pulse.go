@@ -42,7 +42,10 @@ func startPulse(c *call.Call, name string, client call.Client, every time.Durati
 	if every <= 0 {
 		every = DefaultPulse
 	}
-	p := &pulseClient{Client: client, every: every, call: c, name: name, ticket: c.Ticket, began: c.Identity.Started, last: time.Now()}
+	p := &pulseClient{
+		Client: client, every: every, call: c, name: name, ticket: c.Ticket, began: c.Identity.Started,
+		last: time.Now(),
+	}
 	p.mu.Lock() // the timer must be set before it fires
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(every, p.beat)

@@ -73,7 +73,8 @@ func complete(c *Call, res *tool.Result) {
 
 // suggest adds the name of a similar tool to the result of an unknown shell command.
 func (r *Records) suggest(c *Call, res *tool.Result) {
-	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
+	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil &&
+		res.Error.Code == commandNotFound {
 		name := cmd.FirstWord()
 		call.NoteSimilar(res, name, r.Registry.RoleName(call.Counterpart(name)), r.Registry.AgentNames())
 	}
@@ -81,7 +82,8 @@ func (r *Records) suggest(c *Call, res *tool.Result) {
 
 // count adds the call to the metrics.
 func (r *Records) count(c *Call, res *tool.Result) {
-	m := telemetry.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: c.Outcome.Waited, CacheHit: res.Run.CacheHit}
+	m := telemetry.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts,
+		Waited: c.Outcome.Waited, CacheHit: res.Run.CacheHit}
 	if res.Error != nil {
 		m.Kind = res.Error.Kind
 	}
@@ -97,7 +99,8 @@ func (r *Records) count(c *Call, res *tool.Result) {
 // addHistory adds the call to the session's history.
 func (r *Records) addHistory(c *Call, res *tool.Result) {
 	req := &c.Request
-	e := state.Entry{Session: req.Session.ID, At: c.Identity.Started, Command: req.Command, Tool: res.Run.Tool, Success: res.Success()}
+	e := state.Entry{Session: req.Session.ID, At: c.Identity.Started, Command: req.Command, Tool: res.Run.Tool,
+		Success: res.Success()}
 	if e.Command == "" {
 		e.Command, e.Arguments = req.Name, req.Arguments
 	}

@@ -31,7 +31,8 @@ func (d *Dispatcher) reply(finder *help.Index) Handler {
 // visible returns the tools that the caller may see. These are the tools that the caller may call.
 func (d *Dispatcher) visible(c *Call) help.View {
 	p := c.Request.Session.Principal
-	return help.View{Registry: d.registry, Allowed: func(e *registry.Entry) bool { return p != nil && p.ToolAllowed(e.Namespace, e.Definition.Name) }}
+	return help.View{Registry: d.registry,
+		Allowed: func(e *registry.Entry) bool { return p != nil && p.ToolAllowed(e.Namespace, e.Definition.Name) }}
 }
 
 // callable returns the visible tools without the tools whose calls the policy always denies.
@@ -45,5 +46,8 @@ func (d *Dispatcher) callable(c *Call) help.View {
 
 // Outlook returns what the policy decides about calls of a tool while their arguments are unknown.
 func (d *Dispatcher) Outlook(e *registry.Entry) policy.Outlook {
-	return d.policy.Outlook(&policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Role == tool.RoleShell, Bundled: e.Bundled})
+	return d.policy.Outlook(&policy.Request{
+		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Role == tool.RoleShell,
+		Bundled: e.Bundled,
+	})
 }

@@ -149,7 +149,8 @@ func (s *Sessions) saveState(c *Call, res *tool.Result) (cwd string) {
 	effects := res.Effects
 	save(func() { s.State.Apply(of.ID, effects) })
 	plugin := c.Identity.Tool.Plugin
-	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly && !slices.Contains(c.Identity.Above, plugin) {
+	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly &&
+		!slices.Contains(c.Identity.Above, plugin) {
 		now := res.SessionState
 		save(func() { s.State.SavePluginState(of.ID, plugin, now) })
 	}

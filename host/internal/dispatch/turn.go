@@ -88,7 +88,9 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	release, fresh, err := p.d.turns.Locks.Take(ctx, c.Request.Session.ID, p.label, func(h state.Holder) {
 		c.Outcome.Waited = true
 		c.WaitFor(h.String() + ", which uses the same session")
-		c.Client.Progress("waits for "+c.WaitsFor(), map[string]any{"activity": "waits for " + c.WaitsFor(), "holder_pid": h.PID})
+		c.Client.Progress("waits for "+c.WaitsFor(), map[string]any{
+			"activity": "waits for " + c.WaitsFor(), "holder_pid": h.PID,
+		})
 	})
 	switch {
 	case ctx.Err() != nil:

@@ -88,7 +88,8 @@ func (e *Engine) begin(g *generation.Generation, req Request, client Client) *Pe
 	r := e.dispatchRequest(req, *s)
 	r.Changed = e.reloader.Builder.Calls.Roots.Forget
 	inner := g.Dispatch.Begin(r, a.ticket)
-	flight := &call.Running{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
+	flight := &call.Running{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name,
+		Command: req.Command, Name: req.Name, Arguments: req.Arguments}
 	e.flights.Begin(flight)
 	return &Pending{inner: inner, client: e.client(g, client, flight), flight: flight, preview: a.shown, done: func() {
 		e.flights.End(flight)
@@ -218,7 +219,9 @@ func (e *Engine) Explain(req Request) *router.Command {
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	out := call.Request{
-		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s, InOrder: req.InOrder,
+		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation,
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments,
+		Session: s, InOrder: req.InOrder,
 	}
 	if req.Trace != "" {
 		out.Trace = telemetry.ParseTrace(req.Trace)
@@ -239,7 +242,8 @@ func (r *Request) limitTexts() (err error) {
 		text *string
 		max  int
 	}{
-		{"tool name", &r.Name, maxName}, {"session id", &r.Session, maxName}, {"workspace", &r.Workspace, maxWorkspace}, {"call id", &r.ID, maxName}, {"message id", &r.MessageID, maxName},
+		{"tool name", &r.Name, maxName}, {"session id", &r.Session, maxName}, {"workspace", &r.Workspace, maxWorkspace},
+		{"call id", &r.ID, maxName}, {"message id", &r.MessageID, maxName},
 	} {
 		if len(*t.text) > t.max {
 			*t.text = strings.ToValidUTF8((*t.text)[:t.max], "")
@@ -290,7 +294,8 @@ func (e *Engine) auditRefused(req Request, err *tool.Error) {
 		who = req.Principal
 	}
 	e.state.AddAudit(state.AuditEntry{
-		Principal: who.Name, At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
+		Principal: who.Name, At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID,
+		Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
 	})
 }
 

@@ -30,8 +30,9 @@ func (e *Engine) openBranches() {
 		return
 	}
 	e.branches.Store = &branch.Store{
-		Dir:   e.home.Branches(),
-		Guard: changeset.Guard(func() *config.Config { return e.Current().Config }, e.home, e.state.AddAudit, e.opts.Log),
+		Dir: e.home.Branches(),
+		Guard: changeset.Guard(func() *config.Config { return e.Current().Config }, e.home, e.state.AddAudit,
+			e.opts.Log),
 	}
 	e.branches.End = e.super.EndBranch
 	e.branchless = func(s call.Session) call.Branches { return e.branchTool(s, nil) }
@@ -87,7 +88,8 @@ const maxAttempts = 10
 
 // mount mounts the branch of a session. The caller must call release once the session no longer uses the
 // branch.
-func (e *Engine) mount(g *generation.Generation, s call.Session, b *branch.Branch) (mounted call.Session, release func(), err error) {
+func (e *Engine) mount(g *generation.Generation, s call.Session,
+	b *branch.Branch) (mounted call.Session, release func(), err error) {
 	mount, unmount, err := e.branches.Acquire(b, s.ID)
 	if err != nil {
 		return s, nil, noBranch(err)
@@ -136,7 +138,9 @@ func (e *Engine) mount(g *generation.Generation, s call.Session, b *branch.Branc
 // backend returns the kind of new branches and the limits of a copy.
 func (e *Engine) backend(g *generation.Generation) branch.Backend {
 	w := &g.Config.Workspace
-	return branch.Backend{Copy: w.Backend == "copy", MaxBytes: int64(min(w.Limits.Layer, 1<<62)), MaxFiles: w.Limits.Files}
+	return branch.Backend{
+		Copy: w.Backend == "copy", MaxBytes: int64(min(w.Limits.Layer, 1<<62)), MaxFiles: w.Limits.Files,
+	}
 }
 
 // noBranch returns the error for a branch that cannot be made or mounted.
@@ -166,7 +170,8 @@ func (e *Engine) inCopy(s call.Session) call.Session {
 // layer returns the limits of a branch. The limits of a preview are a tenth of those of other branches.
 func (e *Engine) layer(g *generation.Generation, b *branch.Branch, m *branch.Mount) *call.Layer {
 	limits := g.Config.Workspace.Limits
-	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage, LastUsage: m.LastUsage}
+	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage,
+		LastUsage: m.LastUsage}
 	if holdsBack(g, b) {
 		l.Unasked = func() error { return e.branches.Unasked(m) }
 	}
@@ -261,7 +266,8 @@ func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error)
 
 func (e *Engine) changeset(g *generation.Generation, who *Principal, workspace string) *changeset.Set {
 	return &changeset.Set{
-		Store: e.branches.Store, Config: g.Config, Home: e.home, Workspace: workspace, Principal: who.Name, Audit: e.state.AddAudit, Log: e.opts.Log,
+		Store: e.branches.Store, Config: g.Config, Home: e.home, Workspace: workspace, Principal: who.Name,
+		Audit: e.state.AddAudit, Log: e.opts.Log,
 	}
 }
 
@@ -312,7 +318,8 @@ func (e *Engine) confirm(ctx context.Context, req Request, asks Client, sel *bra
 	if err := e.keeps(req.Principal, b); err != nil {
 		return err
 	}
-	t := &changeset.BranchTool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}}, Changes: set, Denied: denied(g.Config, workspace)}
+	t := &changeset.BranchTool{Session: call.Session{Principal: who, Session: state.Session{Workspace: workspace}},
+		Changes: set, Denied: denied(g.Config, workspace)}
 	return t.Confirm(ctx, b, sel, e.client(g, asks, new(call.Running)))
 }
 
@@ -340,7 +347,8 @@ func (e *Engine) takeBranch(ctx context.Context, req Request, keep bool) (*branc
 
 // keeps returns an error if the configuration keeps a principal from applying and discarding branches.
 func (e *Engine) keeps(who *Principal, b *branch.Branch) error {
-	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" && !who.Has(principal.Administer) {
+	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" &&
+		!who.Has(principal.Administer) {
 		return tool.Errorf(tool.PermissionDenied, "The configuration keeps sessions in branches (workspace { mode = %q }), so principal %q needs the right administer to apply or discard one. Ask the operator to do it: toolhost branch apply %s.", mode, who.Name, b.Name)
 	}
 	return nil

@@ -74,9 +74,11 @@ func (o Options) Source() (admission.Source, error) {
 	}
 	return admission.Source{
 		Source: config.Source{Path: o.Config, Environment: config.Environment{
-			BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles, Installed: trust.Installed, InstalledPackage: trust.InstalledPackage,
+			BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles,
+			Installed: trust.Installed, InstalledPackage: trust.InstalledPackage,
 		}},
-		Workspace: workspace, ReadOnly: o.ReadOnly, StateDir: cmp.Or(o.TrustDir, o.StateDir), Digests: o.Trust, Require: o.RequireTrust,
+		Workspace: workspace, ReadOnly: o.ReadOnly, StateDir: cmp.Or(o.TrustDir, o.StateDir), Digests: o.Trust,
+		Require: o.RequireTrust,
 	}, nil
 }
 
@@ -189,9 +191,12 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), asking: newAsking(), closing: closing{done: make(chan struct{})}}
+	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), asking: newAsking(),
+		closing: closing{done: make(chan struct{})}}
 	e.logs = telemetry.NewPluginLog(func() string { return e.home.Logs() }, opts.Log)
-	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Site: site{e}, Programs: mode.Programs})
+	e.super = supervisor.New(supervisor.Options{
+		HostVersion: Version, Log: opts.Log, Site: site{e}, Programs: mode.Programs,
+	})
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
@@ -245,19 +250,23 @@ func openConfig(source admission.Source, bundled string) (*config.Config, error)
 // parts creates the parts that all generations share.
 func (e *Engine) parts(cfg *config.Config) generation.Parts {
 	commands := shim.NewGranter(shim.GranterOptions{
-		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
+		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir,
+		InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
 	e.openBranches()
 	confine := &confinement.Parts{
-		Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log,
+		Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash,
+		Log:      e.opts.Log,
 		Branches: e.branches.Clone, Layer: e.branches.Layer, Refresh: e.branches.Refresh,
 		Gate:         confinement.NewGate(e.state.AddAudit, e.opts.Log),
 		Repositories: confinement.NewRepositories(e.home, e.state.AddAudit, e.opts.Log),
 	}
 	return generation.Parts{
-		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
-		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
-		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
+		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed,
+			Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
+		Calls: &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel),
+			Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
+		State: e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
 		Preview:   e.preview,
 		Commands:  commands,
@@ -273,7 +282,9 @@ type site struct{ *Engine }
 
 // Keep adds a line to the log of the plugin that printed it.
 func (s site) Keep(l supervisor.Line) {
-	s.logs.Write(telemetry.PluginLogEntry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
+	s.logs.Write(telemetry.PluginLogEntry{
+		Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields,
+	})
 }
 
 // Changes returns what changed below a branch.
@@ -301,7 +312,8 @@ func (e *Engine) openState(cfg *config.Config) error {
 		return e.checkPlace(cfg)
 	}
 	e.problemf("Sessions are not kept after this run: %v.", err)
-	if e.state, err = state.OpenFallback(func() (*state.DB, error) { return e.reopenState(cfg) }, e.opts.Log); err != nil {
+	if e.state, err = state.OpenFallback(func() (*state.DB, error) { return e.reopenState(cfg) },
+		e.opts.Log); err != nil {
 		panic("engine: an in-memory database cannot be opened: " + err.Error()) // occurs only if no memory is available
 	}
 	return e.checkPlace(cfg)
@@ -402,7 +414,10 @@ func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bo
 		p := cfg.Plugin(plugin)
 		return p != nil && !p.Mounted && filepath.Dir(p.Path) == filepath.Clean(e.opts.BundledDir)
 	}
-	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Own: own, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned})
+	return trust.OpenPins(trust.PinOptions{
+		Config: cfg.Path, Own: own, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg),
+		CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned,
+	})
 }
 
 // closeGrace is the time within which plugins must stop.

@@ -132,14 +132,16 @@ func (e *Engine) Search(q SearchQuery) (*Found, error) {
 		return who.ToolAllowed(t.Namespace, t.Definition.Name) && g.Dispatch.Outlook(t).Effect != policy.Deny
 	}
 	if q.Namespace != "" && !slices.Contains(g.Registry.Namespaces(), q.Namespace) {
-		return nil, fmt.Errorf("there is no field namespace %q.%s", q.Namespace, suggest.DidYouMean(q.Namespace, g.Registry.Namespaces()))
+		return nil, fmt.Errorf("there is no field namespace %q.%s", q.Namespace,
+			suggest.DidYouMean(q.Namespace, g.Registry.Namespaces()))
 	}
 	a := e.reloader.Builder.Calls.Finder.Search(g.Registry, allowed, q.Query)
 	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, g.Dispatch.Outlook, q.Words, q.Schema)}
 	for _, h := range a.Hits {
 		out.Tools = append(out.Tools, FoundTool{
-			FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool), Permission: g.Dispatch.Outlook(h.Tool),
-			Score: h.Score, Matches: h.Matches,
+			FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool),
+			Permission: g.Dispatch.Outlook(h.Tool),
+			Score:      h.Score, Matches: h.Matches,
 		})
 	}
 	for _, n := range a.Namespaces {

@@ -211,7 +211,8 @@ func (e *Engine) EndSession(req Request) error {
 const endPatience = 2 * time.Second
 
 // StartSpan begins a span for work that precedes a call. See host.Host.StartSpan.
-func (e *Engine) StartSpan(context, name string, attributes map[string]string) (within string, end func(problem string)) {
+func (e *Engine) StartSpan(context, name string,
+	attributes map[string]string) (within string, end func(problem string)) {
 	s, at := e.Current().Tracer.Start(telemetry.ParseTrace(context), name)
 	s.Asked()
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {

@@ -30,7 +30,9 @@ func (e *Engine) Health(ctx context.Context, name string) tool.Health {
 	g := e.Current()
 	entry := g.Registry.Find(name)
 	if entry == nil {
-		return tool.Health{Status: tool.HealthNotFound, Message: "There is no tool " + name + ". Run toolhost tools for a list."}
+		return tool.Health{
+			Status: tool.HealthNotFound, Message: "There is no tool " + name + ". Run toolhost tools for a list.",
+		}
 	}
 	p := g.Plugin(entry.Plugin)
 	if _, err := p.Process.Describe(ctx); err != nil {
@@ -76,7 +78,8 @@ func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
 		if !ok || health.Status == tool.Healthy || ctx.Err() != nil {
 			continue
 		}
-		e.opts.Log.Warn("an unhealthy plugin is replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
+		e.opts.Log.Warn("an unhealthy plugin is replaced", "plugin", p.Name, "status", health.Status, "message",
+			health.Message)
 		r, err := e.reloader.Reload(ctx, reload.Options{Plugins: []string{p.Name}, By: "(health check)"})
 		if err != nil || r.Refused() {
 			skip[p.Name] = healthPatience
@@ -107,7 +110,8 @@ func (e *Engine) loadAfterLogin(ctx context.Context) bool {
 // failedWithLogin returns the fields that failed to load although somebody has logged in to their server.
 func (e *Engine) failedWithLogin() (fields []string) {
 	for _, p := range e.Current().Plugins {
-		if server, _ := p.Server(); server != "" && p.Err != nil && !e.reloader.Builder.Logins.Obtained(server).IsZero() {
+		if server, _ := p.Server(); server != "" && p.Err != nil &&
+			!e.reloader.Builder.Logins.Obtained(server).IsZero() {
 			fields = append(fields, p.Name)
 		}
 	}
@@ -151,7 +155,8 @@ func (e *Engine) Ping(ctx context.Context, field string) (*tool.Pong, error) {
 		return nil, tool.Errorf(tool.Unavailable, "Plugin %s is being replaced. Try again.", field)
 	}
 	defer lease.Release()
-	res := lease.Call(ctx, &tool.Call{ID: e.ids.next(), Method: tool.MethodPing, Arguments: json.RawMessage("{}")}, pingPeer{})
+	res := lease.Call(ctx,
+		&tool.Call{ID: e.ids.next(), Method: tool.MethodPing, Arguments: json.RawMessage("{}")}, pingPeer{})
 	if res.Error != nil {
 		return nil, res.Error
 	}

@@ -92,7 +92,8 @@ func (e *Engine) previewOf(g *generation.Generation, s call.Session, fork bool) 
 	if fork {
 		key := s.ID + "+" + name
 		if err := e.state.Fork(s.ID, key); err != nil {
-			return s, nil, errors.Join(fmt.Errorf("the session %s cannot be copied: %w", s.ID, err), p.set.Store.Discard(p.b))
+			return s, nil, errors.Join(fmt.Errorf("the session %s cannot be copied: %w", s.ID, err),
+				p.set.Store.Discard(p.b))
 		}
 		s.ID = key
 		e.state.SaveSession(s.Stored())
@@ -158,7 +159,8 @@ func (p *preview) Apply(id, command string) ([]string, error) {
 		out.Notes = append(out.Notes, "To take them back: toolhost branch revert "+p.b.Name)
 	}
 	for i := range out.Left {
-		out.Notes = append(out.Notes, fmt.Sprintf("Not made: %s, because %s", change.Describe(out.Left[i]), out.Left[i].Never))
+		out.Notes = append(out.Notes,
+			fmt.Sprintf("Not made: %s, because %s", change.Describe(out.Left[i]), out.Left[i].Never))
 	}
 	return append(notes, out.Notes...), nil
 }

@@ -91,7 +91,8 @@ func (e *Engine) ownBranch(owner, workspace, session string) string {
 	// Earlier versions used only a few bytes, so that two sessions could get the same branch. Whoever has used such a
 	// branch keeps it.
 	if old := name(4); e.branches.Store != nil {
-		if b, err := e.branches.Store.Find(owner, workspace, old); err == nil && slices.Contains(b.Sessions, session+"+"+old) {
+		if b, err := e.branches.Store.Find(owner, workspace, old); err == nil &&
+			slices.Contains(b.Sessions, session+"+"+old) {
 			return old
 		}
 	}
@@ -139,7 +140,8 @@ func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
 	}
 	_, err := e.branches.Store.Find(owner, workspace, ending[i+1:])
 	missing := (*branch.NotFoundError)(nil)
-	if old, known, stateErr := e.state.Session(key); stateErr == nil && known && old.Workspace == workspace && errors.As(err, &missing) {
+	if old, known, stateErr := e.state.Session(key); stateErr == nil && known && old.Workspace == workspace &&
+		errors.As(err, &missing) {
 		return key
 	}
 	return own

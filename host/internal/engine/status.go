@@ -54,7 +54,9 @@ func (t Tool) Parameters() []string {
 
 // ToolOf returns the description of a registered tool, with an empty FunctionName and no Limits.
 func ToolOf(e *registry.Entry) Tool {
-	return Tool{Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled}
+	return Tool{
+		Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled,
+	}
 }
 
 // listing holds the tools of a generation.
@@ -179,7 +181,9 @@ func (e *Engine) Status() Status {
 	st := Status{
 		Version: Version, Config: g.Config.Source, Workspace: e.opts.Workspace, StateDB: e.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []SessionStatus{},
-		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: e.reloader.Builder.Calls.Scheduler.Calls(), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status(),
+		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(),
+		Calls: e.reloader.Builder.Calls.Scheduler.Calls(), Quotas: e.quotas(),
+		Rollouts: e.reloader.Builder.Calls.Rollouts.Status(),
 	}
 	for i := range st.Tools {
 		if entry := g.Registry.Find(st.Tools[i].Name); entry != nil {
@@ -191,7 +195,8 @@ func (e *Engine) Status() Status {
 	}
 	st.Signals = e.Signals()
 	for _, a := range st.Signals.Alarms {
-		if !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(a.Message, strings.TrimSuffix(p, ".")) }) {
+		if !slices.ContainsFunc(st.Problems,
+			func(p string) bool { return strings.Contains(a.Message, strings.TrimSuffix(p, ".")) }) {
 			st.Problems = append(st.Problems, a.Message)
 		}
 	}
@@ -259,7 +264,8 @@ func (e *Engine) Stats() Stats {
 		processes = append(processes, telemetry.Process{Plugin: plugin, PID: pid})
 	})
 	m := &e.reloader.Builder.Calls.Metrics
-	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status()}
+	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes), Quotas: e.quotas(),
+		Rollouts: e.reloader.Builder.Calls.Rollouts.Status()}
 	d := e.Current().Dispatch
 	for i := range out.Tools {
 		out.Tools[i].Adaptive = d.Adapted(out.Tools[i].Name)
@@ -333,7 +339,8 @@ func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, tot
 	}
 	calls = make([]ActiveCall, 0, len(all))
 	for _, c := range all {
-		out := ActiveCall{ID: c.Number, Call: c.ID, Session: c.Session, Workspace: c.Workspace, Principal: c.Principal, Began: c.Began, Waits: waits[key{c.Session, c.ID}]}
+		out := ActiveCall{ID: c.Number, Call: c.ID, Session: c.Session, Workspace: c.Workspace, Principal: c.Principal,
+			Began: c.Began, Waits: waits[key{c.Session, c.ID}]}
 		out.Text = c.Text(e.callText)
 		out.Output, out.Written = c.Tail()
 		if a := c.Asking(); a != nil {

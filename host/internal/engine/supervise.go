@@ -55,7 +55,8 @@ func (e *Engine) branchWithID(who *Principal, id string) (*branch.Branch, *chang
 }
 
 // BranchWithID returns a branch with its changes and a diff of about limit bytes.
-func (e *Engine) BranchWithID(who *Principal, id string, limit int) (info BranchInfo, changes []BranchChange, diff string, err error) {
+func (e *Engine) BranchWithID(who *Principal, id string,
+	limit int) (info BranchInfo, changes []BranchChange, diff string, err error) {
 	b, _, err := e.branchWithID(who, id)
 	if err != nil {
 		return info, nil, "", err
@@ -69,7 +70,8 @@ func (e *Engine) BranchWithID(who *Principal, id string, limit int) (info Branch
 
 // ApplyBranchWithID applies a branch that a principal can see. If stopJobs is false and jobs run in the branch, it
 // returns an error.
-func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id string, stopJobs bool) (*BranchOutcome, error) {
+func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id string,
+	stopJobs bool) (*BranchOutcome, error) {
 	b, set, err := e.branchWithID(who, id)
 	if err == nil {
 		err = e.release(ctx, b, set, !stopJobs)

@@ -29,10 +29,12 @@ import (
 // Assemble builds a generation from plugins with known descriptions. The result "refused" maps each plugin whose tools
 // cannot be registered to the reason. The tools of all other plugins work. The error lists the operator's rules that do
 // not match the registered tools. All other rules of the operator apply.
-func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
+func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher,
+	plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
 	g = &Generation{
 		Config: cfg, Launcher: launcher, Plugins: plugins, home: b.Home,
-		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string), lostTools: make(map[string]string),
+		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string),
+		lostTools: make(map[string]string),
 	}
 	if weaker := launcher.Problem(roots.Configured(cfg, b.Options.Workspace)); weaker != "" {
 		g.Problemf("%s", weaker)
@@ -157,7 +159,8 @@ func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 
 // addition returns what a plugin registers.
 func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry.Addition {
-	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
+	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known,
+		g.Config.Trust.Approve)
 	if err != nil {
 		g.Problemf("The tools of plugin %s cannot be compared with the approved ones: %v", p.Name, err)
 	}
@@ -167,17 +170,21 @@ func (b *Builder) addition(g *Generation, p *Plugin, known trust.Known) registry
 			g.Problemf("Plugin %s changed the definitions of its tools, so %s cannot be called until they are approved. Check them with toolhost plugin info %s, then run toolhost plugin approve %s", p.Name, strings.Join(review.Pending, ", "), p.Name, p.Name)
 		}
 	}
-	return registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: desc, Checked: p.Checked && len(pending) == 0, Settings: func(name string) registry.Settings {
-		t := g.tools[name]
-		on, overridden := b.Overrides.Enabled(name)
-		if overridden {
-			t.Enabled = &on
-		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Verbatim: p.Mounted, Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
-			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
-			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
+	return registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: desc,
+		Checked: p.Checked && len(pending) == 0, Settings: func(name string) registry.Settings {
+			t := g.tools[name]
+			on, overridden := b.Overrides.Enabled(name)
+			if overridden {
+				t.Enabled = &on
+			}
+			return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden,
+				Bundled: p.Bundled != "" && p.Field == "", Verbatim: p.Mounted, Keywords: t.Keywords,
+				Timeout: t.Timeout, Limits: registry.Limits{
+					Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts,
+					RetryDelay: t.RetryDelay,
+					Fallback:   t.Fallback, FallbackParams: t.FallbackParams,
+				}}
 		}}
-	}}
 }
 
 // core returns what the dispatcher of a generation needs beside its stages.
@@ -199,7 +206,8 @@ func (b *Builder) core(g *Generation, set supervisor.Set, rules policy.Rules) di
 // limits returns the limits of a configuration. Without adaptive mode, it also drops what the mode cached.
 func (b *Builder) limits(cfg *config.Config) *stage.Limits {
 	c := b.Calls
-	l := &stage.Limits{Gates: &c.Gates, MaxCalls: cfg.Host.MaxCalls, Metrics: &c.Metrics, Timeout: cfg.Host.Timeout, MaxWait: cfg.Host.MaxWait}
+	l := &stage.Limits{Gates: &c.Gates, MaxCalls: cfg.Host.MaxCalls, Metrics: &c.Metrics, Timeout: cfg.Host.Timeout,
+		MaxWait: cfg.Host.MaxWait}
 	if cfg.Host.Adaptive {
 		l.Adaptive = &c.Adaptive
 	} else {
@@ -229,7 +237,8 @@ func (b *Builder) stages(g *Generation, core dispatch.Core) []dispatch.Stage {
 		stage.Checkpoint(core.State.MaskCommand),
 		stage.Layer(),
 		stage.Temporary(b.Log),
-		(&dispatch.ChildCalls{Host: core.Host, Plugins: core.Plugins, Commands: b.Commands.Programs(commandNames(g.Registry))}).Stage(),
+		(&dispatch.ChildCalls{Host: core.Host, Plugins: core.Plugins,
+			Commands: b.Commands.Programs(commandNames(g.Registry))}).Stage(),
 		limits.Timeouts(),
 		(&dispatch.Sessions{State: core.State}).Stage(),
 		(&stage.Programs{Policy: core.Policy, State: core.State, Began: permissions}).Stage(),
@@ -237,7 +246,8 @@ func (b *Builder) stages(g *Generation, core dispatch.Core) []dispatch.Stage {
 		(&stage.Taping{Recorder: &c.Recorder, State: core.State, Plans: b.records(g.Config)}).Stage(),
 		stage.Cache(limits.Adaptive, limits.Metrics),
 		stage.Retry(),
-		(&stage.Versions{Rollouts: &c.Rollouts, State: core.State, Timeout: limits.Timeout, Plugins: &process{b}}).Stage(),
+		(&stage.Versions{Rollouts: &c.Rollouts, State: core.State, Timeout: limits.Timeout,
+			Plugins: &process{b}}).Stage(),
 	}
 }
 
@@ -315,7 +325,9 @@ func (g *Generation) addAliases(more []config.Alias) {
 	var added []registry.Alias
 	var from []config.Alias // the origin of each added alias
 	for _, a := range slices.Concat(g.Config.Aliases, more) {
-		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Habit: registry.Habit{Params: a.Params}, Optional: a.Preset != ""}
+		alias := registry.Alias{
+			Name: a.Name, Tool: a.Tool, Habit: registry.Habit{Params: a.Params}, Optional: a.Preset != "",
+		}
 		if a.Preset != "" {
 			if alias.Tool = g.toolOf(a.Role); alias.Tool == "" {
 				continue
@@ -341,7 +353,9 @@ func (g *Generation) addHabits() {
 	for _, preset := range g.Config.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {
 			if to := g.toolOf(a.Role); a.Calls && to != "" {
-				habits[a.Name] = registry.Alias{Name: a.Name, Tool: to, Habit: registry.Habit{Params: a.Params, Convert: g.converter(a.Convert)}}
+				habits[a.Name] = registry.Alias{
+					Name: a.Name, Tool: to, Habit: registry.Habit{Params: a.Params, Convert: g.converter(a.Convert)},
+				}
 			}
 		}
 	}

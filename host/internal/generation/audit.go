@@ -22,7 +22,10 @@ func Audit(cfg *config.Config, db *state.DB, logs *telemetry.PluginLog) {
 		db.Audit(nil)
 		return
 	}
-	db.Audit(&state.Auditing{Entry: m.Entry, Command: m.Command, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge, Continue: a.Continue})
+	db.Audit(&state.Auditing{
+		Entry: m.Entry, Command: m.Command, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge,
+		Continue: a.Continue,
+	})
 }
 
 // secrets returns the secret values in a configuration: the values in the operator's list, the values of

@@ -188,7 +188,9 @@ type Environment struct {
 
 // Environment returns the environment for plugins of a configuration, with the roots that exist now.
 func (b *Builder) Environment(cfg *config.Config, launcher *confinement.Launcher, peers Peers) *Environment {
-	return &Environment{Config: cfg, Launcher: launcher, Peers: peers, Roots: b.Roots(cfg).Of("", b.Options.Workspace, true)}
+	return &Environment{
+		Config: cfg, Launcher: launcher, Peers: peers, Roots: b.Roots(cfg).Of("", b.Options.Workspace, true),
+	}
 }
 
 // NewPlugin adds a plugin to the supervisor without starting it. The function "accept" checks the plugin's first
@@ -199,9 +201,10 @@ func (b *Builder) NewPlugin(c config.Plugin, env *Environment, accept func(*tool
 	p.peers.Store(&env.Peers)
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
-		Roots: env.Roots, Place: supervisor.Place{StateDir: b.Home.Plugin(c.Name), Ages: env.Config.Retention.Ages()}, DependsOn: c.DependsOn,
-		Restart: supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
-		Host:    &pluginHost{b: b, p: p, cfg: env.Config, launcher: env.Launcher, first: accept},
+		Roots: env.Roots, Place: supervisor.Place{StateDir: b.Home.Plugin(c.Name), Ages: env.Config.Retention.Ages()},
+		DependsOn: c.DependsOn,
+		Restart:   supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
+		Host:      &pluginHost{b: b, p: p, cfg: env.Config, launcher: env.Launcher, first: accept},
 	})
 	return p
 }

@@ -203,7 +203,8 @@ func (g *Generation) WhyUnloaded(name string) string {
 		return g.Unloaded[plugin]
 	}
 	for _, p := range g.Plugins {
-		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name || p.Field != "" && strings.HasPrefix(name, strings.ReplaceAll(p.Field, ".", "_")+"_")) {
+		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name ||
+			p.Field != "" && strings.HasPrefix(name, strings.ReplaceAll(p.Field, ".", "_")+"_")) {
 			return why
 		}
 	}

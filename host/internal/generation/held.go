@@ -155,7 +155,9 @@ func (b *Builder) KeepVersions(cfg *config.Config, plugins []*Plugin) {
 		}
 		r, err := b.State.Rollout(cfg.Path, p.Name)
 		if err == nil && (r == nil || r.Serving != p.Binary.sum() || r.Path != p.Path) {
-			err = b.State.SaveRollout(&records.Rollout{Config: cfg.Path, Plugin: p.Name, Path: p.Path, Serving: p.Binary.sum()})
+			err = b.State.SaveRollout(&records.Rollout{
+				Config: cfg.Path, Plugin: p.Name, Path: p.Path, Serving: p.Binary.sum(),
+			})
 		}
 		b.unrecorded(p, err)
 	}
@@ -172,7 +174,10 @@ func (b *Builder) TryVersion(cfg *config.Config, serving, tried *Plugin) {
 	if !b.Keep(tried) {
 		return
 	}
-	b.unrecorded(tried, b.State.SaveRollout(&records.Rollout{Config: cfg.Path, Plugin: tried.Name, Path: tried.Path, Serving: serving.Binary.sum(), Tried: tried.Binary.sum()}))
+	b.unrecorded(tried, b.State.SaveRollout(&records.Rollout{
+		Config: cfg.Path, Plugin: tried.Name, Path: tried.Path, Serving: serving.Binary.sum(),
+		Tried: tried.Binary.sum(),
+	}))
 }
 
 // RefuseVersion records that the rollout of a version was aborted. It reports whether hosts that start later will run

@@ -40,7 +40,8 @@ func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 func (b *Builder) hooks(g *Generation) *hook.Set {
 	all := slices.Clone(b.Options.Hooks)
 	for _, c := range g.hooks {
-		out := hook.Hook{Name: c.Name, Tools: c.Tools, Priority: c.Priority, Timeout: c.Timeout, AllowOnFailure: c.AllowOnFailure, Place: c.Place}
+		out := hook.Hook{Name: c.Name, Tools: c.Tools, Priority: c.Priority, Timeout: c.Timeout,
+			AllowOnFailure: c.AllowOnFailure, Place: c.Place}
 		for _, e := range c.On {
 			out.On = append(out.On, tool.HookEvent(e))
 		}
@@ -141,9 +142,10 @@ func probe(cfg *config.Config, plugins []*Plugin) (*Generation, error) {
 	g := &Generation{Config: cfg, Registry: registry.New(), Unloaded: make(map[string]string), Plugins: plugins}
 	var additions []registry.Addition
 	for _, p := range plugins {
-		additions = append(additions, registry.Addition{Plugin: p.Name, Namespace: p.Field, Description: p.Description(), Checked: true, Settings: func(string) registry.Settings {
-			return registry.Settings{Bundled: p.Bundled != "" && p.Field == ""}
-		}})
+		additions = append(additions, registry.Addition{Plugin: p.Name, Namespace: p.Field,
+			Description: p.Description(), Checked: true, Settings: func(string) registry.Settings {
+				return registry.Settings{Bundled: p.Bundled != "" && p.Field == ""}
+			}})
 	}
 	err := errors.Join(g.Registry.AddAll(additions...)...)
 	g.setAbsent()

@@ -223,10 +223,12 @@ func (b *Builder) keepSchema(p *Plugin, desc *tool.Description) error {
 		return nil
 	}
 	key := schemaKey(*p.Binary.Sum)
-	if known, err := b.State.Description(key); err == nil && known != nil && string(known.Description.ConfigSchema) == string(desc.ConfigSchema) {
+	if known, err := b.State.Description(key); err == nil && known != nil &&
+		string(known.Description.ConfigSchema) == string(desc.ConfigSchema) {
 		return nil
 	}
-	return b.State.SaveDescription(key, &tool.Description{Name: desc.Name, Version: desc.Version, ConfigSchema: desc.ConfigSchema}, "")
+	return b.State.SaveDescription(key,
+		&tool.Description{Name: desc.Name, Version: desc.Version, ConfigSchema: desc.ConfigSchema}, "")
 }
 
 // CheckConfig checks the configuration of a plugin against the schema that its binary reported at an earlier start. It

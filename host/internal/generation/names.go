@@ -29,7 +29,8 @@ func (g *Generation) resolve(written string) (string, error) {
 		return a.Target(), nil
 	}
 	names := g.toolNames()
-	if slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(name, n) }) || g.Registry.Absent(name) != "" || g.isItem(name) {
+	if slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(name, n) }) ||
+		g.Registry.Absent(name) != "" || g.isItem(name) {
 		return name, nil
 	}
 	if base, _, ok := strings.Cut(name, "("); ok {
@@ -56,7 +57,8 @@ func (g *Generation) Knows(name string) bool {
 // isItem reports whether a glob is about the items of a field that are not tools, such as prompts.
 func (g *Generation) isItem(glob string) bool {
 	namespace, rest, _ := strings.Cut(glob, ":")
-	return slices.Contains(g.Registry.Namespaces(), namespace) && (strings.HasPrefix(rest, "prompt/") || strings.HasPrefix(rest, "resource/"))
+	return slices.Contains(g.Registry.Namespaces(), namespace) &&
+		(strings.HasPrefix(rest, "prompt/") || strings.HasPrefix(rest, "resource/"))
 }
 
 // resolveAll returns the resolved names of a list, and an error for the first unknown one.
@@ -110,11 +112,13 @@ func (g *Generation) bindLists() {
 	g.Access.Principals = slices.Clone(c.Access.Principals)
 	for i := range g.Access.Principals {
 		p := &g.Access.Principals[i]
-		p.Tools, p.Fields = g.bindList("principal", p.Name, p.Tools, g.resolve), g.bindList("fields of principal", p.Name, p.Fields, g.resolveField)
+		p.Tools, p.Fields = g.bindList("principal", p.Name, p.Tools, g.resolve),
+			g.bindList("fields of principal", p.Name, p.Fields, g.resolveField)
 	}
 	for i := range g.Endpoints {
 		e := &g.Endpoints[i]
-		e.Tools, e.Core = g.bindList("endpoint", e.Name, e.Tools, g.resolve), g.bindList("core of endpoint", e.Name, e.Core, g.resolve)
+		e.Tools, e.Core = g.bindList("endpoint", e.Name, e.Tools, g.resolve),
+			g.bindList("core of endpoint", e.Name, e.Core, g.resolve)
 	}
 	for i := range c.Plugins {
 		g.calls[c.Plugins[i].Name] = g.bindList("plugin", c.Plugins[i].Name, c.Plugins[i].Calls, g.resolve)
@@ -160,7 +164,8 @@ func (b *Builder) toolBlocks(cfg *config.Config, plugins []*Plugin) map[string]c
 	}
 	out := maps.Clone(cfg.Tools)
 	other := func(name string) bool { return name != "" && !full[name] }
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(out)), func(name string) bool { return other(name) || other(out[name].Fallback) }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(out)),
+		func(name string) bool { return other(name) || other(out[name].Fallback) }) {
 		return out
 	}
 	g, _ := probe(cfg, usable)

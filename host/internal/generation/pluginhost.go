@@ -31,7 +31,8 @@ type pluginHost struct {
 
 // Place implements [supervisor.Host].
 func (h *pluginHost) Place(owner string) supervisor.Place {
-	return supervisor.Place{Owner: owner, StateDir: h.b.Home.PluginOf(owner, h.p.Name), OutputBytes: h.cfg.Access.OutputBytes(owner), Ages: h.cfg.Retention.Ages()}
+	return supervisor.Place{Owner: owner, StateDir: h.b.Home.PluginOf(owner, h.p.Name),
+		OutputBytes: h.cfg.Access.OutputBytes(owner), Ages: h.cfg.Retention.Ages()}
 }
 
 // Confine implements [supervisor.Host].
@@ -128,7 +129,8 @@ func (h *pluginHost) Prepare(ctx context.Context) error {
 }
 
 var countedEvents = map[supervisor.Event]telemetry.Event{
-	supervisor.Started: telemetry.Started, supervisor.Failed: telemetry.StartFailed, supervisor.Ended: telemetry.Crashed,
+	supervisor.Started: telemetry.Started, supervisor.Failed: telemetry.StartFailed,
+	supervisor.Ended: telemetry.Crashed,
 }
 
 // Observe implements [supervisor.Host]. It counts the event and updates the states of the plugin's tools.
@@ -150,7 +152,8 @@ func (h *pluginHost) Observe(e supervisor.Event, why string) {
 			_ = life.To(registry.Errored, why)
 		case e == supervisor.Suspended:
 			life.Leave("the plugin of the tool keeps failing: " + why)
-		case (e == supervisor.Started || e == supervisor.Resumed) && (now == registry.Errored || now == registry.Disabled):
+		case (e == supervisor.Started || e == supervisor.Resumed) &&
+			(now == registry.Errored || now == registry.Disabled):
 			_ = life.To(registry.Ready, "the plugin of the tool is running")
 		}
 	}

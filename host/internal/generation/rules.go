@@ -41,12 +41,14 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
 			problem := config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]}
 			if g.mounts(out.Rules[i].Tools) {
-				g.misname("rule "+attribute+" "+strings.Join(out.Rules[i].Tools, " "), g.Config.BadRules([]config.RuleProblem{problem}).Error())
+				g.misname("rule "+attribute+" "+strings.Join(out.Rules[i].Tools, " "),
+					g.Config.BadRules([]config.RuleProblem{problem}).Error())
 			} else {
 				bad = append(bad, problem)
 			}
 		}
-		if glob, covers := out.Rules[i].Covers(workspace, roots.Configured(g.Config, workspace)); covers && g.Config.Permissions.Rules[i].Hides() {
+		if glob, covers := out.Rules[i].Covers(workspace, roots.Configured(g.Config, workspace)); covers &&
+			g.Config.Permissions.Rules[i].Hides() {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: "path", Why: fmt.Errorf("the glob %q matches a whole root. Name the files or directories in it", glob)})
 		}
 	}
@@ -96,10 +98,12 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	takesPaths := func(e *registry.Entry) bool {
 		return isShell(e) || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
-	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
+	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) &&
+		!slices.ContainsFunc(about, takesPaths) {
 		bad["path"] = errors.New("none of the tools that the rule matches has a path parameter, so the rule would never apply")
 	}
-	for attribute, has := range map[string]bool{"command": r.Commands != nil, "builtin": r.Builtins != nil, "show": r.Show != ""} {
+	for attribute, has := range map[string]bool{"command": r.Commands != nil, "builtin": r.Builtins != nil,
+		"show": r.Show != ""} {
 		if has && r.Tools != nil && !slices.ContainsFunc(about, isShell) {
 			bad[attribute] = errors.New("none of the tools that the rule selects runs commands, so it would never apply. Remove tool, or name the tool that runs commands")
 		}
@@ -120,7 +124,8 @@ func (g *Generation) toolsOf(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
 		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: isShell(e)}
-		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
+		named := r.Tools == nil ||
+			slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
 		if named && kind && r.MatchTraits(e.Definition.Traits) && (r.Commands == nil || req.Shell) {
 			out = append(out, e)

@@ -45,7 +45,9 @@ func Tape(cfg *config.Config, workspace, path string, exclude []string, bytes in
 	}
 	return recorder.Settings{
 		Path: path, Host: build.Version, Workspace: workspace,
-		Snapshot: &recorder.Snapshot{Root: workspace, Denied: denied.Concerns, Exclude: exclude, MaxBytes: bytes, MaxFiles: MaxTapeFiles},
+		Snapshot: &recorder.Snapshot{
+			Root: workspace, Denied: denied.Concerns, Exclude: exclude, MaxBytes: bytes, MaxFiles: MaxTapeFiles,
+		},
 	}, nil
 }
 

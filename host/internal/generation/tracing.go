@@ -65,7 +65,8 @@ func tracingOf(c config.Tracing, env func(string) string) (telemetry.TraceConfig
 	case c.Off, c.Endpoint == "" && (env("OTEL_SDK_DISABLED") == "true" || env("OTEL_TRACES_EXPORTER") == "none"):
 		return none, nil
 	}
-	out := telemetry.TraceConfig{Service: cmp.Or(env("OTEL_SERVICE_NAME"), "toolhost"), Version: build.Version, Sample: 1, Headers: make(map[string]string)}
+	out := telemetry.TraceConfig{Service: cmp.Or(env("OTEL_SERVICE_NAME"), "toolhost"), Version: build.Version,
+		Sample: 1, Headers: make(map[string]string)}
 	switch endpoint := env("OTEL_EXPORTER_OTLP_ENDPOINT"); {
 	case c.Endpoint != "":
 		out.URL = c.Endpoint + "/v1/traces"
@@ -84,7 +85,8 @@ func tracingOf(c config.Tracing, env func(string) string) (telemetry.TraceConfig
 		if protocol == "grpc" {
 			return none, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which is not supported; use http/json and the collector's port 4318")
 		}
-		for pair := range strings.SplitSeq(cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), env("OTEL_EXPORTER_OTLP_HEADERS")), ",") {
+		for pair := range strings.SplitSeq(cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_HEADERS"),
+			env("OTEL_EXPORTER_OTLP_HEADERS")), ",") {
 			name, value, ok := strings.Cut(pair, "=")
 			value, err := url.PathUnescape(strings.TrimSpace(value))
 			if ok && err == nil {

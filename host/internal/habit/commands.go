@@ -54,7 +54,8 @@ func argv(c *call) {
 	var words []string
 	if json.Unmarshal(raw, &words) != nil {
 		var text string // some models send the list as a string
-		if json.Unmarshal(raw, &text) != nil || !strings.HasPrefix(strings.TrimSpace(text), `["`) || json.Unmarshal([]byte(text), &words) != nil {
+		if json.Unmarshal(raw, &text) != nil || !strings.HasPrefix(strings.TrimSpace(text), `["`) ||
+			json.Unmarshal([]byte(text), &words) != nil {
 			return
 		}
 	}
@@ -77,7 +78,8 @@ func isShell(word string) bool {
 // quote quotes a word for a shell if necessary.
 func quote(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./=:,@%+", r)
 	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word

@@ -106,7 +106,10 @@ func edits(c *call) {
 	if json.Unmarshal([]byte(unquoted(raw)), &list) != nil {
 		return
 	}
-	names := map[string]string{"old_str": "old_string", "new_str": "new_string", "oldText": "old_string", "newText": "new_string", "oldString": "old_string", "newString": "new_string", "replaceAll": "replace_all", "allow_multiple": "replace_all"}
+	names := map[string]string{
+		"old_str": "old_string", "new_str": "new_string", "oldText": "old_string", "newText": "new_string",
+		"oldString": "old_string", "newString": "new_string", "replaceAll": "replace_all", "allow_multiple": "replace_all",
+	}
 	for _, e := range list {
 		for from, to := range names {
 			if v, ok := e[from]; ok && e[to] == nil {

@@ -14,7 +14,8 @@ var taskNames = map[string]string{
 }
 
 // taskStates maps status names of other programs to status names of the tool todo.
-var taskStates = map[string]string{"done": "completed", "complete": "completed", "canceled": "cancelled", "todo": "pending", "not_started": "pending", "doing": "in_progress"}
+var taskStates = map[string]string{"done": "completed", "complete": "completed", "canceled": "cancelled",
+	"todo": "pending", "not_started": "pending", "doing": "in_progress"}
 
 // tasks converts the elements of a task list. An element can be a string, which has no status.
 func tasks(c *call) {

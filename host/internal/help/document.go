@@ -28,7 +28,8 @@ func texts(e *registry.Entry) [len(columns)][]string {
 	_ = json.Unmarshal(e.Definition.Input, &s) // error ignored: registration checks schemas, and the name can still be found
 	var p parameters
 	p.add(&s, 0)
-	return [...][]string{nameWords(&e.Definition), prose(e.Namespace), prose(summary), prose(rest), p.names, p.texts, p.choices, every(strings.Join(slices.Concat(e.Definition.Keywords, e.Keywords), " "))}
+	return [...][]string{nameWords(&e.Definition), prose(e.Namespace), prose(summary), prose(rest), p.names, p.texts,
+		p.choices, every(strings.Join(slices.Concat(e.Definition.Keywords, e.Keywords), " "))}
 }
 
 // nameWords returns the words of a tool's name. A name from a mounted server, such as getWeather, has lost its
@@ -63,7 +64,8 @@ func (s *schema) UnmarshalJSON(b []byte) error {
 		return nil //nolint:nilerr // a value without words
 	}
 	out := (*plain)(s)
-	for key, to := range map[string]any{"description": &out.Description, "properties": &out.Properties, "items": &out.Items, "enum": &out.Enum} {
+	for key, to := range map[string]any{"description": &out.Description, "properties": &out.Properties,
+		"items": &out.Items, "enum": &out.Enum} {
 		if v, ok := raw[key]; ok {
 			_ = json.Unmarshal(v, to) // error ignored: a part of another type has no words
 		}

@@ -135,7 +135,9 @@ func (v View) aliases() string {
 	var lines []string
 	for _, e := range v.Registry.All() {
 		if also := names[e.FullName()]; also != nil && e.Enabled && v.allowed(e) {
-			slices.SortFunc(also, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+			slices.SortFunc(also, func(a, b string) int {
+				return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+			})
 			more := ""
 			if n := len(also) - maxAliases; n > 0 {
 				also, more = also[:maxAliases], fmt.Sprintf(" and %d more", n)

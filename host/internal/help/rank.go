@@ -40,7 +40,9 @@ type document struct {
 func newDocument(e *registry.Entry, sum [sha256.Size]byte) *document {
 	d := &document{sum: sum, tool: e, words: make(map[string]*[len(columns)]int)}
 	all := texts(e)
-	d.frequent = slices.DeleteFunc(slices.Concat(all[0], all[len(all)-1]), func(w string) bool { return !frequent()[w] })
+	d.frequent = slices.DeleteFunc(slices.Concat(all[0], all[len(all)-1]), func(w string) bool {
+		return !frequent()[w]
+	})
 	for i, text := range all {
 		d.sizes[i] = len(text)
 		for _, w := range text {
@@ -74,7 +76,8 @@ type posting struct {
 // which can be nil.
 func newTable(r *registry.Registry, old *table) *table {
 	all := r.All()
-	t := &table{of: r, byName: make(map[string]*document, len(all)), words: make(map[string][]posting), frequent: make(map[string]bool)}
+	t := &table{of: r, byName: make(map[string]*document, len(all)), words: make(map[string][]posting),
+		frequent: make(map[string]bool)}
 	var usual [len(columns)]float64
 	for _, e := range all {
 		name, sum := e.FullName(), fingerprint(e)
@@ -114,7 +117,9 @@ func newTable(r *registry.Registry, old *table) *table {
 // asked returns the words of a query. It omits words that most descriptions contain, unless they are keywords of a
 // tool.
 func (t *table) asked(query string) []string {
-	return slices.DeleteFunc(every(firstCharacters(query, MaxQuery)), func(w string) bool { return frequent()[w] && !t.frequent[w] })
+	return slices.DeleteFunc(every(firstCharacters(query, MaxQuery)), func(w string) bool {
+		return frequent()[w] && !t.frequent[w]
+	})
 }
 
 // ranked is a tool that contains a word of a query.

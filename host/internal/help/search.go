@@ -16,7 +16,8 @@ import (
 
 // Search answers a command that searches for tools.
 func Search(index *Index, v View, s *router.Search) *tool.Result {
-	if s.Namespace != "" && !slices.ContainsFunc(Namespaces(v.Registry, v.allowed), func(n Namespace) bool { return n.Name == s.Namespace }) {
+	if s.Namespace != "" && !slices.ContainsFunc(Namespaces(v.Registry, v.allowed),
+		func(n Namespace) bool { return n.Name == s.Namespace }) {
 		return tool.Failed(tool.Errorf(tool.NotFound, "There is no field namespace %q. Search without a namespace, or run help for a list.", s.Namespace).From(tool.SourceHost))
 	}
 	a := index.Search(v.Registry, v.allowed, Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit})

@@ -49,7 +49,8 @@ func keep(ws []string) []string {
 
 // each calls f with the parts of each sequence of letters and digits, in lower case.
 func each(text string, f func(parts []string)) {
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, word := range strings.FieldsFunc(text,
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		f(camelParts(word))
 	}
 }

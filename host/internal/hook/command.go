@@ -65,8 +65,9 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 		}
 	}
 	text, err := json.Marshal(input{
-		Event: in.Event, Hook: in.Hook, Tool: in.Tool, Arguments: in.Arguments, Result: in.Result, Definition: in.Definition,
-		CallID: in.CallID, MessageID: in.MessageID, SessionID: in.SessionID, Cwd: in.Cwd, Workspace: in.Workspace,
+		Event: in.Event, Hook: in.Hook, Tool: in.Tool, Arguments: in.Arguments, Result: in.Result,
+		Definition: in.Definition,
+		CallID:     in.CallID, MessageID: in.MessageID, SessionID: in.SessionID, Cwd: in.Cwd, Workspace: in.Workspace,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the event: %w", err)
@@ -197,7 +198,8 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 		if r.Error != nil && !tool.KnownKind(r.Error.Kind) {
 			return nil, fmt.Errorf("unknown error kind %q in the answer; use one of the kinds in the package sdk/tool, such as \"permission_denied\"", r.Error.Kind)
 		}
-		out.Result = &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
+		out.Result = &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data,
+			Attachments: r.Attachments}
 	}
 	return out, nil
 }

@@ -75,7 +75,9 @@ func (h *Hook) Check() error {
 var Events = []tool.HookEvent{tool.HookRegister, tool.HookUnregister, tool.HookBefore, tool.HookAfter}
 
 func (h *Hook) matches(event tool.HookEvent, name string) bool {
-	return slices.Contains(h.On, event) && (len(h.Tools) == 0 || slices.ContainsFunc(h.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, name) }))
+	return slices.Contains(h.On, event) && (len(h.Tools) == 0 || slices.ContainsFunc(h.Tools, func(g string) bool {
+		return doublestar.MatchUnvalidated(g, name)
+	}))
 }
 
 // String returns the hook's name and position for error messages.
@@ -205,7 +207,8 @@ type Caller struct {
 
 // Before runs the hooks before a call. If hooks changed the arguments, it returns the new arguments, otherwise nil. The
 // error is a [RefusalError], or the reason why ctx ended.
-func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller) (args json.RawMessage, log []Outcome, err error) {
+func Before(ctx context.Context, hooks []*Hook, in tool.HookInput,
+	caller Caller) (args json.RawMessage, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
 			log = append(log, Outcome{Hook: h.Name, Event: in.Event, Outcome: outcome, Reason: reason})

@@ -21,7 +21,8 @@ type Runtime struct {
 func RuntimeOf(name string) Runtime {
 	var r Runtime
 	add := func(path string) {
-		if filepath.IsAbs(path) && path != "/" && path != "/usr" && !strings.HasPrefix(path, "/usr/") && !slices.Contains(r.Read, path) {
+		if filepath.IsAbs(path) && path != "/" && path != "/usr" && !strings.HasPrefix(path, "/usr/") &&
+			!slices.Contains(r.Read, path) {
 			r.Read = append(r.Read, path)
 		}
 	}

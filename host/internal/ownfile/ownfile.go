@@ -77,7 +77,8 @@ func (f File) Change(change func() (any, error)) error {
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return failed(err)
 	}
-	lock, err := flock.Open(strings.TrimSuffix(f.Path, filepath.Ext(f.Path))+".lock", os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
+	lock, err := flock.Open(strings.TrimSuffix(f.Path, filepath.Ext(f.Path))+".lock", os.O_CREATE|os.O_RDWR,
+		syscall.LOCK_EX)
 	if err != nil {
 		return fmt.Errorf("%s cannot be locked: %w", f.Name, err)
 	}

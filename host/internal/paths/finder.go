@@ -64,7 +64,8 @@ type Finder struct {
 
 // New returns a finder for roots.
 func New(roots []Root, rules Rules) *Finder {
-	f := &Finder{hide: compile(rules.Hide), protect: compile(rules.Protect), names: make(map[string]bool), nodes: make(map[string]*node)}
+	f := &Finder{hide: compile(rules.Hide), protect: compile(rules.Protect), names: make(map[string]bool),
+		nodes: make(map[string]*node)}
 	for _, n := range rules.Names {
 		f.names[n] = true
 	}
@@ -239,7 +240,8 @@ func (f *Finder) update() (changed []string) {
 		case err != nil || !now.IsDir():
 			f.forget(dir)
 		case !n.stamp.Same(&now):
-			f.read(dir, node{writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages}, &changed)
+			f.read(dir, node{writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages},
+				&changed)
 		}
 	}
 	return changed
@@ -282,7 +284,8 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 	}
 	for i, name := range n.below {
 		at := filepath.Join(dir, name)
-		if known := f.nodes[at]; known == nil || known.covered != children[i].covered || known.hidden != children[i].hidden {
+		if known := f.nodes[at]; known == nil || known.covered != children[i].covered ||
+			known.hidden != children[i].hidden {
 			f.forget(at)
 			f.read(at, children[i], changed)
 		}
@@ -307,7 +310,9 @@ func (f *Finder) list(dir string, n *node) (children []node) {
 func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children []node) {
 	for _, e := range entries {
 		name := e.Name()
-		child := node{writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages || name == Packages}
+		child := node{
+			writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages || name == Packages,
+		}
 		m, ok := f.match(dir, name, n)
 		link := e.Type()&fs.ModeSymlink != 0
 		switch {

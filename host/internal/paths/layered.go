@@ -36,7 +36,8 @@ func (f *Finder) layeredRoot(path string) *Root {
 // the layer, because the kernel creates a directory in the layer before it changes anything in it.
 func (r *Root) inLayer(dir string) bool {
 	var st unix.Stat_t
-	return unix.Lstat(r.Layer+"/"+strings.TrimPrefix(dir[len(r.Path):], "/"), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+	return unix.Lstat(r.Layer+"/"+strings.TrimPrefix(dir[len(r.Path):], "/"), &st) == nil &&
+		st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 // updateLayered reads the changed directories that are in the layer of a root. It takes all other nodes from the finder

@@ -68,7 +68,8 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	}
 	if err := d.resolve(ctx, req.Name, asker, answers); err != nil {
 		d.Effect = Deny
-		if d.unopened != nil && !strings.HasPrefix(d.Answered, string(tool.Declined)) && !strings.HasPrefix(d.Answered, Never) {
+		if d.unopened != nil && !strings.HasPrefix(d.Answered, string(tool.Declined)) &&
+			!strings.HasPrefix(d.Answered, Never) {
 			return d, d.unopened // nobody answered
 		}
 		return d, err
@@ -80,7 +81,8 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 // Permit decides on a permission that a running call requests.
 //
 // The result "answered" is [Decision.Answered] of the permission.
-func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (a tool.Answer, answered string, err error) {
+func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker,
+	answers Answers) (a tool.Answer, answered string, err error) {
 	d := &Decision{Effect: Allow, Kind: ask.Kind}
 	if ask.Kind == tool.PermissionEdit {
 		if err := p.edit(req.Call, ask.Patterns); err != nil {
@@ -114,7 +116,8 @@ func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission,
 
 func denied(name string, d *Decision) *tool.Error {
 	what := name
-	if i := slices.IndexFunc(d.Judged, func(j Judgement) bool { return j.Effect == Deny }); i >= 0 && d.Judged[i].Subject != name {
+	if i := slices.IndexFunc(d.Judged, func(j Judgement) bool { return j.Effect == Deny }); i >= 0 &&
+		d.Judged[i].Subject != name {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
 	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Use another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
@@ -242,7 +245,8 @@ func (p *Policy) Expect(req *Request) *Decision {
 
 // ask asks a person about the parts of the call that have no stored answer. It stores the answer if the scope of the
 // answer requires it.
-func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
+func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker,
+	answers Answers) (tool.Answer, error) {
 	open, declined := d.recall(name, answers)
 	switch {
 	case declined != "":
@@ -326,7 +330,8 @@ func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 		return d, denied(req.Name, d)
 	}
 	for _, j := range d.asks {
-		if earlier == nil || !slices.ContainsFunc(earlier.asks, func(e Judgement) bool { return e.Kind == j.Kind && e.Subject == j.Subject }) {
+		if earlier == nil || !slices.ContainsFunc(earlier.asks,
+			func(e Judgement) bool { return e.Kind == j.Kind && e.Subject == j.Subject }) {
 			d.Effect = Deny
 			return d, tool.Errorf(tool.Security, "A path in the call of %s changed after the call was permitted, and now leads to %s. Repeat the call.", req.Name, shorten(j.Subject))
 		}

@@ -81,7 +81,8 @@ func concerns(x *Execution) bool {
 	is := func(name string) bool {
 		return concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-")
 	}
-	return is(filepath.Base(x.Path)) || is(filepath.Base(x.File)) || is(x.invoked()) || slices.ContainsFunc(x.copies, is)
+	return is(filepath.Base(x.Path)) || is(filepath.Base(x.File)) || is(x.invoked()) ||
+		slices.ContainsFunc(x.copies, is)
 }
 
 // bombName is the command name that represents a fork bomb. No real command can have this name.
@@ -112,7 +113,8 @@ func (p *Policy) builtins(req *Request, c *shellscript.Command) (out []*Builtin)
 	for i := range Builtins {
 		b := &Builtins[i]
 		f.uncertain = false
-		if (!b.Careful || p.rules.Careful) && (b.programs == nil || slices.Contains(b.programs, name) || strings.HasPrefix(name, "mkfs.")) && b.match(f) {
+		if (!b.Careful || p.rules.Careful) &&
+			(b.programs == nil || slices.Contains(b.programs, name) || strings.HasPrefix(name, "mkfs.")) && b.match(f) {
 			if f.uncertain {
 				unclear := *b
 				unclear.Reason = uncertainReason
@@ -203,7 +205,10 @@ func isRecursive(short string, long []string, letters string) bool {
 }
 
 // systemDirs lists the top-level directories of a system.
-var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications"}
+var systemDirs = []string{
+	"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys",
+	"/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications",
+}
 
 // isSystem reports whether an operand names a top-level directory of the system, or all files in a top-level directory.
 func isSystem(c *shellscript.Command, operand string) bool {
@@ -243,7 +248,8 @@ func (f *facts) leadsToSystem(operand string) bool {
 
 // isWorkspace reports whether an operand names the workspace, or all files in the workspace.
 func isWorkspace(req *Request, c *shellscript.Command, operand string) bool {
-	if strings.Contains(operand, shellscript.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || req.Workspace == "/" || c.Remote {
+	if strings.Contains(operand, shellscript.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) ||
+		req.Workspace == "" || req.Workspace == "/" || c.Remote {
 		return false
 	}
 	path := locate(c.Dir, shellscript.Word{Text: operand})
@@ -252,7 +258,8 @@ func isWorkspace(req *Request, c *shellscript.Command, operand string) bool {
 
 func removesWorkspace(f *facts) bool {
 	short, long, operands := arguments(f.c)
-	if f.c.Name() == "rm" && isRecursive(short, long, "rR") && slices.ContainsFunc(operands, func(o string) bool { return isWorkspace(f.req, f.c, o) }) {
+	if f.c.Name() == "rm" && isRecursive(short, long, "rR") &&
+		slices.ContainsFunc(operands, func(o string) bool { return isWorkspace(f.req, f.c, o) }) {
 		return true
 	}
 	return f.loss() >= workspace
@@ -270,7 +277,8 @@ func stops(c *shellscript.Command) bool {
 	}
 	switch c.Name() {
 	case "systemctl", "loginctl":
-		return slices.Contains([]string{"reboot", "poweroff", "halt", "kexec", "soft-reboot", "suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate", "rescue", "emergency", "exit"}, first)
+		return slices.Contains([]string{"reboot", "poweroff", "halt", "kexec", "soft-reboot", "suspend", "hibernate",
+			"hybrid-sleep", "suspend-then-hibernate", "rescue", "emergency", "exit"}, first)
 	case "init", "telinit":
 		return slices.Contains([]string{"0", "1", "6", "s", "S"}, first)
 	}
@@ -293,7 +301,8 @@ func signalsAll(c *shellscript.Command) bool {
 		return slices.Contains(args[min(1, len(args)):], "-1") // as the first word, -1 is a signal: kill -1 PID
 	case "pkill", "killall":
 		_, _, operands := arguments(c)
-		return slices.Contains(operands, ".") || slices.Contains(operands, ".*") || slices.Contains(args, "-u") && len(operands) < 2
+		return slices.Contains(operands, ".") || slices.Contains(operands, ".*") ||
+			slices.Contains(args, "-u") && len(operands) < 2
 	}
 	return false
 }
@@ -312,15 +321,18 @@ func formats(c *shellscript.Command) bool {
 	if !strings.HasPrefix(name, "mkfs.") && !slices.Contains(formatters, name) || helps(c) {
 		return false
 	}
-	return slices.ContainsFunc(operands, isDisk) || name == "mkfs" && len(operands) > 0 && !slices.ContainsFunc(operands, func(o string) bool { return strings.Contains(o, ".") })
+	return slices.ContainsFunc(operands, isDisk) || name == "mkfs" && len(operands) > 0 &&
+		!slices.ContainsFunc(operands, func(o string) bool { return strings.Contains(o, ".") })
 }
 
 // isDisk reports whether a path is a block device such as a disk.
 func isDisk(path string) bool {
 	name, ok := strings.CutPrefix(filepath.Clean(path), "/dev/")
-	return ok && slices.ContainsFunc([]string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop", "mem", "kmem", "root", "block/"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	})
+	return ok &&
+		slices.ContainsFunc([]string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/",
+			"loop", "mem", "kmem", "root", "block/"}, func(prefix string) bool {
+			return strings.HasPrefix(name, prefix)
+		})
 }
 
 func writesDevice(c *shellscript.Command) bool {
@@ -345,7 +357,8 @@ func changesSystem(c *shellscript.Command) bool {
 		return false
 	}
 	short, long, operands := arguments(c)
-	return isRecursive(short, long, "R") && len(operands) > 1 && slices.ContainsFunc(operands[1:], func(o string) bool { return o == "/" || o == "/*" })
+	return isRecursive(short, long, "R") && len(operands) > 1 &&
+		slices.ContainsFunc(operands[1:], func(o string) bool { return o == "/" || o == "/*" })
 }
 
 // changesModes reports whether a command gives rights to others, lets a program run as its owner, or changes the modes
@@ -363,7 +376,8 @@ func changesModes(f *facts) bool {
 	case "install", "mkdir":
 		for i, a := range texts(f.c) {
 			mode, ok := strings.CutPrefix(a, "--mode=")
-			if k := strings.IndexByte(a, 'm'); !ok && k > 0 && strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") {
+			if k := strings.IndexByte(a, 'm'); !ok && k > 0 && strings.HasPrefix(a, "-") &&
+				!strings.HasPrefix(a, "--") {
 				if mode, ok = a[k+1:], true; mode == "" && i+2 < len(f.c.Words) {
 					mode = f.c.Words[i+2].Text
 				}

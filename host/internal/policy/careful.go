@@ -31,7 +31,9 @@ func deletes(f *facts) bool {
 }
 
 // packers lists programs that replace a file by a compressed or decompressed file.
-var packers = []string{"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress", "zstd", "lz4"}
+var packers = []string{
+	"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress", "zstd", "lz4",
+}
 
 // deleted returns the existing files that a command deletes. It omits build results and the content of
 // directories for temporary files.
@@ -44,11 +46,13 @@ func (f *facts) deleted() []target {
 	case "find":
 		targets = f.found()
 	case "zstd", "lz4":
-		if short, long, operands := arguments(f.c); canHave(long, "rm") || f.c.Name() == "lz4" && strings.Contains(short, "m") {
+		if short, long, operands := arguments(f.c); canHave(long, "rm") ||
+			f.c.Name() == "lz4" && strings.Contains(short, "m") {
 			targets = f.targets(operands)
 		}
 	case "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress": // these programs delete the original file
-		if short, long, operands := arguments(f.c); !strings.ContainsAny(short, "cktl") && !canHave(long, "stdout", "to-stdout", "keep", "test", "list") {
+		if short, long, operands := arguments(f.c); !strings.ContainsAny(short, "cktl") &&
+			!canHave(long, "stdout", "to-stdout", "keep", "test", "list") {
 			targets = f.targets(operands)
 		}
 	case "mv": // a destination outside of the roots is lost with the sandbox
@@ -82,7 +86,9 @@ func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	if h := homeDir(); h != "" && within(path, h) {
 		return "", within(path, filepath.Join(h, ".cache"))
 	}
-	return "", isStream(path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return within(path, dir) })
+	return "", isStream(path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool {
+		return within(path, dir)
+	})
 }
 
 // destination returns the file or directory to which mv moves files.
@@ -138,7 +144,9 @@ func (f *facts) found() []target {
 // isReference reports whether a file in a .git directory stores branches, tags, stashes, their history, or objects.
 func isReference(path string) bool {
 	_, in, ok := strings.Cut(path, "/.git/")
-	return ok && !strings.HasSuffix(in, ".lock") && (slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules", "objects"}, func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
+	return ok && !strings.HasSuffix(in, ".lock") &&
+		(slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules", "objects"},
+			func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
 }
 
 func temporaryDirs() []string {
@@ -160,8 +168,10 @@ func regenerable(path string) bool {
 		return true
 	}
 	name := filepath.Base(path)
-	return slices.Contains([]string{"package-lock.json", "yarn.lock", "pnpm-lock.yaml", ".coverage", "a.out", "core", ".DS_Store", "nohup.out"}, name) ||
-		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".swp", ".out", ".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
+	return slices.Contains([]string{"package-lock.json", "yarn.lock", "pnpm-lock.yaml", ".coverage", "a.out", "core",
+		".DS_Store", "nohup.out"}, name) ||
+		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".swp", ".out",
+			".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
 }
 
 // reverts reports whether a program other than git discards uncommitted changes.
@@ -173,7 +183,8 @@ func (f *facts) reverts() bool {
 	return matchesAny(f.c, reverting()) && !helps(f.c)
 }
 
-var reverting = patterns("hg revert *", "hg update --clean *", "hg update -C *", "hg up -C *", "hg checkout -C *", "hg purge *", "hg strip *", "svn revert *", "svn cleanup --remove-unversioned *")
+var reverting = patterns("hg revert *", "hg update --clean *", "hg update -C *", "hg up -C *", "hg checkout -C *",
+	"hg purge *", "hg strip *", "svn revert *", "svn cleanup --remove-unversioned *")
 
 // publishing lists commands that send data to other machines or change data on other machines.
 var publishing = patterns(
@@ -219,7 +230,9 @@ func matchesAny(c *shellscript.Command, all map[string][]shellscript.Pattern) bo
 }
 
 // senders lists programs that send data only with certain arguments.
-var senders = []string{"scp", "rsync", "curl", "http", "https", "xh", "xhs", "nc", "ncat", "netcat", "telnet", "tftp", "socat", "wget"}
+var senders = []string{
+	"scp", "rsync", "curl", "http", "https", "xh", "xhs", "nc", "ncat", "netcat", "telnet", "tftp", "socat", "wget",
+}
 
 // publishes reports whether a command sends data to another machine.
 func publishes(f *facts) bool {
@@ -241,19 +254,23 @@ func publishes(f *facts) bool {
 			return strings.ContainsAny(o, "=@") && !strings.Contains(o, "==") && !strings.Contains(o, "://")
 		})) && reachesOut(args)
 	case "nc", "ncat", "netcat", "telnet", "tftp":
-		return len(operands) > 0 && !strings.ContainsAny(short, "lz") && !canHave(long, "listen") && !isLocal(operands[0])
+		return len(operands) > 0 && !strings.ContainsAny(short, "lz") && !canHave(long, "listen") &&
+			!isLocal(operands[0])
 	case "socat":
 		return slices.ContainsFunc(operands, func(o string) bool {
 			kind, to, _ := strings.Cut(o, ":")
 			host, _, _ := strings.Cut(to, ":")
-			return slices.ContainsFunc([]string{"TCP", "UDP", "SSL", "OPENSSL", "SCTP", "PROXY", "SOCKS"}, func(p string) bool { return strings.HasPrefix(strings.ToUpper(kind), p) }) && !strings.Contains(strings.ToUpper(kind), "LISTEN") && !isLocal(host)
+			return slices.ContainsFunc([]string{"TCP", "UDP", "SSL", "OPENSSL", "SCTP", "PROXY", "SOCKS"},
+				func(p string) bool { return strings.HasPrefix(strings.ToUpper(kind), p) }) &&
+				!strings.Contains(strings.ToUpper(kind), "LISTEN") && !isLocal(host)
 		})
 	case "mvn", "mvnw":
 		return slices.ContainsFunc(operands, func(o string) bool {
 			return o == "deploy" || strings.HasPrefix(o, "deploy:") || o == "release:perform"
 		})
 	case "wget":
-		return (canHave(long, "post-data", "post-file", "body-data", "body-file") || sends(args, nil, "", "")) && reachesOut(args)
+		return (canHave(long, "post-data", "post-file", "body-data", "body-file") || sends(args, nil, "", "")) &&
+			reachesOut(args)
 	case "gh":
 		if len(args) > 1 && args[0] == "api" {
 			return sends(args, []string{"field", "raw-field", "input"}, "fF", "HXpqt") && !slices.Contains(args, "GET")
@@ -263,13 +280,15 @@ func publishes(f *facts) bool {
 			return false
 		}
 		last := args[len(args)-1] // the git command that starts ssh is judged
-		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
+		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") &&
+			!strings.HasPrefix(last, "git-receive-pack ")
 	}
-	return matchesAny(c, publishing()) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []shellscript.Word) bool {
-		plain := *c
-		plain.Words = slices.Concat(c.Words[:1], words)
-		return matchesAny(&plain, publishing())
-	})
+	return matchesAny(c, publishing()) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals),
+		func(words []shellscript.Word) bool {
+			plain := *c
+			plain.Words = slices.Concat(c.Words[:1], words)
+			return matchesAny(&plain, publishing())
+		})
 }
 
 // maxSubcommands is the number of leading operands that can select a subcommand, such as "buildx build". maxGlobals
@@ -318,8 +337,9 @@ func isRemotePath(s string) bool {
 // curlOptions lists the options of curl that send data. curlValued contains the letters of all short options of curl
 // with a value.
 var (
-	curlOptions = []string{"data", "data-raw", "data-binary", "data-urlencode", "data-ascii", "json", "form", "form-string", "upload-file", "url-query", "mail-from"}
-	curlValued  = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
+	curlOptions = []string{"data", "data-raw", "data-binary", "data-urlencode", "data-ascii", "json", "form",
+		"form-string", "upload-file", "url-query", "mail-from"}
+	curlValued = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
 )
 
 // sends reports whether the arguments contain an option that sends data, or an HTTP method that changes
@@ -336,7 +356,8 @@ func sends(args, options []string, letters, valued string) bool {
 			if !given {
 				value = next
 			}
-			if long != "url" && canHave([]string{long}, options...) || canHave([]string{long}, "request", "method") && changing(value) {
+			if long != "url" && canHave([]string{long}, options...) ||
+				canHave([]string{long}, "request", "method") && changing(value) {
 				return true
 			}
 			continue
@@ -363,13 +384,15 @@ func sends(args, options []string, letters, valued string) bool {
 // changing reports whether an HTTP method changes data.
 func changing(method string) bool {
 	method = strings.ToUpper(strings.TrimPrefix(method, "="))
-	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method)
+	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" &&
+		!slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method)
 }
 
 // isLocal reports whether a host is this machine. It also returns true for an unknown host.
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
-	return strings.Contains(host, shellscript.Unknown) || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	return strings.Contains(host, shellscript.Unknown) || host == "localhost" ||
+		strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // reachesOut reports whether the arguments contain a URL of another machine.
@@ -402,11 +425,13 @@ var credentialFiles = []string{
 var credentialSigns = []string{"/.", "/id_", "/etc/"}
 
 // publicFiles lists globs for files without credentials that credentialFiles would also match.
-var publicFiles = []string{"**/*.pub", "**/known_hosts*", "~/.ssh/config", "**/.env.example", "**/.env.sample", "**/.env.template", "**/.env.dist", "**/.env.test", "**/.env.defaults", "**/.env.schema"}
+var publicFiles = []string{"**/*.pub", "**/known_hosts*", "~/.ssh/config", "**/.env.example", "**/.env.sample",
+	"**/.env.template", "**/.env.dist", "**/.env.test", "**/.env.defaults", "**/.env.schema"}
 
 // isCredential reports whether a file contains credentials.
 func isCredential(path string) bool {
-	if strings.Contains(path, shellscript.Unknown) || !slices.ContainsFunc(credentialSigns, func(sign string) bool { return strings.Contains(path, sign) }) {
+	if strings.Contains(path, shellscript.Unknown) ||
+		!slices.ContainsFunc(credentialSigns, func(sign string) bool { return strings.Contains(path, sign) }) {
 		return false
 	}
 	is := func(globs []string) bool {
@@ -430,7 +455,8 @@ var telling = patterns(
 
 // ignorant lists programs that do not read the content of the files in their arguments.
 var ignorant = []string{
-	"ls", "test", "[", "[[", "stat", "touch", "mkdir", "rm", "rmdir", "chmod", "chown", "echo", "printf", "find", "git", "cd", "readlink", "realpath", "basename", "dirname", "ssh-keygen", "ssh-add", "file", "du", "unlink", "which",
+	"ls", "test", "[", "[[", "stat", "touch", "mkdir", "rm", "rmdir", "chmod", "chown", "echo", "printf", "find", "git",
+	"cd", "readlink", "realpath", "basename", "dirname", "ssh-keygen", "ssh-add", "file", "du", "unlink", "which",
 }
 
 // readsCredentials reports whether a command reads credentials.

@@ -76,7 +76,8 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 // loaded returns the execution of the program that a dynamic linker loads. It returns nil if the program
 // is not a dynamic linker.
 func (x *Execution) loaded() *Execution {
-	if !shellscript.IsLoader(x.Path) && !shellscript.IsLoader(x.File) && !slices.ContainsFunc(x.copies, shellscript.IsLoader) {
+	if !shellscript.IsLoader(x.Path) && !shellscript.IsLoader(x.File) &&
+		!slices.ContainsFunc(x.copies, shellscript.IsLoader) {
 		return nil
 	}
 	words := shellscript.LoaderCommand(x.Args)
@@ -100,18 +101,22 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, Past: x.Past, tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, Past: x.Past,
+		tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
 	// Git executes its own programs by these paths, for example at the end of "git stash" and "git submodule add". At
 	// this point no work can be lost, and the command of the caller was already judged. But in the shells of aliases,
 	// hooks and "git bisect run", PATH also leads to these paths. Commands of an alias were not judged before.
-	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before) && (x.BeforeArgs == nil || shellscript.IsGitCommand(x.BeforeArgs))
+	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before) &&
+		(x.BeforeArgs == nil || shellscript.IsGitCommand(x.BeforeArgs))
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}
 	commands, doubts := p.carried(x)
 	for _, doubt := range doubts {
 		if p.rules.AllowList {
-			out = stricter(out, p.judgePart(req, &part{kind: KindBash, tool: x.Tool, subject: doubt, doubt: true, shell: true}))
+			out = stricter(out, p.judgePart(req, &part{
+				kind: KindBash, tool: x.Tool, subject: doubt, doubt: true, shell: true,
+			}))
 		}
 	}
 	for i := range commands {
@@ -147,7 +152,8 @@ func (p *Policy) carried(x *Execution) (commands []shellscript.Command, doubts [
 	words := x.words(program)
 	o := shellscript.Options{Dir: x.Dir, Home: homeDir(), GitSettings: x.GitSettings}
 	commands, doubts = shellscript.AnalyzeProcess(words, o)
-	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || shellscript.IsWrapper(x.invoked()))
+	commands[0].Wrapper = commands[0].Wrapper && program &&
+		(x.invoked() == filepath.Base(x.Path) || shellscript.IsWrapper(x.invoked()))
 	seen := []string{filepath.Base(x.Path), ""}
 	for _, name := range slices.Concat([]string{x.invoked(), filepath.Base(x.File)}, x.copies) {
 		if slices.Contains(seen, name) {
@@ -164,7 +170,8 @@ func (p *Policy) carried(x *Execution) (commands []shellscript.Command, doubts [
 // ConfirmExecution completes a judgement of [Policy.JudgeExecution] for a tool. If a rule requires a confirmation,
 // ConfirmExecution asks a person. It does not ask if the decision "d" on the call already contains an answer about the
 // same command. The error describes a denial.
-func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision, asker Asker, answers Answers) (Judgement, error) {
+func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision, asker Asker,
+	answers Answers) (Judgement, error) {
 	if j.Effect == Allow {
 		return j, nil
 	}
@@ -219,7 +226,8 @@ func (p *Policy) Unlisted(j *Judgement) bool {
 
 // Interprets reports whether a program is a script interpreter whose program file tools cannot change.
 func (p *Policy) Interprets(x *Execution) bool {
-	return shellscript.IsInterpreter(x.Path) && shellscript.IsInterpreter(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
+	return shellscript.IsInterpreter(x.Path) && shellscript.IsInterpreter(x.File) &&
+		(p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
 // stricter returns the judgement with the stricter effect. For equal effects, it prefers the judgement
@@ -260,14 +268,16 @@ var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
 // isGit reports whether a file is git or a program of git, in a directory that tools cannot change.
 func isGit(file string) bool {
 	dir, name := filepath.Dir(file), filepath.Base(file)
-	return (name == "git" || strings.HasPrefix(name, "git-")) && (slices.Contains(gitPaths, dir+"/git") || slices.Contains(shellscript.SystemDirs, dir))
+	return (name == "git" || strings.HasPrefix(name, "git-")) &&
+		(slices.Contains(gitPaths, dir+"/git") || slices.Contains(shellscript.SystemDirs, dir))
 }
 
 // isProgram reports whether a path is in a directory of PATH that tools cannot change. It returns false for a path with
 // "..", because ".." after a link leads to another directory.
 func (p *Policy) isProgram(x *Execution, path string) bool {
 	dir := filepath.Dir(path)
-	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(shellscript.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
+	if !filepath.IsAbs(path) || path != filepath.Clean(path) ||
+		!slices.Contains(shellscript.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
 		return false
 	}
 	if x.Call != nil {
@@ -356,7 +366,8 @@ func (p *Policy) ruled() map[string]bool {
 // ask rule or a deny rule applies if it matches one of these commands.
 func (p *Policy) spellings(x *Execution, c *shellscript.Command) (out []*shellscript.Command) {
 	seen := []string{c.Words[0].Text}
-	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {
+	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File),
+		x.invoked()}, x.copies) {
 		name = strings.ReplaceAll(name, shellscript.Unknown, "\x02")
 		if name == "" || name == "." || name == "/" || slices.Contains(seen, name) {
 			continue

@@ -62,7 +62,8 @@ func (h hostFiles) Lstat(path string) (device, inode uint64, dir bool, err error
 
 // Names returns an error if the path is not a directory. It does not block on a named pipe.
 func (h hostFiles) Names(dir string, limit int) ([]string, error) {
-	d, err := os.OpenFile(scratch.OnHost(h.roots, dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	d, err := os.OpenFile(scratch.OnHost(h.roots, dir),
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,8 @@ func newTree(files Files) *tree {
 	if files == nil {
 		files = hostFiles{}
 	}
-	return &tree{files: files, followed: make(map[string]string), tops: make(map[string]string), left: maxOperations, deadline: time.Now().Add(maxTime)}
+	return &tree{files: files, followed: make(map[string]string), tops: make(map[string]string), left: maxOperations,
+		deadline: time.Now().Add(maxTime)}
 }
 
 // spend counts n operations and reports whether the judgement is still within its limits.
@@ -165,7 +167,8 @@ func (t *tree) absent(path string) (target string, missing bool) {
 
 // failed makes the judgement uncertain, unless the process would get the same error.
 func (t *tree) failed(err error) {
-	for _, ordinary := range []error{errLinks, os.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ENAMETOOLONG, syscall.EINVAL} {
+	for _, ordinary := range []error{errLinks, os.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES,
+		syscall.ENAMETOOLONG, syscall.EINVAL} {
 		if errors.Is(err, ordinary) {
 			return
 		}

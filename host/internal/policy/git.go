@@ -71,7 +71,8 @@ func (g *gitCommand) hasOption(letters string, names ...string) bool {
 
 // spared reports whether the command certainly has one of the given options, which prevent a loss.
 func (g *gitCommand) spared(letters string, names ...string) bool {
-	if slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "no-") && canHave([]string{l[len("no-"):]}, names...) }) {
+	if slices.ContainsFunc(g.long,
+		func(l string) bool { return strings.HasPrefix(l, "no-") && canHave([]string{l[len("no-"):]}, names...) }) {
 		return false
 	}
 	return letters != "" && strings.ContainsAny(g.short, letters) || slices.ContainsFunc(g.long, func(l string) bool {
@@ -98,8 +99,10 @@ func (g *gitCommand) judge() (all, some bool) {
 		all = g.whole() || g.hasOption("", "pathspec-from-file")
 		return all, !all
 	case "switch":
-		creates := strings.Contains(g.short, "C") || slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "force-c") })
-		return g.hasOption("f", "force", "discard-changes"), creates && (len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0]))
+		creates := strings.Contains(g.short, "C") ||
+			slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "force-c") })
+		return g.hasOption("f", "force", "discard-changes"), creates &&
+			(len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0]))
 	case "rm":
 		if g.spared("n", "cached", "dry-run") {
 			return false, false
@@ -173,7 +176,8 @@ func (g *gitCommand) loses() bool {
 	case "filter-branch", "filter-repo", "fast-import", "receive-pack":
 		return true
 	case "diff", "diff-index", "diff-files": // the patch takes changes back
-		return g.hasOption("R") && !g.spared("", "stat", "numstat", "shortstat", "summary", "name-only", "name-status", "check", "quiet", "exit-code")
+		return g.hasOption("R") && !g.spared("", "stat", "numstat", "shortstat", "summary", "name-only", "name-status",
+			"check", "quiet", "exit-code")
 	case "apply":
 		return g.hasOption("R", "reverse") && !g.spared("", "cached", "check", "stat", "numstat", "summary")
 	case "merge", "am", "cherry-pick", "revert": // "--abort" discards staged changes
@@ -194,13 +198,15 @@ func (g *gitCommand) loses() bool {
 func (g *gitCommand) fetches() bool {
 	return slices.ContainsFunc(g.operands, func(o string) bool {
 		from, to, ok := strings.Cut(o, ":")
-		if !ok || to == "" || strings.Contains(to, "/") && !strings.HasPrefix(to, "refs/") && !strings.HasPrefix(to, "heads/") || strings.HasPrefix(to, "refs/remotes/") {
+		if !ok || to == "" || strings.Contains(to, "/") && !strings.HasPrefix(to, "refs/") &&
+			!strings.HasPrefix(to, "heads/") || strings.HasPrefix(to, "refs/remotes/") {
 			return false // the operand is a URL or a remote branch
 		}
 		if g.hasOption("p", "prune") {
 			return true
 		}
-		return (g.hasOption("f", "force") || strings.HasPrefix(from, "+")) && (strings.Contains(to, "*") || g.canExist("refs/heads/"+path.Base(to)) || g.canExist(to))
+		return (g.hasOption("f", "force") || strings.HasPrefix(from, "+")) &&
+			(strings.Contains(to, "*") || g.canExist("refs/heads/"+path.Base(to)) || g.canExist(to))
 	})
 }
 
@@ -228,7 +234,9 @@ func (g *gitCommand) prunes(option string) bool {
 
 // isLongAgo reports whether a time is at least a week ago, so that current work is not lost.
 func isLongAgo(age string) bool {
-	return slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
+	return slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool {
+		return strings.Contains(age, unit)
+	})
 }
 
 // replaces reports whether git branch moves an existing branch to another commit.

@@ -181,7 +181,8 @@ func (r *Rule) lists(pt *part) bool {
 
 // byBuiltin returns the judgement of a built-in rule.
 func (j Judgement) byBuiltin(b *Builtin) Judgement {
-	j.Effect, j.Rule, j.Reason, j.builtin = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name), b.Reason, b.Name
+	j.Effect, j.Rule, j.Reason, j.builtin = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name),
+		b.Reason, b.Name
 	return j
 }
 
@@ -190,7 +191,8 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
 	switch {
-	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command) || pt.gated && unknownProgram(pt.command)) && (listed || p.rules.Default != ""):
+	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command) || pt.gated && unknownProgram(pt.command)) &&
+		(listed || p.rules.Default != ""):
 		return out // the wrapped command is a separate part
 	case listed && pt.doubt:
 		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
@@ -200,7 +202,8 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 		out.Rule = p.rules.ListedBy
 	case pt.execution != nil: // keep the effect, because the default concerns only calls
 	case p.rules.Default != "" && p.rules.Default != Allow:
-		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
+		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it",
+			fmt.Sprintf("default = %q", p.rules.Default)
 	case pt.doubt && (p.doubtful || pt.unread && !p.rules.NoBuiltin):
 		out.Effect, out.Reason = Ask, "rules for commands exist, and "+pt.subject
 	}
@@ -210,7 +213,8 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 // harmless reports whether a command is a shell builtin that runs no program and changes only the shell.
 func harmless(c *shellscript.Command) bool {
 	switch c.Words[0].Text {
-	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
+	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue",
+		"shift", "set", "unset", "export", "local",
 		"declare", "typeset", "readonly", "wait", "read", "getopts", "type", "umask":
 		return true
 	}
@@ -224,7 +228,8 @@ func unknownProgram(c *shellscript.Command) bool {
 
 // Decides reports whether the judgement is the result of the rule with the given name.
 func (j Judgement) Decides(name string) bool {
-	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
+	return j.rule != nil && j.rule.Name == name ||
+		j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
 }
 
 func (j Judgement) decidedBy(r *Rule, reason string) Judgement {
@@ -243,7 +248,8 @@ func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
 	var args map[string]json.RawMessage
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
-		if len(r.Set) == 0 || !slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == shellscript.Yes }) {
+		if len(r.Set) == 0 ||
+			!slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == shellscript.Yes }) {
 			continue
 		}
 		if args == nil {
@@ -316,7 +322,8 @@ func (p *Policy) Outlook(req *Request) Outlook {
 		return out
 	case rules[Allow].match == shellscript.Yes:
 	case p.rules.Default == Ask || p.rules.Default == Deny:
-		out.Effect, out.Rule, out.Reason = p.rules.Default, fmt.Sprintf("default = %q", p.rules.Default), "no rule allows it"
+		out.Effect, out.Rule, out.Reason = p.rules.Default, fmt.Sprintf("default = %q", p.rules.Default),
+			"no rule allows it"
 	case req.Definition.Traits.Dangerous && !req.Bundled:
 		out.Effect, out.Reason = Ask, "it is marked as dangerous"
 	}

@@ -77,7 +77,8 @@ func (l *loosePath) external(req *Request) bool {
 
 // isStream reports whether a path is a device without stored data, such as /dev/null.
 func isStream(path string) bool {
-	return slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/stdin"}, path) || strings.HasPrefix(path, "/dev/fd/")
+	return slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
+		"/dev/stdout", "/dev/stderr", "/dev/stdin"}, path) || strings.HasPrefix(path, "/dev/fd/")
 }
 
 // outsideRoots returns the paths that are outside of the call's roots. The temporary directory of a session counts as
@@ -100,7 +101,8 @@ func (p *Policy) operands(req *Request, c *shellscript.Command, pt *part) {
 	if c.Remote {
 		return
 	}
-	if name := c.Words[0]; name.Known() && strings.Contains(name.Text, "/") && (c.Dir != "" || filepath.IsAbs(name.Text)) {
+	if name := c.Words[0]; name.Known() && strings.Contains(name.Text, "/") &&
+		(c.Dir != "" || filepath.IsAbs(name.Text)) {
 		pt.written = append(pt.written, locate(c.Dir, name)) // executing a file also reads the file
 	}
 	// The arguments of echo and printf are plain text. A tool call in a script is judged later, when all its arguments
@@ -124,7 +126,8 @@ func (p *Policy) operands(req *Request, c *shellscript.Command, pt *part) {
 
 // operand treats text as a possible path and adds the path to a part.
 func (p *Policy) operand(req *Request, c *shellscript.Command, text string, pattern bool, pt *part) {
-	if strings.Contains(text, shellscript.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
+	if strings.Contains(text, shellscript.Unknown) || pattern && strings.ContainsAny(text, "*?[") ||
+		c.Dir == "" && !filepath.IsAbs(text) {
 		if !harmless(c) { // a builtin of the shell reads no file
 			pt.loose = append(pt.loose, loose(req.host(), c.Dir, text, pattern))
 		}

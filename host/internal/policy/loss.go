@@ -61,7 +61,8 @@ func (f *facts) loss() place {
 }
 
 // removers lists the programs that the method "removed" handles.
-var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za", "7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
+var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za",
+	"7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
 // removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result
 // "recursive" reports whether the files in target directories are also affected.
@@ -91,11 +92,13 @@ func (f *facts) removed() (targets []target, recursive bool) {
 		return f.synchronized(long, operands), true
 	case "zip":
 		if (strings.Contains(short, "m") || canHave(long, "move")) && len(operands) > 1 {
-			return append(f.targets(operands[1:]), f.listed(strings.Contains(short, "@"))...), strings.Contains(short, "r") || canHave(long, "recurse-paths")
+			return append(f.targets(operands[1:]), f.listed(strings.Contains(short, "@"))...),
+				strings.Contains(short, "r") || canHave(long, "recurse-paths")
 		}
 	case "7z", "7za", "7zr", "7zz":
 		if strings.Contains(short, "sdel") && len(operands) > 2 {
-			return append(f.targets(operands[2:]), f.listed(slices.ContainsFunc(operands, func(o string) bool { return o[0] == '@' }))...), true
+			return append(f.targets(operands[2:]),
+				f.listed(slices.ContainsFunc(operands, func(o string) bool { return o[0] == '@' }))...), true
 		}
 	case "tar":
 		if canHave(long, "recursive-unlink") { // the archive determines the removed directories, so assume all
@@ -147,7 +150,8 @@ func (f *facts) archived(long, operands []string) []target {
 		if dir, ok := strings.CutPrefix(w.Text, "-C"); ok && dir != "" {
 			all = append(all, dir+"/")
 		}
-		list = list || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.Contains(w.Text, "T")
+		list = list || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") &&
+			strings.Contains(w.Text, "T")
 	}
 	for _, l := range long {
 		if name, dir, _ := strings.Cut(l, "="); shellscript.Abbreviates(name, "directory") && dir != "" {
@@ -155,7 +159,8 @@ func (f *facts) archived(long, operands []string) []target {
 		}
 		list = list || canHave([]string{l}, "files-from")
 	}
-	list = list || len(operands) > 0 && len(f.c.Words) > 1 && f.c.Words[1].Text == operands[0] && strings.Contains(operands[0], "T") // the first word of tar can contain options without a dash
+	list = list || len(operands) > 0 && len(f.c.Words) > 1 && f.c.Words[1].Text == operands[0] &&
+		strings.Contains(operands[0], "T") // the first word of tar can contain options without a dash
 	return append(f.targets(all), f.listed(list)...)
 }
 
@@ -470,7 +475,8 @@ func (f *facts) isGit(t target, recursive, dir bool) bool {
 		if _, dir, _ := files.lstat(t.path); dir { // without recursion, a directory cannot be removed
 			return false
 		}
-	case slices.Contains([]string{"objects", "refs", "HEAD", "packed-refs"}, base) && files.isGitDir(filepath.Dir(t.path)):
+	case slices.Contains([]string{"objects", "refs", "HEAD", "packed-refs"}, base) &&
+		files.isGitDir(filepath.Dir(t.path)):
 	case (dir || t.all) && files.isGitDir(t.path):
 	default:
 		return false

@@ -106,7 +106,9 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		dir = absolute(req.Call, cwd)
 	}
 	a := shellscript.Analyze(textIn(req.Args["command"]), shellscript.Options{
-		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, MoreStdin: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
+		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated,
+		MoreStdin: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated,
+		Listed: p.lists,
 	})
 	d.analysis = a
 	var out []part
@@ -118,12 +120,14 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	}
 	for i := range a.Commands {
 		c := &a.Commands[i]
-		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated, spellings: corrections(c)}
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated,
+			spellings: corrections(c)}
 		if !p.idle {
 			p.operands(req, c, &pt)
 		}
 		if !slices.ContainsFunc(out, func(o part) bool {
-			return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir && o.command.Obscure == c.Obscure
+			return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir &&
+				o.command.Obscure == c.Obscure
 		}) || len(out) > maxCompared {
 			out = append(out, pt)
 			d.Commands = append(d.Commands, pt.subject)
@@ -134,7 +138,9 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		if req.Gated {
 			break
 		}
-		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true, unread: a.Unread, shell: true})
+		out = append(out, part{
+			kind: KindBash, tool: req.Name, subject: doubt, doubt: true, unread: a.Unread, shell: true,
+		})
 	}
 	if p.rules.AllowList {
 		d.Programs = ByAnalysis
@@ -143,7 +149,10 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		}
 	}
 	if a.ForkBomb {
-		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &shellscript.Command{Words: []shellscript.Word{{Text: bombName}}}, shell: true})
+		out = append(out, part{
+			kind: KindBash, tool: req.Name, subject: "a fork bomb",
+			command: &shellscript.Command{Words: []shellscript.Word{{Text: bombName}}}, shell: true,
+		})
 	}
 	out = append(out, p.redirects(req, a)...)
 	if p.pathRules {
@@ -184,7 +193,10 @@ func (p *Policy) redirects(req *Request, a *shellscript.Analysis) (out []part) {
 				nc := &shellscript.Command{Words: []shellscript.Word{{Text: "nc"}, {Text: host}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: nc})
 			}
-			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}, shell: true}
+			pt := part{
+				kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path},
+				shell: true,
+			}
 			if target, err := req.host().Follow(path); err == nil && f.Path.Known() {
 				pt.paths = []string{target}
 			}
@@ -281,7 +293,8 @@ func hostOf(host string) string {
 			address |= n << (rest - 8)
 		}
 	}
-	return netip.AddrFrom4([4]byte{byte(address >> 24), byte(address >> 16), byte(address >> 8), byte(address)}).String()
+	return netip.AddrFrom4([4]byte{byte(address >> 24), byte(address >> 16), byte(address >> 8), byte(address)}).
+		String()
 }
 
 // scheme returns the index at which a URL begins in a word.

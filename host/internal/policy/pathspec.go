@@ -65,7 +65,8 @@ func (g *gitCommand) find(p *pathspec) (found []target, all bool) {
 	}
 	fixed, pattern := p.split()
 	matches := p.matcher(pattern)
-	everything := pattern != "" && matches(sample) && matches(sampleBelow) && (matches(sampleFile) || matches(sample+"/"+sampleFile))
+	everything := pattern != "" && matches(sample) && matches(sampleBelow) &&
+		(matches(sampleFile) || matches(sample+"/"+sampleFile))
 	switch {
 	case p.unclear, p.path == "" && !p.top:
 		return nil, true

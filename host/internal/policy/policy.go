@@ -99,7 +99,8 @@ func New(r Rules) *Policy {
 		for i := range rules {
 			rule := &rules[i]
 			outside := rule.names(KindExternal)
-			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.aboutCommands(r.Shells) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
+			p.doubtful = p.doubtful || rule.Effect != Allow && (outside ||
+				rule.aboutCommands(r.Shells) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
 			p.external = p.external || outside
 			p.domains = p.domains || rule.Domains != nil
 			p.starting = p.starting || len(rule.Starts) > 0
@@ -391,7 +392,8 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) (temporary 
 	written := absolute(call, path)
 	original := scratch.Original(call.Roots, target)
 	for _, g := range p.rules.Deny {
-		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) || doublestar.MatchUnvalidated(g, original) {
+		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) ||
+			doublestar.MatchUnvalidated(g, original) {
 			return false, tool.Errorf(tool.PermissionDenied, "%s is denied by the rule deny = [%q] in the sandbox block of the configuration.", path, g)
 		}
 	}
@@ -438,7 +440,8 @@ func (req *Request) recalls(kind, subject string) bool {
 // openOutside returns an additional root for a path outside of the call's roots, and the target of the path. The result
 // "ok" is false if no rule opens the path and no person can be asked. The effect of the decision "d" can change to Ask.
 // The argument "refusal" is the error to report if nobody answers.
-func (p *Policy) openOutside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, target string, ok bool) {
+func (p *Policy) openOutside(req *Request, path string, write bool, d *Decision,
+	refusal error) (root tool.Root, target string, ok bool) {
 	if !p.external && !req.Person && req.Answers == nil || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, "", false
 	}

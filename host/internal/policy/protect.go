@@ -21,7 +21,8 @@ func Globs(globs []string, workspace string) (out []string, err error) {
 		}
 		out = append(out, pg.glob)
 		base, rest := doublestar.SplitPattern(pg.glob)
-		if target, err := filepath.EvalSymlinks(base); err == nil && filepath.IsAbs(base) && target != filepath.Clean(base) {
+		if target, err := filepath.EvalSymlinks(base); err == nil && filepath.IsAbs(base) &&
+			target != filepath.Clean(base) {
 			out = append(out, filepath.Join(escapeGlob(target), rest))
 		}
 	}
@@ -32,7 +33,8 @@ func Globs(globs []string, workspace string) (out []string, err error) {
 func (r *Rule) Covers(workspace string, roots []tool.Root) (glob string, covers bool) {
 	for i, g := range r.globs {
 		for _, root := range roots {
-			if g.match(workspace, root.Path) || !g.relative && doublestar.MatchUnvalidated(g.glob, root.Path+"/\x02") && doublestar.MatchUnvalidated(g.glob, root.Path+"/\x03.\x04") {
+			if g.match(workspace, root.Path) || !g.relative && doublestar.MatchUnvalidated(g.glob, root.Path+"/\x02") &&
+				doublestar.MatchUnvalidated(g.glob, root.Path+"/\x03.\x04") {
 				return r.Paths[i], true
 			}
 		}

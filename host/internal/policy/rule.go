@@ -91,13 +91,15 @@ func (r *Rule) Prepare() []Problem {
 	fail := func(attribute, format string, a ...any) {
 		out = append(out, Problem{attribute, fmt.Errorf(format, a...)})
 	}
-	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil && r.Builtins == nil && r.Traits == nil {
+	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil &&
+		r.Builtins == nil && r.Traits == nil {
 		fail("", "the rule has no condition. Add tool, trait, kind, path, command, domain or builtin. To decide about all other calls, set default = \"…\"")
 	}
 	for _, l := range []struct {
 		name   string
 		values []string
-	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}, {"builtin", r.Builtins}, {"trait", r.Traits}} {
+	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains},
+		{"builtin", r.Builtins}, {"trait", r.Traits}} {
 		if l.values != nil && len(l.values) == 0 {
 			fail(l.name, "an empty list matches nothing, so the rule would never apply. Remove the list, or add an entry")
 		}
@@ -120,7 +122,8 @@ func (r *Rule) Prepare() []Problem {
 	if r.Starts != nil && (r.Commands == nil || r.Effect == Deny) {
 		fail("starts", `only a rule that lists programs can have the attribute "starts". Add the attribute "command" to an allow or ask rule`)
 	}
-	if i := slices.IndexFunc(r.Starts, func(s string) bool { return s == "" || strings.ContainsAny(s, "/ \t") }); i >= 0 {
+	if i := slices.IndexFunc(r.Starts,
+		func(s string) bool { return s == "" || strings.ContainsAny(s, "/ \t") }); i >= 0 {
 		fail("starts", "%q is not the name of a program. Write a name such as less or git-*, without a path and arguments", r.Starts[i])
 	}
 	switch {
@@ -137,7 +140,9 @@ func (r *Rule) Prepare() []Problem {
 }
 
 // toolsOfAgents lists the names of tools in the rules of other programs, such as Read(./.env).
-var toolsOfAgents = []string{"Bash", "Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "Glob", "Grep", "LS", "WebFetch"}
+var toolsOfAgents = []string{
+	"Bash", "Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "Glob", "Grep", "LS", "WebFetch",
+}
 
 // ruleOfAgent returns what stands in the parentheses of another program's rule.
 func ruleOfAgent(s string) (inner string, ok bool) {
@@ -183,7 +188,8 @@ func (r *Rule) compile(fail func(attribute, format string, a ...any)) {
 	for _, t := range r.Traits {
 		if t != "" && traits[t] == nil {
 			names := slices.Sorted(maps.Keys(traits))
-			fail("trait", "unknown trait %q.%s The traits are %s", t, suggest.DidYouMean(t, names), strings.Join(names, ", "))
+			fail("trait", "unknown trait %q.%s The traits are %s", t, suggest.DidYouMean(t, names),
+				strings.Join(names, ", "))
 		}
 	}
 	for _, d := range r.Domains {
@@ -242,9 +248,10 @@ func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
 // aboutCommands reports whether the rule can apply to a command of one of the given tools. Nil means any tool.
 func (r *Rule) aboutCommands(shells []string) bool {
-	return (r.Kinds == nil || r.names(KindBash)) && (r.Tools == nil || shells == nil || slices.ContainsFunc(r.Tools, func(g string) bool {
-		return slices.ContainsFunc(shells, func(name string) bool { return doublestar.MatchUnvalidated(g, name) })
-	}))
+	return (r.Kinds == nil || r.names(KindBash)) &&
+		(r.Tools == nil || shells == nil || slices.ContainsFunc(r.Tools, func(g string) bool {
+			return slices.ContainsFunc(shells, func(name string) bool { return doublestar.MatchUnvalidated(g, name) })
+		}))
 }
 
 // matchTool reports whether a glob of the rule matches the name in a part of a call. The names of the prompts and
@@ -259,7 +266,8 @@ func (r *Rule) matchTool(glob string, p *part) bool {
 		return false
 	}
 	flat := strings.ReplaceAll(p.tool, "/", "_")
-	return doublestar.MatchUnvalidated(glob, flat) || r.Effect != Allow && doublestar.MatchUnvalidated(strings.ReplaceAll(glob, "/", "_"), flat)
+	return doublestar.MatchUnvalidated(glob, flat) ||
+		r.Effect != Allow && doublestar.MatchUnvalidated(strings.ReplaceAll(glob, "/", "_"), flat)
 }
 
 // match reports whether a rule applies to a part of a call.
@@ -336,7 +344,8 @@ func (r *Rule) matchCommand(p *part) shellscript.Match {
 func (r *Rule) matchPaths(req *Request, p *part) shellscript.Match {
 	is := func(path string) bool { return r.matchPath(req, path) }
 	if r.Effect == Allow {
-		if len(p.paths) == 0 || len(p.loose) > 0 || slices.ContainsFunc(p.paths, func(path string) bool { return !is(path) }) {
+		if len(p.paths) == 0 || len(p.loose) > 0 ||
+			slices.ContainsFunc(p.paths, func(path string) bool { return !is(path) }) {
 			return shellscript.No
 		}
 		return shellscript.Yes
@@ -355,7 +364,8 @@ func (r *Rule) matchOutside(req *Request, p *part) shellscript.Match {
 	switch {
 	case slices.ContainsFunc(p.outside, func(path string) bool { return r.globs == nil || r.matchPath(req, path) }):
 		return shellscript.Yes
-	case slices.ContainsFunc(p.loose, func(l loosePath) bool { return l.external(req) && (r.globs == nil || r.canMatch(req, l)) }):
+	case slices.ContainsFunc(p.loose,
+		func(l loosePath) bool { return l.external(req) && (r.globs == nil || r.canMatch(req, l)) }):
 		return shellscript.Maybe
 	}
 	return shellscript.No
@@ -421,9 +431,12 @@ func (r *Rule) Shadows(other *Rule) bool {
 		return false
 	}
 	within := func(wide, narrow []string) bool {
-		return wide == nil || narrow != nil && !slices.ContainsFunc(narrow, func(n string) bool { return !slices.Contains(wide, n) })
+		return wide == nil ||
+			narrow != nil && !slices.ContainsFunc(narrow, func(n string) bool { return !slices.Contains(wide, n) })
 	}
-	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins) && within(r.Traits, other.Traits)
+	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) &&
+		within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins) &&
+		within(r.Traits, other.Traits)
 }
 
 // outlook reports whether the rule applies to all calls of a tool, or to none. If the arguments decide, the result is
@@ -432,13 +445,17 @@ func (r *Rule) outlook(req *Request, kind string) shellscript.Match {
 	whole := part{kind: kind, tool: req.Name}
 	paths := takesPaths(req)
 	switch {
-	case r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return r.matchTool(g, &whole) }), !r.MatchTraits(req.Definition.Traits):
+	case r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return r.matchTool(g, &whole) }),
+		!r.MatchTraits(req.Definition.Traits):
 		return shellscript.No
-	case r.Kinds != nil && !r.names(kind) && (!req.Shell || !r.names(KindEdit) && !r.names(KindExternal) && !r.names("read")):
+	case r.Kinds != nil && !r.names(kind) &&
+		(!req.Shell || !r.names(KindEdit) && !r.names(KindExternal) && !r.names("read")):
 		return shellscript.No
-	case !req.Shell && (r.Commands != nil || r.Paths != nil && !paths || r.Domains != nil && !takesOthers(req) || r.Builtins != nil && !paths):
+	case !req.Shell && (r.Commands != nil || r.Paths != nil && !paths || r.Domains != nil && !takesOthers(req) ||
+		r.Builtins != nil && !paths):
 		return shellscript.No
-	case r.Commands != nil || r.Paths != nil || r.Domains != nil || r.Builtins != nil || r.Kinds != nil && !r.names(kind):
+	case r.Commands != nil || r.Paths != nil || r.Domains != nil || r.Builtins != nil ||
+		r.Kinds != nil && !r.names(kind):
 		return shellscript.Maybe
 	}
 	return shellscript.Yes

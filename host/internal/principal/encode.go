@@ -31,8 +31,10 @@ type within struct {
 // Encode returns the principal as JSON, for another host that trusts this host.
 func (p *Principal) Encode() ([]byte, error) {
 	e := encoded{
-		Name: p.Name, Rights: p.Rights.Names(), Workspaces: p.Workspaces, Tools: p.Tools, Fields: p.Fields, AnswersFor: p.AnswersFor,
-		MaxCalls: p.MaxCalls, MaxSessions: p.MaxSessions, MaxOutput: p.MaxOutput, Local: p.Local, Interactive: p.Interactive,
+		Name: p.Name, Rights: p.Rights.Names(), Workspaces: p.Workspaces, Tools: p.Tools, Fields: p.Fields,
+		AnswersFor: p.AnswersFor,
+		MaxCalls:   p.MaxCalls, MaxSessions: p.MaxSessions, MaxOutput: p.MaxOutput, Local: p.Local,
+		Interactive: p.Interactive,
 	}
 	if p.within != nil {
 		e.Within = &within{p.within.name, p.within.tools}

@@ -55,7 +55,8 @@ func (e *ScopeError) Error() string {
 }
 
 // algorithms lists the accepted signature algorithms. Symmetric algorithms and "none" are not accepted.
-var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
+var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256,
+	oidc.ES384, oidc.ES512, oidc.EdDSA}
 
 // issuerTimeout limits a request to an issuer.
 const issuerTimeout = 10 * time.Second
@@ -223,7 +224,9 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 		return nil, v.err
 	}
 	v.endpoint = provider.Endpoint()
-	v.oidc = provider.Verifier(&oidc.Config{ClientID: issuer.Audience, SkipClientIDCheck: issuer.Audience == "", SupportedSigningAlgs: algorithms, Now: now})
+	v.oidc = provider.Verifier(&oidc.Config{
+		ClientID: issuer.Audience, SkipClientIDCheck: issuer.Audience == "", SupportedSigningAlgs: algorithms, Now: now,
+	})
 	return v.oidc, nil
 }
 
@@ -236,7 +239,8 @@ func (c *claims) match(wanted map[string]string) bool {
 			if value == wanted[name] {
 				continue
 			}
-			if strings.TrimSpace(wanted[name]) == "" || !slices.Contains(scopeClaims, name) || !(&claims{All: map[string]any{name: value}}).scopes(wanted[name]) {
+			if strings.TrimSpace(wanted[name]) == "" || !slices.Contains(scopeClaims, name) ||
+				!(&claims{All: map[string]any{name: value}}).scopes(wanted[name]) {
 				return false
 			}
 		case []any:

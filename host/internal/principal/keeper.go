@@ -69,7 +69,9 @@ const longestPause = time.Hour
 // one. It is called again, at growing intervals, until it reports that the token was used. It can be nil. The caller
 // must call Close.
 func NewLoginKeeper(s *Logins, appeared func(ctx context.Context) (used bool), log *slog.Logger) *LoginKeeper {
-	return &LoginKeeper{store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure)}
+	return &LoginKeeper{
+		store: s, appeared: appeared, log: log, places: make(map[place]string), failed: make(map[string]failure),
+	}
 }
 
 // Deliver writes the access token for a server to the state directory of a plugin, and replaces the file when the token
@@ -152,7 +154,8 @@ func (k *LoginKeeper) update(ctx context.Context, p place) (appeared bool) {
 	l, err := k.store.Fresh(ctx, p.resource)
 	if err != nil && ctx.Err() == nil {
 		k.fail(p.resource)
-		k.log.Warn("a login cannot be used", "server", loginHost(p.resource), "error", err, "remedy", "toolhost mcp login FIELD")
+		k.log.Warn("a login cannot be used", "server", loginHost(p.resource), "error", err, "remedy",
+			"toolhost mcp login FIELD")
 	}
 	if l != nil {
 		token = l.Access

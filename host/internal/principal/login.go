@@ -25,7 +25,8 @@ func (d *Directory) LoginIssuers() []string {
 // address to open in the browser. The issuer then redirects the browser to the address in "redirect", with the state
 // and a code. The function "exchange" returns the access token for the code. [Directory.Authenticate] accepts requests
 // with this token.
-func (d *Directory) BeginLogin(issuer, redirect, state string) (address string, exchange func(ctx context.Context, code string) (token string, err error), err error) {
+func (d *Directory) BeginLogin(issuer, redirect, state string) (address string,
+	exchange func(ctx context.Context, code string) (token string, err error), err error) {
 	issuers := d.Blocks().Issuers
 	at := slices.IndexFunc(issuers, func(i Issuer) bool { return i.Name == issuer && i.ClientID != "" })
 	if at < 0 {
@@ -36,7 +37,8 @@ func (d *Directory) BeginLogin(issuer, redirect, state string) (address string, 
 	if _, err := v.get(i, d.signed.now); err != nil {
 		return "", nil, err
 	}
-	cfg := oauth2.Config{ClientID: i.ClientID, ClientSecret: i.ClientSecret, Endpoint: v.endpoint, RedirectURL: redirect, Scopes: append([]string{"openid"}, strings.Fields(i.Scopes)...)}
+	cfg := oauth2.Config{ClientID: i.ClientID, ClientSecret: i.ClientSecret, Endpoint: v.endpoint,
+		RedirectURL: redirect, Scopes: append([]string{"openid"}, strings.Fields(i.Scopes)...)}
 	verifier := oauth2.GenerateVerifier()
 	wanted := oauth2.SetAuthURLParam("resource", i.Resource) // RFC 8707
 	if i.Resource == "" {

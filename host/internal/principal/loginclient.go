@@ -31,8 +31,9 @@ func LoginClient(resource string) *http.Client {
 		return nil
 	}}
 	return &http.Client{
-		Timeout:   loginTimeout,
-		Transport: &Secured{Plain: private, Base: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true}},
+		Timeout: loginTimeout,
+		Transport: &Secured{Plain: private,
+			Base: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true}},
 	}
 }
 

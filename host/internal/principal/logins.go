@@ -71,7 +71,9 @@ func OpenLogins(state string) *Logins {
 
 func (s *Logins) file(resource string) ownfile.File {
 	sum := sha256.Sum256([]byte(resource))
-	return ownfile.File{Path: filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json"), Name: "the login at " + loginHost(resource)}
+	return ownfile.File{
+		Path: filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json"), Name: "the login at " + loginHost(resource),
+	}
 }
 
 // loginHost returns the host name of a URL, for messages.
@@ -159,11 +161,13 @@ func (s *Logins) renew(ctx context.Context, l *Login) error {
 	if l.Refresh == "" {
 		return ErrEnded
 	}
-	cfg := &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret, Endpoint: oauth2.Endpoint{TokenURL: l.TokenURL, AuthStyle: l.AuthStyle}}
+	cfg := &oauth2.Config{ClientID: l.ClientID, ClientSecret: l.ClientSecret,
+		Endpoint: oauth2.Endpoint{TokenURL: l.TokenURL, AuthStyle: l.AuthStyle}}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, LoginClient(l.Resource))
 	token, err := cfg.TokenSource(ctx, &oauth2.Token{RefreshToken: l.Refresh}).Token()
 	var answer *oauth2.RetrieveError
-	if errors.As(err, &answer) && answer.ErrorCode != "" && answer.Response.StatusCode < 500 && answer.Response.StatusCode != http.StatusTooManyRequests {
+	if errors.As(err, &answer) && answer.ErrorCode != "" && answer.Response.StatusCode < 500 &&
+		answer.Response.StatusCode != http.StatusTooManyRequests {
 		return fmt.Errorf("%w: %s answered %s", ErrEnded, loginHost(l.TokenURL), clean(answer.ErrorCode))
 	}
 	if err != nil {

@@ -38,7 +38,9 @@ var rightNames = []struct {
 }{{"call", Call}, {"answer", Answer}, {"log", Log}, {"administer", Administer}}
 
 // Roles maps the name of each role to its rights.
-var Roles = map[string]Rights{"caller": Call, "viewer": Log, "approver": Log | Answer, "administrator": Log | Answer | Administer}
+var Roles = map[string]Rights{
+	"caller": Call, "viewer": Log, "approver": Log | Answer, "administrator": Log | Answer | Administer,
+}
 
 // ParseRights returns the rights with the given names. The result "unknown" is the first name that is not a right.
 func ParseRights(names []string) (r Rights, unknown string) {
@@ -138,12 +140,16 @@ func matchesAny(globs []string, namespace, name string) bool {
 	if namespace != "" {
 		name = namespace + ":" + name
 	}
-	return slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		ok, err := path.Match(glob, name)
+		return ok && err == nil
+	})
 }
 
 // LocalUser returns the principal of the user who runs this process. This user has all rights.
 func LocalUser() *Principal {
-	return &Principal{Name: unixName(os.Getuid()), Grant: Grant{Rights: All, Workspaces: []string{"*"}}, Local: true, Interactive: true}
+	return &Principal{Name: unixName(os.Getuid()), Grant: Grant{Rights: All, Workspaces: []string{"*"}}, Local: true,
+		Interactive: true}
 }
 
 // StartToken returns the principal of clients that have the token with which the server was started.
@@ -225,7 +231,8 @@ func (p *Principal) DefaultWorkspace(start string) string {
 
 // MayAnswer reports whether the principal is allowed to answer a permission request of another principal.
 func (p *Principal) MayAnswer(asker string) bool {
-	return p.Has(Answer) && p.Name != asker && (p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
+	return p.Has(Answer) && p.Name != asker &&
+		(p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
 }
 
 // Confirms reports whether the principal may apply changes that need an answer to a permission request of another

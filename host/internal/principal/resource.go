@@ -44,7 +44,8 @@ func (d *Directory) Resources() []Resource {
 func (d *Directory) Described(path string) (Resource, bool) {
 	path = strings.TrimPrefix(path, MetadataPath)
 	for _, r := range d.Resources() {
-		if u, err := url.Parse(r.URL); err == nil && (path == "" || strings.TrimSuffix(u.Path, "/") == strings.TrimSuffix(path, "/")) {
+		if u, err := url.Parse(r.URL); err == nil &&
+			(path == "" || strings.TrimSuffix(u.Path, "/") == strings.TrimSuffix(path, "/")) {
 			return r, true
 		}
 	}
@@ -78,7 +79,8 @@ func (d *Directory) Refusal(r *http.Request, err error) (status int, challenge s
 		return status, challenge
 	}
 	if u, err := url.Parse(resource.URL); err == nil {
-		challenge += `, resource_metadata="` + u.Scheme + "://" + u.Host + MetadataPath + strings.TrimSuffix(u.EscapedPath(), "/") + `"`
+		challenge += `, resource_metadata="` + u.Scheme + "://" + u.Host + MetadataPath +
+			strings.TrimSuffix(u.EscapedPath(), "/") + `"`
 	}
 	if len(resource.Scopes) > 0 {
 		challenge += `, scope="` + strings.Join(resource.Scopes, " ") + `"`

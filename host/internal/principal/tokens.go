@@ -105,10 +105,12 @@ func (t *Tokens) Path() string { return filepath.Join(t.dir, "tokens.json") }
 
 // Create makes a token for a principal and returns its secret, which the store does not contain. A zero lifetime means
 // that the token does not expire.
-func (t *Tokens) Create(principal string, lifetime time.Duration, grant *StoredGrant) (secret string, token Token, err error) {
+func (t *Tokens) Create(principal string, lifetime time.Duration,
+	grant *StoredGrant) (secret string, token Token, err error) {
 	secret = TokenPrefix + rand.Text()
 	err = t.change(func(f *tokensFile, now time.Time) error {
-		token = Token{ID: strings.ToLower(rand.Text()[:10]), Principal: principal, Hash: hash(secret), Created: now.UTC().Truncate(time.Second), Grant: grant}
+		token = Token{ID: strings.ToLower(rand.Text()[:10]), Principal: principal, Hash: hash(secret),
+			Created: now.UTC().Truncate(time.Second), Grant: grant}
 		if lifetime > 0 {
 			token.Expires = now.Add(lifetime).UTC().Truncate(time.Second)
 		}

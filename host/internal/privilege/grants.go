@@ -49,7 +49,8 @@ var permits = []permit{
 	},
 	{
 		"write in the roots", func(n *tool.Needs) tool.Need { return n.Write },
-		func(p *config.Plugin) bool { return confinement.Profile(p).WriteRoots }, `roots = "read-write"`, `roots = "read-only"`,
+		func(p *config.Plugin) bool { return confinement.Profile(p).WriteRoots }, `roots = "read-write"`,
+		`roots = "read-only"`,
 	},
 	{
 		"start programs", func(n *tool.Needs) tool.Need { return n.Exec },
@@ -121,7 +122,8 @@ func UnneededGrants(p *config.Plugin, n *tool.Needs) []UnneededGrant {
 		out = append(out, UnneededGrant{"to " + g.what, "set " + g.revoke + " in its sandbox block"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
-		if audit.SecretName(name) && !slices.ContainsFunc(n.Secrets, func(s tool.Secret) bool { return s.Name == name }) {
+		if audit.SecretName(name) &&
+			!slices.ContainsFunc(n.Secrets, func(s tool.Secret) bool { return s.Name == name }) {
 			out = append(out, UnneededGrant{"to have the secret " + name, "remove it from env in its block"})
 		}
 	}
@@ -145,7 +147,8 @@ func GrantsOf(p *config.Plugin, n *tool.Needs) Grants {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
-		if audit.SecretName(name) || n != nil && slices.ContainsFunc(n.Secrets, func(s tool.Secret) bool { return s.Name == name }) {
+		if audit.SecretName(name) ||
+			n != nil && slices.ContainsFunc(n.Secrets, func(s tool.Secret) bool { return s.Name == name }) {
 			out.Granted = append(out.Granted, "to have the secret "+name)
 		}
 	}

@@ -51,7 +51,8 @@ func (x *intersection) permissions() {
 	}
 	p.Paths.Deny, p.Paths.Protect = union(old.Paths.Deny, now.Paths.Deny), union(old.Paths.Protect, now.Paths.Protect)
 	p.Programs.Deny = union(old.Programs.Deny, now.Programs.Deny)
-	p.Programs.Allow, p.Programs.Ask = commands(p.Rules, "programs.allow"), union(commands(p.Rules, "programs.ask"), commands(p.Project, "programs.ask"))
+	p.Programs.Allow, p.Programs.Ask = commands(p.Rules, "programs.allow"),
+		union(commands(p.Rules, "programs.ask"), commands(p.Project, "programs.ask"))
 }
 
 func commands(rules []config.PermissionRule, name string) []string {
@@ -92,7 +93,8 @@ func (x *intersection) oldRule(r *config.PermissionRule) {
 func (x *intersection) newRule(r *config.PermissionRule) {
 	old := &x.old.Permissions
 	was := find(old.Rules, r)
-	if was != nil && (was.Same(r) || r.List && r.Effect == "deny" && len(config.Lost(r.Paths, was.Paths)) == 0 && len(config.Lost(r.Commands, was.Commands)) == 0) {
+	if was != nil && (was.Same(r) || r.List && r.Effect == "deny" && len(config.Lost(r.Paths, was.Paths)) == 0 &&
+		len(config.Lost(r.Commands, was.Commands)) == 0) {
 		return
 	}
 	lists := r.Effect == "allow" || r.Effect == "ask" && listed(&x.now.Permissions) && r.Commands != nil
@@ -132,7 +134,8 @@ func meet(a, b *config.PermissionRule) (out config.PermissionRule, ok bool) {
 	for _, l := range []struct {
 		into *[]string
 		b    []string
-	}{{&out.Tools, b.Tools}, {&out.Kinds, b.Kinds}, {&out.Paths, b.Paths}, {&out.Commands, b.Commands}, {&out.Domains, b.Domains}, {&out.Traits, b.Traits}, {&out.Builtins, b.Builtins}} {
+	}{{&out.Tools, b.Tools}, {&out.Kinds, b.Kinds}, {&out.Paths, b.Paths}, {&out.Commands, b.Commands},
+		{&out.Domains, b.Domains}, {&out.Traits, b.Traits}, {&out.Builtins, b.Builtins}} {
 		if *l.into = orAll(*l.into, l.b); *l.into != nil && len(*l.into) == 0 {
 			return out, false
 		}

@@ -35,7 +35,8 @@ func (c *comparison) principal(old, now *principal.Block) {
 	for _, id := range now.Users {
 		c.when(!slices.Contains(old.Users, id), "user %d is %s", id, name)
 	}
-	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)), "different tokens are accepted for %s", name)
+	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)),
+		"different tokens are accepted for %s", name)
 	c.out = append(c.out, config.PrincipalIncreases(old, now)...)
 }
 

@@ -40,7 +40,8 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 		}
 	}
 	for _, name := range old.Off {
-		c.when(!slices.Contains(now.Off, name) && now.Plugin(name) != nil && !unregistered[name], "the plugin %s is no longer turned off", name)
+		c.when(!slices.Contains(now.Off, name) && now.Plugin(name) != nil && !unregistered[name],
+			"the plugin %s is no longer turned off", name)
 	}
 	c.permissions(old.Permissions, now.Permissions)
 	c.hooks()
@@ -84,7 +85,8 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 		}
 	}
 	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths no longer have to match sandbox.allow")
-	if added := config.Lost(config.Lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 && len(added) > 0 {
+	if added := config.Lost(config.Lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 &&
+		len(added) > 0 {
 		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
 	}
 }
@@ -92,7 +94,8 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 func (c *comparison) plugin(old, now *config.Plugin) {
 	name := "plugin " + now.Name
 	if old.Confinement.Enforce != now.Confinement.Enforce {
-		c.ranked("enforce of "+name, confinement.Enforce(c.old, old), confinement.Enforce(c.now, now), "off", "auto", "require")
+		c.ranked("enforce of "+name, confinement.Enforce(c.old, old), confinement.Enforce(c.now, now), "off",
+			"auto", "require")
 	}
 	a, b := confinement.Profile(old), confinement.Profile(now)
 	c.when(!a.WriteRoots && b.WriteRoots, "%s may write in writable roots", name)
@@ -141,7 +144,8 @@ func (c *comparison) newPlugin(p *config.Plugin) {
 func (c *comparison) permissions(old, now config.Permissions) {
 	c.when(old.AllowList && !now.AllowList && !now.Programs.Listed, "commands that no rule allows may run")
 	left := old.Policy == "listed" && now.Policy != "listed" // the message about the policy includes its lists
-	c.when(!left && old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
+	c.when(!left && old.Programs.Listed && !now.Programs.Listed && !now.AllowList,
+		"programs that are not listed may run")
 	for _, l := range []struct {
 		name     string
 		old, now []string

@@ -52,7 +52,9 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 
 // searched returns the directories in which the host searches the operator's programs.
 func searched() []string {
-	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) || dir != filepath.Clean(dir) })
+	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool {
+		return !filepath.IsAbs(dir) || dir != filepath.Clean(dir)
+	})
 }
 
 // RuleWorks reports whether a rule is valid. It does not check whether the tools of the rule exist.
@@ -65,7 +67,8 @@ func RuleWorks(r *config.PermissionRule) bool {
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Show: r.Show, Set: r.Set,
-		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins, Starts: r.Starts, Traits: r.Traits,
+		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins,
+		Starts: r.Starts, Traits: r.Traits,
 	}
 	return rule, rule.Prepare()
 }

@@ -44,7 +44,9 @@ func addProfile(n *config.TreeNode, p *config.Plugin) error {
 	i := slices.IndexFunc(n.Blocks, func(b *config.TreeNode) bool { return b.Type == "sandbox" })
 	if i < 0 {
 		i = len(n.Blocks)
-		n.Blocks = append(n.Blocks, &config.TreeNode{Type: "sandbox", From: config.Default, Values: []config.TreeValue{}})
+		n.Blocks = append(n.Blocks, &config.TreeNode{
+			Type: "sandbox", From: config.Default, Values: []config.TreeValue{},
+		})
 	}
 	prof := confinement.Profile(p)
 	roots := "read-only"

@@ -6,8 +6,9 @@ import "toolhost.dev/host/internal/config"
 // and endpoints. It contains no secrets, and it is the same configuration once it was converted to JSON and back.
 func Stored(cfg *config.Config) *config.Config {
 	out := &config.Config{
-		Host: cfg.Host, Sandbox: cfg.Sandbox, Reload: cfg.Reload, Workspace: cfg.Workspace, Tools: cfg.Tools, Permissions: cfg.Permissions,
-		Quotas: cfg.Quotas, Audit: cfg.Audit, Trust: cfg.Trust, Off: cfg.Off, LeftOut: cfg.LeftOut,
+		Host: cfg.Host, Sandbox: cfg.Sandbox, Reload: cfg.Reload, Workspace: cfg.Workspace, Tools: cfg.Tools,
+		Permissions: cfg.Permissions,
+		Quotas:      cfg.Quotas, Audit: cfg.Audit, Trust: cfg.Trust, Off: cfg.Off, LeftOut: cfg.LeftOut,
 	}
 	out.Audit.Secrets, out.Permissions.Rules = nil, nil
 	for _, r := range cfg.Permissions.Rules {
@@ -19,7 +20,9 @@ func Stored(cfg *config.Config) *config.Config {
 	}
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
-		out.Plugins = append(out.Plugins, config.Plugin{Name: p.Name, Calls: p.Calls, Confinement: p.Confinement, Profile: p.Profile})
+		out.Plugins = append(out.Plugins, config.Plugin{
+			Name: p.Name, Calls: p.Calls, Confinement: p.Confinement, Profile: p.Profile,
+		})
 	}
 	return out
 }
@@ -29,6 +32,7 @@ func KeepStored(cfg, stored *config.Config) {
 	now := *stored
 	now.Access, now.Endpoints = cfg.Access, cfg.Endpoints
 	out, _ := Intersect(cfg, &now)
-	out.Restricted, out.Sandbox.Narrowed = cfg.Restricted, cfg.Sandbox.Narrowed || out.Sandbox.Workspace != cfg.Sandbox.Workspace
+	out.Restricted, out.Sandbox.Narrowed = cfg.Restricted,
+		cfg.Sandbox.Narrowed || out.Sandbox.Workspace != cfg.Sandbox.Workspace
 	*cfg = *out
 }

@@ -102,8 +102,10 @@ func (r Rules) Stricter(other Rules) Rules {
 			a, _ := r.limitsOf(s)
 			b, _ := other.limitsOf(s)
 			out[s] = Limits{
-				Parallel: lower(a.Parallel, b.Parallel), CallsPerMinute: lower(a.CallsPerMinute, b.CallsPerMinute), BytesPerMinute: lower(a.BytesPerMinute, b.BytesPerMinute),
-				Breaker: Breaker{Failures: lower(a.Breaker.Failures, b.Breaker.Failures), Pause: max(a.Breaker.Pause, b.Breaker.Pause)},
+				Parallel: lower(a.Parallel, b.Parallel), CallsPerMinute: lower(a.CallsPerMinute, b.CallsPerMinute),
+				BytesPerMinute: lower(a.BytesPerMinute, b.BytesPerMinute),
+				Breaker: Breaker{Failures: lower(a.Breaker.Failures, b.Breaker.Failures),
+					Pause: max(a.Breaker.Pause, b.Breaker.Pause)},
 			}
 		}
 	}
@@ -236,7 +238,8 @@ func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
 			earlier.back()
 		}
 		a.refused["breaker"]++
-		return nil, &OverError{Subject: a.subject, Limit: "breaker", Maximum: uint64(a.limits.Breaker.Failures), RetryAfter: max(a.breaker.RemainingDelay(), parallelRetry)}
+		return nil, &OverError{Subject: a.subject, Limit: "breaker", Maximum: uint64(a.limits.Breaker.Failures),
+			RetryAfter: max(a.breaker.RemainingDelay(), parallelRetry)}
 	}
 	for _, a := range all {
 		a.running++
@@ -256,9 +259,11 @@ func (a *account) exceeded() *OverError {
 	case l.Parallel > 0 && a.running >= l.Parallel:
 		return &OverError{Subject: a.subject, Limit: "parallel", Maximum: uint64(l.Parallel), RetryAfter: parallelRetry}
 	case l.CallsPerMinute > 0 && a.calls.left < 1:
-		return &OverError{Subject: a.subject, Limit: "calls_per_minute", Maximum: uint64(l.CallsPerMinute), RetryAfter: a.calls.wait(float64(l.CallsPerMinute))}
+		return &OverError{Subject: a.subject, Limit: "calls_per_minute", Maximum: uint64(l.CallsPerMinute),
+			RetryAfter: a.calls.wait(float64(l.CallsPerMinute))}
 	case l.BytesPerMinute > 0 && a.bytes.left < 1:
-		return &OverError{Subject: a.subject, Limit: "bytes_per_minute", Maximum: l.BytesPerMinute, RetryAfter: a.bytes.wait(float64(l.BytesPerMinute))}
+		return &OverError{Subject: a.subject, Limit: "bytes_per_minute", Maximum: l.BytesPerMinute,
+			RetryAfter: a.bytes.wait(float64(l.BytesPerMinute))}
 	}
 	return nil
 }
@@ -328,7 +333,8 @@ func (s *Set) account(name Subject, l Limits) *account {
 	case l.Breaker.Failures == 0:
 		a.breaker = nil
 	case a.breaker == nil || a.limits.Breaker != l.Breaker:
-		a.breaker = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(l.Breaker.Failures)).WithDelay(l.Breaker.Pause).WithSuccessThreshold(1).Build()
+		a.breaker = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(l.Breaker.Failures)).
+			WithDelay(l.Breaker.Pause).WithSuccessThreshold(1).Build()
 	}
 	a.calls.change(float64(a.limits.CallsPerMinute), float64(l.CallsPerMinute))
 	a.bytes.change(float64(a.limits.BytesPerMinute), float64(l.BytesPerMinute))
@@ -388,7 +394,8 @@ func (s *Set) Status(rules Rules) []Status {
 			st.RetryAfter = over.RetryAfter.Seconds()
 		}
 		if a.breaker != nil {
-			st.Breaker = map[circuitbreaker.State]string{circuitbreaker.ClosedState: "closed", circuitbreaker.OpenState: "open", circuitbreaker.HalfOpenState: "trying"}[a.breaker.State()]
+			st.Breaker = map[circuitbreaker.State]string{circuitbreaker.ClosedState: "closed",
+				circuitbreaker.OpenState: "open", circuitbreaker.HalfOpenState: "trying"}[a.breaker.State()]
 			if a.breaker.IsOpen() {
 				st.RetryAfter = max(st.RetryAfter, a.breaker.RemainingDelay().Seconds())
 			}

@@ -89,7 +89,9 @@ func (r *Recorder) Of(session string) *Recording {
 	if r.open == nil {
 		r.open = make(map[string]*Recording)
 	}
-	rec := &Recording{conn: c, in: json.NewDecoder(c), out: json.NewEncoder(c), socket: st, log: r.Log, sent: make(map[string]bool)}
+	rec := &Recording{
+		conn: c, in: json.NewDecoder(c), out: json.NewEncoder(c), socket: st, log: r.Log, sent: make(map[string]bool),
+	}
 	r.open[session] = rec
 	return rec
 }

@@ -76,7 +76,8 @@ func Start(s Settings) (*Tape, error) {
 		}
 		return nil, err
 	}
-	t := &Tape{path: s.Path, file: out, failed: make(chan error, 1), known: make(map[string]bool), conns: make(map[net.Conn]bool)}
+	t := &Tape{path: s.Path, file: out, failed: make(chan error, 1), known: make(map[string]bool),
+		conns: make(map[net.Conn]bool)}
 	t.counts.LeftOut = left
 	if err := t.begin(s, files, path); err != nil {
 		return nil, errors.Join(err, out.Close(), os.Remove(s.Path))
@@ -186,7 +187,8 @@ func (t *Tape) add(m message) error {
 	case kindSession:
 		return addOnce(t, m, func(s tape.Session) string { return "session " + s.ID }, t.writer.AddSession)
 	case kindTool:
-		return addOnce(t, m, func(v tape.Tool) string { return "tool " + v.FullName() + tape.Hash(&v.Definition) }, t.writer.AddTool)
+		return addOnce(t, m, func(v tape.Tool) string { return "tool " + v.FullName() + tape.Hash(&v.Definition) },
+			t.writer.AddTool)
 	case kindCall:
 		var c tape.Call
 		if err := json.Unmarshal(m.Value, &c); err != nil {

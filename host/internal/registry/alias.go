@@ -121,7 +121,8 @@ func (r *Registry) Absent(name string) string {
 }
 
 // Habit implements the interface Tools of package router.
-func (r *Registry) Habit(name string) (target string, params map[string]string, convert func(args map[string]json.RawMessage) (string, map[string]json.RawMessage, error)) {
+func (r *Registry) Habit(name string) (target string, params map[string]string,
+	convert func(args map[string]json.RawMessage) (string, map[string]json.RawMessage, error)) {
 	s := r.snapshot.Load()
 	a, ok := s.aliases[name]
 	if !ok {

@@ -53,7 +53,8 @@ func shortened(namespace string, limit int) string {
 		return namespace
 	}
 	words := separators.Split(namespace, -1)
-	if telling := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" || w == "mcp" || w == "server" }); len(telling) > 0 {
+	if telling := slices.DeleteFunc(slices.Clone(words),
+		func(w string) bool { return w == "" || w == "mcp" || w == "server" }); len(telling) > 0 {
 		words = telling
 	}
 	for ; len(words) > 0; words = words[:len(words)-1] {

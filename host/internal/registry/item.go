@@ -71,10 +71,12 @@ func (r *Registry) Relay(plugin string, kind tool.ItemKind, name string) *Entry 
 			continue
 		}
 		def := tool.Definition{
-			Name: tool.Item{Kind: kind, Name: name}.FullName(), Description: "An exchange with an MCP server.", Category: tool.CategoryRelay,
-			Input: exchangeSchema, Traits: tool.Traits{ReadOnly: true, Idempotent: true},
+			Name: tool.Item{Kind: kind, Name: name}.FullName(), Description: "An exchange with an MCP server.",
+			Category: tool.CategoryRelay,
+			Input:    exchangeSchema, Traits: tool.Traits{ReadOnly: true, Idempotent: true},
 		}
-		return &Entry{Definition: def, Plugin: plugin, Namespace: i.Namespace, Enabled: true, Timeout: -1, Life: new(Life), schema: parsedExchange}
+		return &Entry{Definition: def, Plugin: plugin, Namespace: i.Namespace, Enabled: true, Timeout: -1,
+			Life: new(Life), schema: parsedExchange}
 	}
 	return nil
 }

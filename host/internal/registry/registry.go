@@ -171,7 +171,8 @@ type Addition struct {
 // Add registers the tools of a plugin in a namespace. An empty namespace means that the tools are agent tools. Add
 // registers all valid tools. The error contains the reason for each invalid tool. If checked is true, an earlier Add
 // validated the same definitions, and Add does not validate them again.
-func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
+func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool,
+	settings func(name string) Settings) error {
 	return r.AddAll(Addition{plugin, namespace, desc, checked, settings})[0]
 }
 
@@ -181,7 +182,11 @@ func (r *Registry) AddAll(all ...Addition) []error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: maps.Clone(old.byName), order: slices.Clone(old.order), roles: maps.Clone(old.roles), reserved: old.reserved, aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
+	next := &snapshot{
+		byName: maps.Clone(old.byName), order: slices.Clone(old.order), roles: maps.Clone(old.roles),
+		reserved: old.reserved, aliases: old.aliases, habits: old.habits, absent: old.absent,
+		failed: maps.Clone(old.failed), items: slices.Clone(old.items),
+	}
 	errs, bundled, kept := make([]error, len(all)), next.bundledNames(all), old.kept(all)
 	for i, a := range all {
 		errs[i] = next.add(a, bundled, kept)
@@ -214,7 +219,8 @@ func (s *snapshot) add(a Addition, bundled map[string]string, kept kept) error {
 		}
 		if err != nil {
 			refused = append(refused, refusal{def.Name, err})
-			if full := (&Entry{Definition: def, Namespace: a.Namespace}).FullName(); def.Name != "" && s.byName[full] == nil {
+			if full := (&Entry{Definition: def, Namespace: a.Namespace}).FullName(); def.Name != "" &&
+				s.byName[full] == nil {
 				if s.failed == nil {
 					s.failed = make(map[string]error)
 				}
@@ -272,7 +278,8 @@ func refusals(plugin string, all []refusal) (errs []error) {
 // reserved lists the names that the host itself uses.
 var reserved = []string{"help", "field", "tool"}
 
-func newEntry(plugin, namespace string, def tool.Definition, checked bool, settings func(name string) Settings) (*Entry, error) {
+func newEntry(plugin, namespace string, def tool.Definition, checked bool,
+	settings func(name string) Settings) (*Entry, error) {
 	if !checked {
 		if err := def.Validate(); err != nil {
 			return nil, err
@@ -284,7 +291,8 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if def.Deprecated != "" {
 		def.Description = strings.TrimSpace(def.Description) + "\nDeprecated: " + def.Deprecated
 	}
-	e := &Entry{Definition: def, Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
+	e := &Entry{Definition: def, Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled,
+		Timeout: def.DefaultTimeout}
 	s := settings(e.FullName())
 	e.schema = sync.OnceValues(func() (*tool.Schema, error) {
 		schema, err := tool.ParseSchema(def.Input)

@@ -123,7 +123,11 @@ func (r *Reloader) lastApplied() (*applied, error) {
 	}
 	a := &applied{origin: "the plugins pinned in " + pins.Path()}
 	for name, pin := range lock.Plugins {
-		a.Plugins = append(a.Plugins, appliedPlugin{Name: name, PluginVersion: PluginVersion{Path: pin.Binary(pins.Path()), SHA256: pin.Sum(), Version: pin.Version}})
+		a.Plugins = append(a.Plugins, appliedPlugin{
+			Name: name, PluginVersion: PluginVersion{
+				Path: pin.Binary(pins.Path()), SHA256: pin.Sum(), Version: pin.Version,
+			},
+		})
 	}
 	slices.SortFunc(a.Plugins, func(x, y appliedPlugin) int { return strings.Compare(x.Name, y.Name) })
 	return a, nil
@@ -152,7 +156,9 @@ func (p *Plan) compareWith(last *applied, a *attempt) error {
 	}
 	for i := range last.Plugins {
 		if was := &last.Plugins[i]; a.cfg.Plugin(was.Name) == nil && !slices.Contains(a.cfg.LeftOut, was.Name) {
-			out = append(out, PluginPlan{Name: was.Name, Action: "remove", From: &was.PluginVersion, Changes: []registry.Change{}})
+			out = append(out, PluginPlan{
+				Name: was.Name, Action: "remove", From: &was.PluginVersion, Changes: []registry.Change{},
+			})
 		}
 	}
 	p.Plugins = out
@@ -169,7 +175,8 @@ func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a
 	}
 	plan.Action = "change"
 	plan.Configured = last.Tree != nil && slices.ContainsFunc(p.Settings, func(s privilege.SettingChange) bool {
-		return strings.HasPrefix(s.Path, "plugin "+strconv.Quote(plan.Name)) || strings.HasPrefix(s.Path, "field "+strconv.Quote(plan.Name))
+		return strings.HasPrefix(s.Path, "plugin "+strconv.Quote(plan.Name)) ||
+			strings.HasPrefix(s.Path, "field "+strconv.Quote(plan.Name))
 	})
 	plan.Changes = []registry.Change{}
 	if next := a.peer(plan.Name); last.Tree != nil && next != nil {

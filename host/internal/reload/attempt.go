@@ -362,7 +362,8 @@ func (a *attempt) checkSuperseded(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for _, s := range a.steps {
-		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || s.next.Held() == nil && records.Identity(s.next.Path) != s.next.Binary.File) {
+		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) ||
+			s.next.Held() == nil && records.Identity(s.next.Path) != s.next.Binary.File) {
 			return errSuperseded
 		}
 	}

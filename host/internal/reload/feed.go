@@ -62,7 +62,9 @@ type Update struct {
 func (r *Reloader) announce(old, now *generation.Generation) {
 	r.notifyHooks(old, now)
 	changes := registry.Compare(old.Callable(), now.Callable())
-	items := !slices.EqualFunc(old.Registry.Items(), now.Registry.Items(), func(a, b *registry.Item) bool { return reflect.DeepEqual(a, b) })
+	items := !slices.EqualFunc(old.Registry.Items(), now.Registry.Items(), func(a, b *registry.Item) bool {
+		return reflect.DeepEqual(a, b)
+	})
 	if len(changes) > 0 || items {
 		r.updates.send(Update{Tools: changes, Items: items})
 	}
@@ -105,11 +107,13 @@ func definitions(g *generation.Generation) map[string]*tool.Definition {
 }
 
 // notifications returns a function for each hook that matches an event. Each function notifies its hook.
-func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string, d *tool.Definition) []func(context.Context) {
+func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string,
+	d *tool.Definition) []func(context.Context) {
 	var out []func(context.Context)
 	for _, one := range hooks.For(event, name) {
 		out = append(out, func(ctx context.Context) {
-			if err := one.Notify(ctx, &tool.HookInput{Event: event, Tool: name, Definition: d}); err != nil && !errors.Is(err, context.Canceled) {
+			if err := one.Notify(ctx, &tool.HookInput{Event: event, Tool: name, Definition: d}); err != nil &&
+				!errors.Is(err, context.Canceled) {
 				r.Log.Warn("a hook failed", "hook", one.Name, "event", event, "tool", name, "why", err)
 			}
 		})

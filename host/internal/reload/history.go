@@ -74,7 +74,8 @@ func ConfigDigest(cfg *config.Config) string {
 // is only logged, because calls do not need the history.
 func (r *Reloader) keepServed(g *generation.Generation, by string) {
 	key := place(r.Source.Path)
-	if !r.Live || key == "" || len(g.Config.Restricted) > 0 || g.Config.Untrusted != "" || g.Config.Path != r.Source.Path {
+	if !r.Live || key == "" || len(g.Config.Restricted) > 0 || g.Config.Untrusted != "" ||
+		g.Config.Path != r.Source.Path {
 		return
 	}
 	files, size := sources(g.Config), 0
@@ -85,7 +86,8 @@ func (r *Reloader) keepServed(g *generation.Generation, by string) {
 		r.Log.Warn("the configuration is too large for the history, so toolhost config rollback cannot go back to it", "bytes", size, "limit", maxKept)
 		return
 	}
-	if err := r.Builder.State.SaveServed(key, &Served{At: time.Now(), Digest: Digest(files), By: by, Files: files}); err != nil {
+	if err := r.Builder.State.SaveServed(key,
+		&Served{At: time.Now(), Digest: Digest(files), By: by, Files: files}); err != nil {
 		r.Log.Warn("the configuration cannot be kept in the history, so toolhost config rollback cannot go back to it", "error", err)
 	}
 }

@@ -43,7 +43,9 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 // not have, because these restrict nothing. Therefore their correction must not count as an increase of privileges.
 func (a *attempt) effective(cfg *config.Config) *config.Config {
 	out := *cfg
-	out.Permissions.Rules = slices.DeleteFunc(slices.Clone(cfg.Permissions.Rules), func(r config.PermissionRule) bool { return !privilege.RuleWorks(&r) })
+	out.Permissions.Rules = slices.DeleteFunc(slices.Clone(cfg.Permissions.Rules), func(r config.PermissionRule) bool {
+		return !privilege.RuleWorks(&r)
+	})
 	if len(a.old.Unloaded) > 0 { // their tools are not known
 		return &out
 	}

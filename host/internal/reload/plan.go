@@ -61,7 +61,8 @@ type PluginVersion struct {
 
 // Changes reports whether the plan contains changes.
 func (p *Plan) Changes() bool {
-	return len(p.Settings) > 0 || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action != "refuse" })
+	return len(p.Settings) > 0 ||
+		slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action != "refuse" })
 }
 
 // Fails reports whether a reload would reject the configuration or a plugin.
@@ -136,7 +137,8 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 		a.discard()
 		return nil, nil, context.Cause(ctx)
 	}
-	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{}, Settings: []privilege.SettingChange{}, Increases: []string{}}
+	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{},
+		Settings: []privilege.SettingChange{}, Increases: []string{}}
 	if out.Config == "" {
 		out.Config = a.cfg.Source
 	}
@@ -167,7 +169,8 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 }
 
 func (s *step) plan() PluginPlan {
-	p := PluginPlan{Name: s.name, Action: "change", From: versionOf(s.old), To: versionOf(s.next), Configured: s.configured, Changes: []registry.Change{}}
+	p := PluginPlan{Name: s.name, Action: "change", From: versionOf(s.old), To: versionOf(s.next),
+		Configured: s.configured, Changes: []registry.Change{}}
 	switch {
 	case s.err != nil:
 		p.Action, p.Refused = "refuse", refusalText(s.err)

@@ -129,7 +129,8 @@ func (a *attempt) conclude(s *step) {
 	}
 	if s.err == nil {
 		r.progress.forgive(s.name)
-		r.Log.Info("plugin "+p.Outcome, "plugin", s.name, "from", p.From, "to", p.To, "calls on the old one", p.Draining)
+		r.Log.Info("plugin "+p.Outcome, "plugin", s.name, "from", p.From, "to", p.To,
+			"calls on the old one", p.Draining)
 	}
 	a.report.Plugins = append(a.report.Plugins, p)
 }

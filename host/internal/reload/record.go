@@ -78,8 +78,9 @@ func Administration(by, what string, arguments map[string]any, refused string) s
 		panic(err)
 	}
 	e := state.AuditEntry{
-		At: time.Now(), Principal: cmp.Or(by, principal.LocalUser().Name), Tool: what, Layer: LayerAdministration, Arguments: args,
-		Decision: "allow", Outcome: "success", Error: refused,
+		At: time.Now(), Principal: cmp.Or(by, principal.LocalUser().Name), Tool: what, Layer: LayerAdministration,
+		Arguments: args,
+		Decision:  "allow", Outcome: "success", Error: refused,
 	}
 	if refused != "" {
 		e.Decision, e.Outcome = "deny", "refused"

@@ -102,7 +102,8 @@ const (
 
 // Refused reports whether the reload rejected the configuration or a plugin.
 func (r *Report) Refused() bool {
-	return r.Config.Refused != "" || slices.ContainsFunc(r.Plugins, func(p PluginReport) bool { return p.Outcome == Refused })
+	return r.Config.Refused != "" ||
+		slices.ContainsFunc(r.Plugins, func(p PluginReport) bool { return p.Outcome == Refused })
 }
 
 // Setup holds the settings of a [Reloader].

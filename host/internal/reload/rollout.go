@@ -35,11 +35,13 @@ func (a *attempt) divert() {
 
 // rollsOut reports whether the new version of a plugin is taken into service step by step.
 func (a *attempt) rollsOut(s *step) bool {
-	if s.err != nil || !s.tried() || s.old == nil || s.old.Err != nil || s.next.Binary.Sum == nil || s.old.Binary.Sum == nil {
+	if s.err != nil || !s.tried() || s.old == nil || s.old.Err != nil || s.next.Binary.Sum == nil ||
+		s.old.Binary.Sum == nil {
 		return false
 	}
 	cfg := a.cfg.Plugin(s.name)
-	return cfg != nil && cfg.Rollout != nil && *s.next.Binary.Sum != *s.old.Binary.Sum && (!s.configured || a.cfg.OtherVersion(a.old.Config, s.name))
+	return cfg != nil && cfg.Rollout != nil && *s.next.Binary.Sum != *s.old.Binary.Sum &&
+		(!s.configured || a.cfg.OtherVersion(a.old.Config, s.name))
 }
 
 // concludeRollout begins the rollout of a step's new version, or ends an earlier rollout that the step makes obsolete.
@@ -86,8 +88,11 @@ func (r *Reloader) startRollout(a *attempt, s *step) {
 	r.progress.forgive(s.name)
 	r.Builder.TryVersion(a.cfg, old, next)
 	r.Log.Info("a new version of a plugin is rolled out", "plugin", s.name, "from", c.rollout.Old.Version, "to", c.rollout.New.Version)
-	r.Audit(a.opts.By, "(rollout start)", map[string]any{"plugin": s.name, "from": c.rollout.Old, "to": c.rollout.New}, "")
-	a.report.Plugins = append(a.report.Plugins, PluginReport{Name: s.name, Outcome: RollingOut, Changes: s.changes, From: reportedVersion(old), To: reportedVersion(next)})
+	r.Audit(a.opts.By, "(rollout start)",
+		map[string]any{"plugin": s.name, "from": c.rollout.Old, "to": c.rollout.New}, "")
+	a.report.Plugins = append(a.report.Plugins, PluginReport{
+		Name: s.name, Outcome: RollingOut, Changes: s.changes, From: reportedVersion(old), To: reportedVersion(next),
+	})
 }
 
 // endRollout ends the rollout of a plugin because of a later change of the plugin. The caller must hold progress.one.
@@ -124,11 +129,15 @@ func (r *Reloader) rolloutEnded(plugin string, c *candidate, promote bool, why s
 		if r.Builder.RefuseVersion(r.Current().Config, c.plugin, why) {
 			until = "The old version serves all calls, also after a restart. To try this binary again, run toolhost config reload"
 		}
-		r.progress.refuse(plugin, refusal{file: c.file, why: fmt.Sprintf("its rollout was aborted: %s. %s", why, until)})
-		r.Log.Warn("the rollout of a plugin was aborted", "plugin", plugin, "version", c.rollout.New.Version, "why", why)
+		r.progress.refuse(plugin, refusal{
+			file: c.file, why: fmt.Sprintf("its rollout was aborted: %s. %s", why, until),
+		})
+		r.Log.Warn("the rollout of a plugin was aborted", "plugin", plugin, "version",
+			c.rollout.New.Version, "why", why)
 		c.plugin.Process.Retire()
 	}
-	r.Audit("(rollout)", what, map[string]any{"plugin": plugin, "from": c.rollout.Old, "to": c.rollout.New, "why": why}, refused)
+	r.Audit("(rollout)", what,
+		map[string]any{"plugin": plugin, "from": c.rollout.Old, "to": c.rollout.New, "why": why}, refused)
 }
 
 // swapIn publishes a generation in which the new version serves the plugin.
@@ -148,7 +157,8 @@ func (r *Reloader) swapIn(plugin string, c *candidate) {
 // the remaining version.
 func (r *Reloader) Rollout(plugin, action, by string) error {
 	if !slices.Contains(rollout.Actions, action) {
-		return fmt.Errorf("unknown action %q; use one of %v.%s", action, rollout.Actions, suggest.DidYouMean(action, rollout.Actions))
+		return fmt.Errorf("unknown action %q; use one of %v.%s", action, rollout.Actions,
+			suggest.DidYouMean(action, rollout.Actions))
 	}
 	ro := r.Builder.Calls.Rollouts.Last(plugin)
 	if ro == nil {
@@ -192,7 +202,9 @@ func (r *Reloader) resumeRollouts(g *generation.Generation) {
 		case held.Aborted == "":
 			r.progress.seen = "" // the first check of the files then finds a change
 		default:
-			r.progress.refuse(p.Name, refusal{file: r.version(p.Path, g.Config), why: "its rollout was aborted: " + held.Aborted})
+			r.progress.refuse(p.Name, refusal{
+				file: r.version(p.Path, g.Config), why: "its rollout was aborted: " + held.Aborted,
+			})
 		}
 	}
 }

@@ -88,7 +88,8 @@ func New(opts Options) *Guard {
 	if opts.limit == 0 {
 		opts.limit = maxDirectories
 	}
-	return &Guard{opts: opts, trees: make(map[string]*watched), incomplete: make(map[string]map[string]bool), unguarded: make(map[string]bool)}
+	return &Guard{opts: opts, trees: make(map[string]*watched), incomplete: make(map[string]map[string]bool),
+		unguarded: make(map[string]bool)}
 }
 
 // Dir is a writable directory of a plugin.
@@ -161,7 +162,8 @@ func (g *Guard) tree(path string, create bool) *watched {
 // outermost removes duplicates, and directories inside other directories of the list.
 func outermost(dirs []Dir) (out []Dir) {
 	for i, dir := range dirs {
-		if !slices.ContainsFunc(dirs, func(other Dir) bool { return other.Path != dir.Path && tool.Within(other.Path, dir.Path) }) &&
+		if !slices.ContainsFunc(dirs,
+			func(other Dir) bool { return other.Path != dir.Path && tool.Within(other.Path, dir.Path) }) &&
 			!slices.ContainsFunc(dirs[:i], func(other Dir) bool { return other.Path == dir.Path }) {
 			out = append(out, dir)
 		}

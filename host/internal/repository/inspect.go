@@ -199,7 +199,9 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 				identity = stateOf(&st)
 			}
 			r.contents[at] = identity
-			out = append(out, found{rel: at, kind: KindFile, why: "git runs the hook", keys: []string{i.key(at, identity)}})
+			out = append(out, found{
+				rel: at, kind: KindFile, why: "git runs the hook", keys: []string{i.key(at, identity)},
+			})
 		}
 	}
 	return out
@@ -306,7 +308,9 @@ func (i *inspector) link(d directory, dir, name string) []found {
 		return nil
 	}
 	at := join(dir, name)
-	return []found{{rel: at, kind: KindLink, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}}}
+	return []found{
+		{rel: at, kind: KindLink, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}},
+	}
 }
 
 // key returns a key that identifies a path with its content.

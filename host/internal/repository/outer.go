@@ -106,7 +106,8 @@ func pointed(file string) (string, error) {
 	if back := resolve(own, firstLine(filepath.Join(own, "gitdir"))); back != "" {
 		common, err := filepath.EvalSymlinks(resolve(own, firstLine(filepath.Join(own, "commondir"))))
 		trees := filepath.Dir(own)
-		if err != nil || !is(filepath.Dir(back), filepath.Dir(file)) || filepath.Base(back) != ".git" || filepath.Base(trees) != "worktrees" || filepath.Dir(trees) != common || !isRepository(common) {
+		if err != nil || !is(filepath.Dir(back), filepath.Dir(file)) || filepath.Base(back) != ".git" ||
+			filepath.Base(trees) != "worktrees" || filepath.Dir(trees) != common || !isRepository(common) {
 			return "", err
 		}
 		return common, nil
@@ -148,7 +149,8 @@ func borrowed(objects string, adopted func(file, text string) bool, depth int) (
 // isRepository reports whether dir is the git directory of a repository and belongs to the user.
 func isRepository(dir string) bool {
 	st, err := os.Lstat(dir)
-	return err == nil && st.IsDir() && mine(st) && exists(filepath.Join(dir, "HEAD")) && exists(filepath.Join(dir, "objects")) && exists(filepath.Join(dir, "refs"))
+	return err == nil && st.IsDir() && mine(st) && exists(filepath.Join(dir, "HEAD")) &&
+		exists(filepath.Join(dir, "objects")) && exists(filepath.Join(dir, "refs"))
 }
 
 func exists(path string) bool {

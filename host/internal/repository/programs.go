@@ -92,7 +92,8 @@ var programKeys = map[string][]string{
 // programSuffixes lists the endings of keys that name programs. Git uses such keys. Programs that store their settings
 // with git also use such keys.
 var programSuffixes = []string{
-	"command", "cmd", "program", "prog", "pager", "editor", "askpass", "helper", "hook", "hookspath", "driver", "textconv", "exec",
+	"command", "cmd", "program", "prog", "pager", "editor", "askpass", "helper", "hook", "hookspath", "driver",
+	"textconv", "exec",
 }
 
 func runsProgram(s *setting, full string) bool {

@@ -55,7 +55,8 @@ func protects(t *tree, top bool, kept []string) protection {
 // relevant reports whether the search can move a file at or below a path.
 func relevant(rel string) bool {
 	name := filepath.Base(rel)
-	return slices.Contains([]string{"config", "config.worktree", "commondir", "hooks"}, name) || strings.EqualFold(name, ".git") || filepath.Base(filepath.Dir(rel)) == "hooks"
+	return slices.Contains([]string{"config", "config.worktree", "commondir", "hooks"}, name) ||
+		strings.EqualFold(name, ".git") || filepath.Base(filepath.Dir(rel)) == "hooks"
 }
 
 func hold(t *tree, rel string) *held {

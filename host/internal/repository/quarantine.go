@@ -198,7 +198,8 @@ func largest(groups map[group]*weight, byBytes bool) (out group) {
 	for at, w := range groups {
 		order := 1
 		if most != nil {
-			order = cmp.Or(cmp.Compare(btoi(out.restored), btoi(at.restored)), cmp.Compare(len(w.entries), len(most.entries)), out.hour.Compare(at.hour), cmp.Compare(out.root, at.root))
+			order = cmp.Or(cmp.Compare(btoi(out.restored), btoi(at.restored)), cmp.Compare(len(w.entries),
+				len(most.entries)), out.hour.Compare(at.hour), cmp.Compare(out.root, at.root))
 			if byBytes && out.restored == at.restored {
 				order = cmp.Or(cmp.Compare(w.bytes, most.bytes), order)
 			}

@@ -96,7 +96,8 @@ func (t *tree) entryOf(f *found) *QuarantineEntry {
 }
 
 // takeSettings removes settings from a file. It reads the file again, because the file can have changed.
-func (t *tree) takeSettings(d directory, name string, f *found, e *QuarantineEntry, drop func(string) bool, store Store) error {
+func (t *tree) takeSettings(d directory, name string, f *found, e *QuarantineEntry, drop func(string) bool,
+	store Store) error {
 	return d.rewrite(name, func(text []byte, st *unix.Stat_t) ([]byte, error) {
 		all, err := parse(text)
 		if err != nil {
@@ -220,7 +221,8 @@ func (g *Guard) took(e *QuarantineEntry, level slog.Level) {
 	if g.opts.Took != nil {
 		g.opts.Took(e)
 	}
-	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
+	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names",
+		e.Names, "id", e.ID)
 }
 
 // message describes an entry to the model and the user.

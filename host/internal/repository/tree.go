@@ -65,7 +65,8 @@ func newTree(path string, limit int) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tree{path: path, root: root, near: root, at: ".", limit: limit, dirs: make(map[string]*node), repos: make(map[string]*repo), pointers: make(map[string]bool)}, nil
+	return &tree{path: path, root: root, near: root, at: ".", limit: limit, dirs: make(map[string]*node),
+		repos: make(map[string]*repo), pointers: make(map[string]bool)}, nil
 }
 
 // moved reports whether the path of the tree now belongs to another directory.

@@ -349,7 +349,8 @@ func (r *Rollout) broken() string {
 	if why := r.slower(); why != "" {
 		return why
 	}
-	if a.MemoryRatio > 0 && old.memory > 0 && now.memory > old.memory+minMemory && float64(now.memory) > a.MemoryRatio*float64(old.memory) {
+	if a.MemoryRatio > 0 && old.memory > 0 && now.memory > old.memory+minMemory &&
+		float64(now.memory) > a.MemoryRatio*float64(old.memory) {
 		return fmt.Sprintf("memory_ratio: a process uses %d MiB, and %d MiB on the old version", now.memory>>20, old.memory>>20)
 	}
 	return ""

@@ -44,8 +44,9 @@ type Set struct {
 // Start begins a rollout. It replaces a rollout of the same plugin that ended.
 func (s *Set) Start(st Start) *Rollout {
 	r := &Rollout{
-		Plugin: st.Plugin, Old: st.Old, New: st.New, settings: st.Settings, candidate: st.Candidate, end: st.End, memory: st.Memory,
-		salt: rand.Uint64(), //nolint:gosec // only spreads the sessions
+		Plugin: st.Plugin, Old: st.Old, New: st.New, settings: st.Settings, candidate: st.Candidate, end: st.End,
+		memory: st.Memory,
+		salt:   rand.Uint64(), //nolint:gosec // only spreads the sessions
 	}
 	r.mu.Lock()
 	first := 0
@@ -224,10 +225,13 @@ func (r *Rollout) Status() Status {
 	defer r.mu.Unlock()
 	of := func(v Version, f *figures) Figures {
 		ms := func(q float64) float64 { return float64(f.durations.quantile(q).Microseconds()) / 1000 }
-		return Figures{Version: v, Calls: f.calls, Failed: f.failed, P50: ms(0.5), P95: ms(0.95), Memory: f.memory, Sent: f.sent}
+		return Figures{
+			Version: v, Calls: f.calls, Failed: f.failed, P50: ms(0.5), P95: ms(0.95), Memory: f.memory, Sent: f.sent,
+		}
 	}
 	st := Status{
-		Plugin: r.Plugin, State: r.state, Paused: r.paused, Step: r.step + 1, Steps: len(r.settings.Steps), Since: r.since, Why: r.why,
+		Plugin: r.Plugin, State: r.state, Paused: r.paused, Step: r.step + 1, Steps: len(r.settings.Steps),
+		Since: r.since, Why: r.why,
 		Old: of(r.Old, &r.old), New: of(r.New, &r.now), Compared: r.compared, Differs: r.differs, Dropped: r.dropped,
 		Cases: slices.Clone(r.cases), History: slices.Clone(r.history),
 	}

@@ -15,9 +15,13 @@ import (
 // The list "system" contains directories of the system. The list "trees" contains directories of the system whose
 // subdirectories also belong to the system.
 var (
-	system = []string{"/usr", "/usr/local", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/share", "/usr/include", "/var", "/var/lib", "/var/log", "/var/cache", "/var/spool", "/home", "/Users", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private"}
-	trees  = []string{
-		"/etc", "/boot", "/proc", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec",
+	system = []string{
+		"/usr", "/usr/local", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/share", "/usr/include",
+		"/var", "/var/lib", "/var/log", "/var/cache", "/var/spool", "/home", "/Users", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private",
+	}
+	trees = []string{
+		"/etc", "/boot", "/proc", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin",
+		"/usr/lib", "/usr/lib64", "/usr/libexec",
 	}
 )
 

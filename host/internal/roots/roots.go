@@ -44,10 +44,14 @@ func IsDir(path string) bool {
 // Configured returns the existing roots from the configuration for sessions of a workspace. The first root is the
 // workspace. A root that is too broad is always read-only.
 func Configured(cfg *config.Config, workspace string) []tool.Root {
-	roots := []tool.Root{{Path: workspace, Writable: Refused(cfg, workspace) == nil && cfg.Sandbox.Workspace != "read-only"}}
+	roots := []tool.Root{
+		{Path: workspace, Writable: Refused(cfg, workspace) == nil && cfg.Sandbox.Workspace != "read-only"},
+	}
 	for _, r := range cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
-			roots = append(roots, tool.Root{Path: path, Writable: r.Writable && broad(path, cfg.Sandbox.AllowRoot) == ""})
+			roots = append(roots, tool.Root{
+				Path: path, Writable: r.Writable && broad(path, cfg.Sandbox.AllowRoot) == "",
+			})
 		}
 	}
 	return roots
@@ -109,7 +113,8 @@ type Sets struct {
 // New returns the root sets for a configuration. The function "output" returns the directory for a plugin's output
 // files, or "" for a plugin without one. All tools can read these directories in sessions of their owner.
 func New(cfg *config.Config, epoch *Epoch, output func(owner, plugin string) string) *Sets {
-	return &Sets{cfg: cfg, epoch: epoch, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outside: make(map[string]bool), outputs: make(map[string]bool)}
+	return &Sets{cfg: cfg, epoch: epoch, output: output, by: make(map[place][]tool.Root),
+		refused: make(map[string]error), outside: make(map[string]bool), outputs: make(map[string]bool)}
 }
 
 // place identifies the sessions of an owner in a workspace.

@@ -104,7 +104,8 @@ func (k *Ticket) Claim(c Claim) {
 	}
 	k.line.arrived--
 	i := slices.Index(k.line.calls, k.place)
-	if c.UsesDir && (k.place.follows || slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Moves })) {
+	if c.UsesDir && (k.place.follows ||
+		slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Moves })) {
 		c.Anywhere = true
 	}
 	k.place.claim = &c
@@ -114,7 +115,8 @@ func (k *Ticket) Claim(c Claim) {
 		k.s.advance(k.line) // start later calls that waited for the description
 	}
 	k.place.waited = !k.place.running
-	k.place.follows = k.place.follows || k.place.waited && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.changes() })
+	k.place.follows = k.place.follows || k.place.waited &&
+		slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.changes() })
 }
 
 // Follows reports whether calls that can change the session ended after Enqueue, or made the call wait. Claim
@@ -405,7 +407,8 @@ func (s *Scheduler) Calls() []CallStatus {
 			if p.claim == nil {
 				continue
 			}
-			st, n := CallStatus{Session: session, ID: p.claim.ID, Running: p.running, Since: p.since}, labels{own: p.label()}
+			st, n := CallStatus{Session: session, ID: p.claim.ID, Running: p.running, Since: p.since},
+				labels{own: p.label()}
 			if !p.running {
 				var w Wait
 				w, n.other = l.waiting(i)

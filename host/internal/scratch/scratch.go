@@ -147,7 +147,8 @@ func OnHost(roots []tool.Root, path string) string {
 			continue
 		}
 		rel, in := tmp.Rel(path)
-		if !in || slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Source == "" && tmp.Contains(r.Path) && r.Contains(path) }) {
+		if !in || slices.ContainsFunc(roots,
+			func(r tool.Root) bool { return r.Source == "" && tmp.Contains(r.Path) && r.Contains(path) }) {
 			return path
 		}
 		return filepath.Join(tmp.Source, rel)

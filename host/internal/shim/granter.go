@@ -46,7 +46,8 @@ func NewGranter(opts GranterOptions) *Granter {
 		return g
 	}
 	binary, err := filepath.Abs(filepath.Join(filepath.Dir(opts.Beside), tool.CommandsProgram))
-	if st, statErr := os.Stat(binary); err == nil && statErr == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+	if st, statErr := os.Stat(binary); err == nil && statErr == nil && st.Mode().IsRegular() &&
+		st.Mode().Perm()&0o111 != 0 {
 		g.binary = binary
 	}
 	return g

@@ -68,7 +68,8 @@ func ApplyBounds(c *call.Call, res *tool.Result, stores ResultStores) *tool.Resu
 	case c.Request.Exchange != nil:
 		boundExchange(res, c.Name())
 	default:
-		b := bounds{res: res, name: c.Name(), declared: c.Identity.Tool.Definition.Output != nil, store: func() *spill.Store { return stores.Store(c.Request.Session.Principal.Owner()) }}
+		b := bounds{res: res, name: c.Name(), declared: c.Identity.Tool.Definition.Output != nil,
+			store: func() *spill.Store { return stores.Store(c.Request.Session.Principal.Owner()) }}
 		b.apply()
 	}
 	return res
@@ -94,7 +95,8 @@ func boundExchange(res *tool.Result, name string) {
 	if len(res.Data) <= maxExchange {
 		return
 	}
-	*res = tool.Result{Run: res.Run, Error: tool.Errorf(tool.ExecutionFailed, "The answer about %s has %d bytes, and the limit is %d MiB. Ask for less.", name, len(res.Data), maxExchange>>20).From(tool.SourceHost)}
+	*res = tool.Result{Run: res.Run,
+		Error: tool.Errorf(tool.ExecutionFailed, "The answer about %s has %d bytes, and the limit is %d MiB. Ask for less.", name, len(res.Data), maxExchange>>20).From(tool.SourceHost)}
 }
 
 // bounds shortens one result. It changes only the result, and no value to which the result points.
@@ -128,7 +130,8 @@ func (b *bounds) apply() {
 		res.Data = nil
 		kept, _ := b.save("The structured result", "data.json", data)
 		if b.declared && res.Error == nil {
-			res.Error = tool.Errorf(tool.ExecutionFailed, "%s ran. %s.\n%s", b.name, kept, res.Output).From(tool.SourceHost)
+			res.Error = tool.Errorf(tool.ExecutionFailed, "%s ran. %s.\n%s", b.name, kept, res.Output).
+				From(tool.SourceHost)
 			res.Output = ""
 		} else {
 			call.NoteHint(res, kept)

@@ -26,7 +26,8 @@ func Branch(p *policy.Policy, db *state.DB) Stage {
 			}
 			q := c.Question()
 			return s.Branches(*s).Branch(ctx, a, call.Review{
-				Peer: c.Peer(p, db), Inside: c.Identity.Depth > 0, Reads: func(path string) error { return p.Reads(q.Call, path) },
+				Peer: c.Peer(p, db), Inside: c.Identity.Depth > 0,
+				Reads: func(path string) error { return p.Reads(q.Call, path) },
 			})
 		}
 	}}

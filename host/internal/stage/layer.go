@@ -31,7 +31,8 @@ func Layer() Stage {
 			}
 			before := *l
 			if exceeds(l, size, files) && !removes(c) {
-				return call.Refused(tool.Errorf(tool.PermissionDenied, "%s was not run, because %s. %s", c.Identity.Tool.FullName(), tooLarge(l, size, files), remedy(l)))
+				return call.Refused(tool.Errorf(tool.PermissionDenied, "%s was not run, because %s. %s",
+					c.Identity.Tool.FullName(), tooLarge(l, size, files), remedy(l)))
 			}
 			before.MaxBytes, before.MaxFiles = max(l.MaxBytes, size), max(l.MaxFiles, files) // a call that removes files may begin above the limit
 			ctx, stop := context.WithCancelCause(ctx)
@@ -44,7 +45,8 @@ func Layer() Stage {
 			var full *layerError
 			switch {
 			case res.Error != nil && errors.As(context.Cause(ctx), &full):
-				res.Error = tool.Errorf(tool.PermissionDenied, "%s was stopped, because %s. %s", c.Identity.Tool.FullName(), tooLarge(l, full.size, full.files), remedy(l)).From(tool.SourceHost)
+				res.Error = tool.Errorf(tool.PermissionDenied, "%s was stopped, because %s. %s",
+					c.Identity.Tool.FullName(), tooLarge(l, full.size, full.files), remedy(l)).From(tool.SourceHost)
 			case exceeds(l, size, files):
 				call.NoteHint(res, fmt.Sprintf("Now %s. %s", tooLarge(l, size, files), remedy(l)))
 			}
@@ -59,7 +61,9 @@ func removes(c *call.Call) bool {
 	case e.Has(tool.RoleUndo):
 		return true
 	case e.Has(tool.RoleShell):
-		return shellscript.OnlyRemoves(claim.Text(c.Decision.Arguments["command"]), shellscript.Options{Dir: c.Request.Session.Cwd})
+		return shellscript.OnlyRemoves(claim.Text(c.Decision.Arguments["command"]), shellscript.Options{
+			Dir: c.Request.Session.Cwd,
+		})
 	}
 	return false
 }

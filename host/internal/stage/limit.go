@@ -105,7 +105,8 @@ func (l *Limits) limitConfigured(next Handler) Handler {
 		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
 		limited, cancel := context.WithTimeout(ctx, l.Wait())
 		defer cancel() // cancel only frees resources, because later stages do not use this context
-		leaveTool, err := l.Gates.Enter(limited, name, scheduler.Limits{Max: of.MaxConcurrent, Queue: of.Queue, Waits: waits, Arrived: c.Arrival}, 0)
+		leaveTool, err := l.Gates.Enter(limited, name,
+			scheduler.Limits{Max: of.MaxConcurrent, Queue: of.Queue, Waits: waits, Arrived: c.Arrival}, 0)
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
 			err = busy(c.Identity.Tool, full)
 		}
@@ -135,7 +136,9 @@ func (l *Limits) limitAdaptively(next Handler) Handler {
 			return next(ctx, c)
 		}
 		limited, cancel := context.WithTimeout(ctx, l.Wait())
-		leave, err := l.Adaptive.Limits.Enter(limited, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
+		leave, err := l.Adaptive.Limits.Enter(limited, e.FullName(), e.Limits.MaxConcurrent, func() {
+			c.Outcome.Waited = true
+		})
 		cancel()
 		if err != nil {
 			return l.noRoom(ctx, c, err)

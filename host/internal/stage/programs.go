@@ -41,7 +41,8 @@ func (p *Programs) Stage() Stage {
 			if sent.Commands != nil {
 				token = sent.Commands.Token
 			}
-			executed := c.Identity.Confinement.Programs(ctx, c.Request.Session.Principal.Owner(), sent.Roots, token, p.judgeOf(c))
+			executed := c.Identity.Confinement.Programs(ctx, c.Request.Session.Principal.Owner(), sent.Roots, token,
+				p.judgeOf(c))
 			if executed == nil {
 				return next(ctx, c)
 			}
@@ -54,7 +55,8 @@ func (p *Programs) Stage() Stage {
 
 // record records the files of before the session, before the first call that can change them.
 func (p *Programs) record(c *call.Call) {
-	if past := c.Request.Session.Past; past != nil && p.Policy.Careful() && !c.Identity.Tool.Definition.Traits.ReadOnly {
+	if past := c.Request.Session.Past; past != nil && p.Policy.Careful() &&
+		!c.Identity.Tool.Definition.Traits.ReadOnly {
 		_ = past.Record(c.Decision.Sent.Roots, policy.IsReplaceable) // ignore the error: without a record, all files count as older
 	}
 }
@@ -90,14 +92,19 @@ type permit struct {
 func (p *Programs) judgeOf(c *call.Call) execgate.Judge {
 	return &judge{
 		policy: p.Policy, decision: c.Decision.Policy, asker: c.Client, answers: c.Answers(p.State),
-		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Top(), commands: c.Identity.Tool.Commands,
-		since: p.Began.Since(c), past: c.Request.Session.Past,
+		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Top(),
+		commands: c.Identity.Tool.Commands,
+		since:    p.Began.Since(c), past: c.Request.Session.Past,
 	}
 }
 
 // execution converts an execution for the policy.
 func (j *judge) execution(e *execgate.Execution) *policy.Execution {
-	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Past: j.past, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files}
+	x := &policy.Execution{
+		Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace,
+		Since: j.since, Past: j.past, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings,
+		WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files,
+	}
 	for _, a := range e.Ancestors {
 		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
 	}
@@ -107,7 +114,8 @@ func (j *judge) execution(e *execgate.Execution) *policy.Execution {
 // Judge implements [execgate.Judge].
 func (j *judge) Judge(e *execgate.Execution) execgate.Verdict {
 	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
-		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because only listed programs can be executed, and %s makes the dynamic linker load code that is not listed. Unset the variable and try again", e.Path, strings.Join(e.Preloads, ", "))}
+		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs",
+			Reason: fmt.Sprintf("%s was not executed, because only listed programs can be executed, and %s makes the dynamic linker load code that is not listed. Unset the variable and try again", e.Path, strings.Join(e.Preloads, ", "))}
 	}
 	continued := j.continues(e)
 	out := j.verdict(e, j.commands && !continued)
@@ -138,7 +146,9 @@ func (j *judge) Judge(e *execgate.Execution) execgate.Verdict {
 func (j *judge) withoutPermitted(e *execgate.Execution, v execgate.Verdict) execgate.Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	asks := slices.DeleteFunc(pending(v), func(ask policy.Judgement) bool { return j.permitted[permit{e.PID, e.Ancestors[0].Asked, ask.Rule}] })
+	asks := slices.DeleteFunc(pending(v), func(ask policy.Judgement) bool {
+		return j.permitted[permit{e.PID, e.Ancestors[0].Asked, ask.Rule}]
+	})
 	if v.Pending = asks; len(asks) == 0 {
 		v = execgate.Verdict{Effect: execgate.Allow, Loads: v.Loads}
 	}

@@ -67,5 +67,6 @@ func callSize(c *call.Call, res *tool.Result) int {
 
 // down reports whether a call failed because its tool does not work.
 func down(res *tool.Result) bool {
-	return res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout || res.Error.Kind == tool.Internal)
+	return res.Error != nil &&
+		(res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout || res.Error.Kind == tool.Internal)
 }

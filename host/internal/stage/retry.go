@@ -44,7 +44,8 @@ func Retry() Stage {
 					return last // the host now refuses the call, so return the earlier error
 				}
 				res.Run.Attempts = attempt
-				if attempt >= attempts || ctx.Err() != nil || res.Error == nil || res.Error.Kind != tool.Unavailable || res.Run.Plugin == "" {
+				if attempt >= attempts || ctx.Err() != nil || res.Error == nil || res.Error.Kind != tool.Unavailable ||
+					res.Run.Plugin == "" {
 					return res
 				}
 				last = res
@@ -54,7 +55,8 @@ func Retry() Stage {
 						continue
 					}
 					wait = delay << min(attempt-2, 10)
-				} else if end, limited := ctx.Deadline(); res.Error.Source != tool.SourceTool || res.Error.RetryAfter <= 0 || limited && time.Until(end) <= wait {
+				} else if end, limited := ctx.Deadline(); res.Error.Source != tool.SourceTool ||
+					res.Error.RetryAfter <= 0 || limited && time.Until(end) <= wait {
 					return res
 				}
 				select {

@@ -140,7 +140,8 @@ func (v *Versions) tryNew(ctx context.Context, c *call.Call, r *rollout.Rollout,
 
 // lost reports whether a plugin exited or violated the protocol during a call.
 func lost(res *tool.Result) bool {
-	return res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Internal) && res.Error.Source == tool.SourcePlugin
+	return res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Internal) &&
+		res.Error.Source == tool.SourcePlugin
 }
 
 // outcomeOf returns the outcome of a call for a rollout.
@@ -157,7 +158,8 @@ func (v *Versions) shadow(ctx context.Context, c *call.Call, r *rollout.Rollout,
 	}
 	sent := *c.Decision.Sent
 	sent.Commands, sent.Trace = nil, nil
-	s := &shadowCall{v: v, rollout: r, sent: sent, session: c.Request.Session.ID, plugin: c.Identity.Tool.Plugin, owner: c.Request.Session.Principal.Owner(), tool: c.Identity.Tool.Definition, name: c.Identity.Tool.FullName()}
+	s := &shadowCall{v: v, rollout: r, sent: sent, session: c.Request.Session.ID, plugin: c.Identity.Tool.Plugin,
+		owner: c.Request.Session.Principal.Owner(), tool: c.Identity.Tool.Definition, name: c.Identity.Tool.FullName()}
 	served := *res // later stages change the result
 	if res.Error != nil {
 		e := *res.Error
@@ -201,7 +203,9 @@ func (s *shadowCall) start(ctx context.Context, limit time.Duration, oldSent int
 func (s *shadowCall) compare(ctx context.Context, candidate call.Lease) {
 	began := time.Now()
 	got := s.run(ctx, candidate, s.meter, "-shadow")
-	shadow := rollout.Outcome{Failed: Failed(got), Duration: time.Since(began), Sent: s.meter.total(), Flooded: s.meter.flooded.Load()}
+	shadow := rollout.Outcome{
+		Failed: Failed(got), Duration: time.Since(began), Sent: s.meter.total(), Flooded: s.meter.flooded.Load(),
+	}
 	switch {
 	case shadow.Flooded:
 		shadow.Failed = true
@@ -228,7 +232,8 @@ func (s *shadowCall) compare(ctx context.Context, candidate call.Lease) {
 		differences[i].Want, _ = s.v.State.MaskText(differences[i].Want)
 		differences[i].Got, _ = s.v.State.MaskText(differences[i].Got)
 	}
-	s.rollout.Compared(s.number, &rollout.Case{At: time.Now(), Tool: s.name, Arguments: string(arguments), Differences: differences}, shadow)
+	s.rollout.Compared(s.number,
+		&rollout.Case{At: time.Now(), Tool: s.name, Arguments: string(arguments), Differences: differences}, shadow)
 }
 
 // changed runs the call on the old version again. It reports whether the old version now returns the same result as the

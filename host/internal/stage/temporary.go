@@ -42,7 +42,8 @@ func Temporary(log *slog.Logger) Stage {
 			res := next(ctx, c)
 			if full := (*fullError)(nil); res.Error != nil && errors.As(context.Cause(ctx), &full) {
 				res.Error = tool.Errorf(tool.PermissionDenied, "%s was stopped, because the temporary files of the session in %s use more than %s. Remove files there first. "+
-					"To change the limit, the operator sets limits { temporary } in the sandbox block of plugin %q.", c.Identity.Tool.FullName(), tmp.Path, megabytes(limit), c.Identity.Tool.Plugin).From(tool.SourceHost)
+					"To change the limit, the operator sets limits { temporary } in the sandbox block of plugin %q.", c.Identity.Tool.FullName(), tmp.Path, megabytes(limit),
+					c.Identity.Tool.Plugin).From(tool.SourceHost)
 			}
 			return res
 		}

@@ -138,10 +138,13 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	total := w.number(d.stmt.auditTotal)
 	for _, e := range entries {
 		arguments, masked := auditing.Entry(e.Arguments)
-		text, hooks, programs := masked(e.Error), hooksText(e.Hooks, masked), programsText(e.Programs, auditing.Command, masked)
+		text, hooks, programs := masked(e.Error), hooksText(e.Hooks, masked),
+			programsText(e.Programs, auditing.Command, masked)
 		total += int64(len(arguments) + len(text) + len(hooks) + len(programs) + entrySize)
-		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
-			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, e.Principal, programs, total)
+		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments,
+			e.Decision, e.Rule, e.Answered,
+			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks,
+			e.Trace, e.Principal, programs, total)
 	}
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
@@ -258,8 +261,10 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 		var e AuditEntry
 		var at, took int64
 		var arguments, rewritten, hooks, programs string
-		if err := rows.Scan(&e.ID, &at, &e.Session, &e.Workspace, &e.Call, &e.Parent, &e.Tool, &e.Layer, &arguments, &e.Decision, &e.Rule, &e.Answered,
-			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace, &e.Principal, &programs); err != nil {
+		if err := rows.Scan(&e.ID, &at, &e.Session, &e.Workspace, &e.Call, &e.Parent, &e.Tool, &e.Layer, &arguments,
+			&e.Decision, &e.Rule, &e.Answered,
+			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace, &e.Principal,
+			&programs); err != nil {
 			return nil, err
 		}
 		if hooks != "" {
@@ -272,7 +277,8 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 				return nil, err
 			}
 		}
-		e.At, e.Duration, e.Arguments, e.Rewritten = time.Unix(0, at), time.Duration(took), json.RawMessage(arguments), strings.Fields(rewritten)
+		e.At, e.Duration, e.Arguments, e.Rewritten = time.Unix(0, at), time.Duration(took), json.RawMessage(arguments),
+			strings.Fields(rewritten)
 		out = append(out, e)
 	}
 	return out, rows.Err()

@@ -255,7 +255,8 @@ func open(path string, log *slog.Logger) (*DB, error) {
 		db.SetMaxOpenConns(4)
 		db.SetMaxIdleConns(4)
 	}
-	d := &DB{Catalog: records.NewCatalog(db), Log: records.NewLog(db), sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	d := &DB{Catalog: records.NewCatalog(db), Log: records.NewLog(db), sql: db, path: path, log: log,
+		signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
 	d.cond = sync.NewCond(&d.mu)
 	d.journal.dir = filepath.Join(filepath.Dir(path), journalDir)
 	err = d.prepareReads()

@@ -122,7 +122,8 @@ func recordOf(b *batch) *record {
 	for k, c := range b.files {
 		f := fileRecord{Session: raw(k.session), Path: raw(k.name), Removed: c.removed}
 		if !c.removed {
-			f.Time, f.Size, f.Hash, f.Partial = c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial
+			f.Time, f.Size, f.Hash, f.Partial = c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:],
+				c.state.Partial
 		}
 		r.Files = append(r.Files, f)
 	}
@@ -130,7 +131,10 @@ func recordOf(b *batch) *record {
 		r.States = append(r.States, stateRecord{Session: raw(k.session), Plugin: raw(k.name), State: s})
 	}
 	for _, e := range b.history { // commands in the batch are masked
-		r.History = append(r.History, historyRecord{Session: raw(e.Session), At: e.At.UnixNano(), Command: raw(e.Command), Tool: raw(e.Tool), Success: e.Success})
+		r.History = append(r.History, historyRecord{
+			Session: raw(e.Session), At: e.At.UnixNano(), Command: raw(e.Command), Tool: raw(e.Tool),
+			Success: e.Success,
+		})
 	}
 	return &r
 }
@@ -199,7 +203,11 @@ func (r *record) addTo(b *batch) {
 		put(&b.sessions, string(s.ID), Session{ID: string(s.ID), Workspace: string(s.Workspace), Cwd: string(s.Cwd)})
 	}
 	for _, f := range r.Files {
-		c := fileChange{removed: f.Removed, state: tool.FileState{Path: string(f.Path), ModTime: time.Unix(0, f.Time), Size: f.Size, Partial: f.Partial}}
+		c := fileChange{
+			removed: f.Removed, state: tool.FileState{
+				Path: string(f.Path), ModTime: time.Unix(0, f.Time), Size: f.Size, Partial: f.Partial,
+			},
+		}
 		copy(c.state.Hash[:], f.Hash)
 		put(&b.files, key{string(f.Session), string(f.Path)}, c)
 	}
@@ -207,7 +215,10 @@ func (r *record) addTo(b *batch) {
 		put(&b.pluginStates, key{string(s.Session), string(s.Plugin)}, s.State)
 	}
 	for _, h := range r.History { // commands in a journal are masked
-		b.history = append(b.history, Entry{Session: string(h.Session), At: time.Unix(0, h.At), Command: string(h.Command), Tool: string(h.Tool), Success: h.Success, masked: true})
+		b.history = append(b.history, Entry{
+			Session: string(h.Session), At: time.Unix(0, h.At), Command: string(h.Command), Tool: string(h.Tool),
+			Success: h.Success, masked: true,
+		})
 	}
 }
 
@@ -314,7 +325,8 @@ func (j *journal) begin() error {
 		return nil
 	}
 	for len(j.spare) == 0 || j.made < 2 { // two segments, because the journal grows in one while the database receives the records of the other
-		f, err := os.OpenFile(filepath.Join(j.dir, j.id+"."+strconv.Itoa(j.made)), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		f, err := os.OpenFile(filepath.Join(j.dir, j.id+"."+strconv.Itoa(j.made)),
+			os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
 		}
@@ -340,7 +352,8 @@ func (j *journal) create() error {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
 		id := hex.EncodeToString(b[:])
-		f, err := flock.Open(filepath.Join(j.dir, id+journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, unix.LOCK_EX|unix.LOCK_NB)
+		f, err := flock.Open(filepath.Join(j.dir, id+journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL,
+			unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) { // a recovering process locked the file first
 			continue
 		}

@@ -40,7 +40,10 @@ func (h UndoFiles) Add(plugin string, desc *tool.Description) {
 }
 
 func (h UndoFiles) contains(plugin, name string) bool {
-	return slices.ContainsFunc(h[plugin], func(glob string) bool { ok, err := filepath.Match(glob, name); return ok && err == nil })
+	return slices.ContainsFunc(h[plugin], func(glob string) bool {
+		ok, err := filepath.Match(glob, name)
+		return ok && err == nil
+	})
 }
 
 // part returns the part to which a path below the state directory belongs.

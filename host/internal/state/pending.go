@@ -25,7 +25,8 @@ type fileChange struct {
 }
 
 func (b *batch) empty() bool {
-	return len(b.sessions) == 0 && len(b.files) == 0 && len(b.pluginStates) == 0 && len(b.history) == 0 && len(b.audit) == 0
+	return len(b.sessions) == 0 && len(b.files) == 0 && len(b.pluginStates) == 0 && len(b.history) == 0 &&
+		len(b.audit) == 0
 }
 
 func put[K comparable, V any](m *map[K]V, k K, v V) {
@@ -260,7 +261,8 @@ func (d *DB) writeBatch(w *writer, b batch) {
 		if c.removed {
 			w.exec(d.stmt.dropFile, k.session, k.name)
 		} else {
-			w.exec(d.stmt.putFile, k.session, k.name, c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial)
+			w.exec(d.stmt.putFile, k.session, k.name, c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:],
+				c.state.Partial)
 		}
 	}
 	for k, v := range b.pluginStates {

@@ -59,7 +59,8 @@ func (d *DB) Recover() error {
 	}
 	// Only one process recovers at a time. Another process must wait, because it must not use a session before the
 	// session's journal is applied. Otherwise the journal would overwrite newer changes.
-	turn, err := flock.Open(filepath.Join(filepath.Dir(d.journal.dir), recoverFile), os.O_RDWR|os.O_CREATE, unix.LOCK_EX)
+	turn, err := flock.Open(filepath.Join(filepath.Dir(d.journal.dir), recoverFile), os.O_RDWR|os.O_CREATE,
+		unix.LOCK_EX)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,8 @@ func (h Holder) String() string {
 // function "label" describes the call for other processes. If the call has to wait for another process, Take calls the
 // function "waiting" with the holder of the lock. If ctx ends, Take returns its error. Any other error means that the
 // file system cannot lock files.
-func (l *Locks) Take(ctx context.Context, session string, label func() string, waiting func(Holder)) (release func(), fresh bool, err error) {
+func (l *Locks) Take(ctx context.Context, session string, label func() string,
+	waiting func(Holder)) (release func(), fresh bool, err error) {
 	if l == nil {
 		return func() {}, false, ctx.Err()
 	}
@@ -248,7 +249,8 @@ func (l *Locks) Sweep() {
 	for _, e := range entries {
 		path := filepath.Join(l.dir, e.Name())
 		st, err := os.Lstat(path)
-		if err != nil || !st.Mode().IsRegular() || !strings.HasSuffix(path, suffix) || time.Since(st.ModTime()) < swept {
+		if err != nil || !st.Mode().IsRegular() || !strings.HasSuffix(path, suffix) ||
+			time.Since(st.ModTime()) < swept {
 			continue
 		}
 		if f, err := openLock(path); err == nil && f != nil {
@@ -291,7 +293,8 @@ func ended(pid int) bool {
 }
 
 // lockFile locks the file of a session.
-func (l *Locks) lockFile(ctx context.Context, session string, released time.Time, waiting func(Holder)) (*os.File, error) {
+func (l *Locks) lockFile(ctx context.Context, session string, released time.Time,
+	waiting func(Holder)) (*os.File, error) {
 	sum := sha256.Sum256([]byte(session)) // hash, because a session id can be longer than a file name
 	path := filepath.Join(l.dir, hex.EncodeToString(sum[:16])+suffix)
 	began, poll := time.Now(), max(firstPoll, pause-time.Since(released))

@@ -91,7 +91,8 @@ func (Alone) Accept(*tool.Description) error { return nil }
 func (Alone) Diagnose(diags []tool.Diagnostic) string {
 	var lines []string
 	for _, d := range diags {
-		lines = append(lines, strings.TrimSpace(strings.Join(append([]string{"config"}, d.Path...), ".")+": "+d.Summary+" "+d.Detail))
+		lines = append(lines,
+			strings.TrimSpace(strings.Join(append([]string{"config"}, d.Path...), ".")+": "+d.Summary+" "+d.Detail))
 	}
 	return strings.Join(lines, "\n")
 }

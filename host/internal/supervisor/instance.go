@@ -218,7 +218,9 @@ const rediscoverTimeout = 30 * time.Second
 
 // connect starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
-	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Site), calls: newLeases(), began: time.Now()}
+	in := &instance{
+		proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Site), calls: newLeases(), began: time.Now(),
+	}
 	defer in.proc.closeStarted() // after connect returns, no goroutine calls Start
 	p.launching.Store(in.proc)
 	in.proc.guard = func(pid int) error { return p.super.opts.Site.Guard(pid, p.spec.Roots) }
@@ -237,7 +239,10 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		}
 	}
 	in.proc.confine = func() (*Confined, error) {
-		return p.spec.Host.Confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, StateDir: place.StateDir, Owner: place.Owner, SocketDir: in.proc.socketDir})
+		return p.spec.Host.Confine(Start{
+			Cmd: in.proc.cmd, Roots: p.spec.Roots, StateDir: place.StateDir, Owner: place.Owner,
+			SocketDir: in.proc.socketDir,
+		})
 	}
 	if programs := p.super.opts.Programs; programs != nil {
 		var err error
@@ -277,7 +282,8 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	config, diags := CheckConfig(in.desc, in.desc.Retain(p.spec.Config, p.spec.Place.Ages))
 	if !slices.ContainsFunc(diags, isError) {
 		more, err := in.rpc.Configure(ctx, tool.Configuration{
-			Config: config, Roots: p.spec.Roots, StateDir: p.spec.Place.StateDir, OutputBytes: p.spec.Place.OutputBytes, HostVersion: p.super.opts.HostVersion,
+			Config: config, Roots: p.spec.Roots, StateDir: p.spec.Place.StateDir, OutputBytes: p.spec.Place.OutputBytes,
+			HostVersion: p.super.opts.HostVersion,
 		})
 		if err != nil {
 			return fmt.Errorf("the plugin cannot be configured: %w", err)

@@ -163,7 +163,8 @@ func (t *tail) add(line []byte) {
 
 // The pattern "crash" matches the first line of the report that Go's runtime prints about a panic or a fatal signal.
 // The pattern "addresses" matches the lines of this report that do not help a user.
-var crash, addresses = regexp.MustCompile(`^(panic|fatal error|SIG[A-Z0-9]+): `), regexp.MustCompile(`^(PC=0x|\[signal )`)
+var crash, addresses = regexp.MustCompile(`^(panic|fatal error|SIG[A-Z0-9]+): `),
+	regexp.MustCompile(`^(PC=0x|\[signal )`)
 
 // cause returns the first line of the report about a crash. Without a crash, it returns the last line. It
 // truncates a long line.
@@ -193,7 +194,8 @@ func (t *tail) said() string {
 	const most = 8
 	lines := slices.Clone(t.lines)
 	if t.panicked {
-		if i := slices.IndexFunc(lines, func(l []byte) bool { return bytes.HasPrefix(l, []byte("goroutine ")) }); i > 0 {
+		if i := slices.IndexFunc(lines,
+			func(l []byte) bool { return bytes.HasPrefix(l, []byte("goroutine ")) }); i > 0 {
 			lines = lines[:i]
 		}
 		lines = slices.DeleteFunc(lines, addresses.Match)

@@ -45,7 +45,8 @@ type Plugin struct {
 
 func newPlugin(s *Supervisor, spec Spec) *Plugin {
 	life, end := context.WithCancel(context.Background())
-	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Host.Observe), isolation: isolation{turn: make(chan struct{}, 1)}}
+	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(),
+		recovery: newRecovery(spec.Restart, spec.Host.Observe), isolation: isolation{turn: make(chan struct{}, 1)}}
 }
 
 // startup is a start in progress. Several callers can wait for the same start.
@@ -106,7 +107,8 @@ func (p *Plugin) Status() Status {
 		st.Calls += o.Calls
 		st.Crashes += o.Crashes
 		if st.Breaker == BreakerClosed && o.Breaker != BreakerClosed {
-			st.Breaker, st.NextAttempt, st.LastFailure, st.LastFailureAt = o.Breaker, o.NextAttempt, o.LastFailure, o.LastFailureAt
+			st.Breaker, st.NextAttempt, st.LastFailure, st.LastFailureAt = o.Breaker, o.NextAttempt, o.LastFailure,
+				o.LastFailureAt
 		}
 		if o.Running && !st.Running {
 			st.Running, st.PID, st.Version = true, o.PID, o.Version
@@ -188,7 +190,8 @@ func (p *Plugin) waitForStart(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return tool.Errorf(tool.Unavailable, "Plugin %s is not started: %w", p.spec.Name, errClosed).From(tool.SourceHost)
+		return tool.Errorf(tool.Unavailable, "Plugin %s is not started: %w", p.spec.Name, errClosed).
+			From(tool.SourceHost)
 	}
 	if in := p.current.Load(); in != nil && !in.dead() {
 		p.mu.Unlock()
@@ -234,7 +237,8 @@ func (p *Plugin) start(s *startup) {
 	p.lastErr = err
 	if err == nil {
 		p.current.Store(in)
-		p.super.opts.Log.Info("plugin started", "plugin", p.spec.Name, "pid", in.proc.pid(), "version", in.desc.Version, "took", time.Since(began))
+		p.super.opts.Log.Info("plugin started", "plugin", p.spec.Name, "pid", in.proc.pid(), "version", in.desc.Version,
+			"took", time.Since(began))
 		go p.watch(in)
 	}
 	p.launching.Store(nil)
@@ -380,7 +384,10 @@ func CheckConfig(desc *tool.Description, config json.RawMessage) (filled json.Ra
 	}
 	for _, p := range schema.Params() {
 		if _, given := values[p.Name]; given && p.Deprecated {
-			diags = append(diags, tool.Diagnostic{Severity: tool.SeverityWarning, Summary: "The attribute " + p.Name + " is deprecated.", Detail: p.Description, Path: []string{p.Name}})
+			diags = append(diags, tool.Diagnostic{
+				Severity: tool.SeverityWarning, Summary: "The attribute " + p.Name + " is deprecated.",
+				Detail: p.Description, Path: []string{p.Name},
+			})
 		}
 	}
 	return filled, diags

@@ -40,7 +40,8 @@ type strikes struct {
 // state that the call uses. It omits the principal, because each principal has separate plugins; see [Plugin.within].
 func keyOf(call *tool.Call) [sha256.Size]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(call.SessionID), []byte(call.Tool), call.Arguments, []byte(call.Cwd), call.SessionState} {
+	for _, part := range [][]byte{[]byte(call.SessionID), []byte(call.Tool), call.Arguments, []byte(call.Cwd),
+		call.SessionState} {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
@@ -92,7 +93,8 @@ func (p *poisons) clear(call *tool.Call) {
 // refused returns the error for a call that ended the plugin too often.
 func (p *Plugin) refused(call string, s strikes) *tool.Error {
 	return tool.Errorf(tool.Unavailable, "%s was not run, because this call ended plugin %s %d times (%s). Make another call, or change its arguments. This session can make the same call again in %s, or after toolhost plugin reload %s.",
-		call, p.spec.Name, s.n, s.why, (strikeLife - time.Since(s.last)).Round(time.Second), p.spec.Name).From(tool.SourceHost)
+		call, p.spec.Name, s.n, s.why, (strikeLife - time.Since(s.last)).Round(time.Second),
+		p.spec.Name).From(tool.SourceHost)
 }
 
 // repeatable reports whether a tool can run again without further effects.

@@ -79,7 +79,8 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 	return &recovery{
 		restart: r, observe: observe,
-		breaker: circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(r.MaxFailures)).WithDelay(r.Pause).WithSuccessThreshold(1).Build(),
+		breaker: circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(r.MaxFailures)).WithDelay(r.Pause).
+			WithSuccessThreshold(1).Build(),
 	}
 }
 

@@ -214,7 +214,8 @@ func (s *siblings) oldest(times int, ends func(*sibling) bool) (oldest string) {
 		if o.users > 0 || !ends(o) || !everyone && n <= times*maxSiblings {
 			continue
 		}
-		if old := s.by[oldest]; old == nil || n > count[old.spec.Place.Owner] || n == count[old.spec.Place.Owner] && o.used.Before(old.used) {
+		if old := s.by[oldest]; old == nil || n > count[old.spec.Place.Owner] ||
+			n == count[old.spec.Place.Owner] && o.used.Before(old.used) {
 			oldest = key
 		}
 	}
@@ -244,7 +245,8 @@ func (s *Supervisor) CallBranch(ctx context.Context, key string, call *tool.Call
 	for _, p := range plugins {
 		for _, o := range p.siblings.all() {
 			in := o.current.Load()
-			if in == nil || in.dead() || !ofBranch(o, key) || !slices.ContainsFunc(in.desc.Tools, func(d tool.Definition) bool { return d.Name == call.Tool }) {
+			if in == nil || in.dead() || !ofBranch(o, key) ||
+				!slices.ContainsFunc(in.desc.Tools, func(d tool.Definition) bool { return d.Name == call.Tool }) {
 				continue
 			}
 			out = append(out, in.rpc.Call(ctx, call, silentPeer{}))

@@ -130,7 +130,8 @@ func New(opts Options) *Supervisor {
 	if opts.Site == nil {
 		opts.Site = Alone{}
 	}
-	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), handshakes: make(chan struct{}, handshakesAtOnce()), plugins: make(map[*Plugin]struct{})}
+	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), handshakes: make(chan struct{}, handshakesAtOnce()),
+		plugins: make(map[*Plugin]struct{})}
 }
 
 // Add adds a plugin without starting it.
@@ -270,7 +271,8 @@ func (l *leases) end() <-chan struct{} {
 
 // call runs a call in the process of the plugin and also returns the process. The argument "counted" is
 // the plugin that records which calls crash the process. The returned process is nil if it did not start.
-func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, counted *Plugin) (res *tool.Result, in *instance) {
+func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer,
+	counted *Plugin) (res *tool.Result, in *instance) {
 	in, err := p.acquire(ctx)
 	if err != nil {
 		return tool.Failed(err), nil
@@ -327,7 +329,8 @@ func (s *Supervisor) Close(grace time.Duration) {
 	for len(plugins) > 0 {
 		var first, later []*Plugin
 		for _, p := range plugins {
-			if slices.ContainsFunc(plugins, func(q *Plugin) bool { return slices.Contains(q.spec.DependsOn, p.spec.Name) }) {
+			if slices.ContainsFunc(plugins,
+				func(q *Plugin) bool { return slices.Contains(q.spec.DependsOn, p.spec.Name) }) {
 				later = append(later, p)
 			} else {
 				first = append(first, p)

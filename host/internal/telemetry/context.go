@@ -46,7 +46,8 @@ func ParseTrace(header string) (c TraceContext) {
 		return TraceContext{}
 	}
 	var version, flags [1]byte
-	if !read(version[:], parts[0]) || !read(c.Trace[:], parts[1]) || !read(c.Span[:], parts[2]) || !read(flags[:], parts[3]) || !c.Valid() {
+	if !read(version[:], parts[0]) || !read(c.Trace[:], parts[1]) || !read(c.Span[:], parts[2]) ||
+		!read(flags[:], parts[3]) || !c.Valid() {
 		return TraceContext{}
 	}
 	c.Sampled = flags[0]&1 != 0

@@ -94,7 +94,8 @@ const firstTold, lastTold = 6, 30
 
 func (t *times) summary() Times {
 	s := Times{
-		Count: t.count, Sum: milliseconds(t.sum), P50: milliseconds(t.quantile(0.5)), P95: milliseconds(t.quantile(0.95)), P99: milliseconds(t.quantile(0.99)),
+		Count: t.count, Sum: milliseconds(t.sum), P50: milliseconds(t.quantile(0.5)),
+		P95: milliseconds(t.quantile(0.95)), P99: milliseconds(t.quantile(0.99)),
 		Max: milliseconds(t.max), Buckets: make(map[float64]uint64, lastTold-firstTold+1),
 	}
 	if t.count > 0 {

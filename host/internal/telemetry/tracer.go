@@ -81,7 +81,10 @@ func (t *Tracer) Start(parent TraceContext, name string) (s *Span, at TraceConte
 	if !at.Sampled {
 		return nil, at
 	}
-	s = &Span{tracer: t, at: at, json: spanJSON{Trace: hex.EncodeToString(at.Trace[:]), Span: hex.EncodeToString(at.Span[:]), Name: name, Kind: kindInternal, Start: now()}}
+	s = &Span{
+		tracer: t, at: at, json: spanJSON{Trace: hex.EncodeToString(at.Trace[:]), Span: hex.EncodeToString(at.Span[:]),
+			Name: name, Kind: kindInternal, Start: now()},
+	}
 	if parent.Valid() {
 		s.json.Parent = hex.EncodeToString(parent.Span[:])
 	}
@@ -226,8 +229,10 @@ func (t *Tracer) send() {
 
 func (t *Tracer) post(spans []spanJSON, limit time.Duration) error {
 	body, err := json.Marshal(requestJSON{[]resourceSpansJSON{{
-		Resource: resourceJSON{[]attributeJSON{text("service.name", t.cfg.Service), text("service.version", t.cfg.Version)}},
-		Scopes:   []scopeSpansJSON{{Scope: scopeJSON{"toolhost", t.cfg.Version}, Spans: spans}},
+		Resource: resourceJSON{
+			[]attributeJSON{text("service.name", t.cfg.Service), text("service.version", t.cfg.Version)},
+		},
+		Scopes: []scopeSpansJSON{{Scope: scopeJSON{"toolhost", t.cfg.Version}, Spans: spans}},
 	}}})
 	if err != nil {
 		return err

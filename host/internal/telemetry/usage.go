@@ -75,7 +75,8 @@ func one(fs procfs.FS, pid int) (Usage, uint64, error) {
 	if err != nil {
 		return Usage{}, 0, err
 	}
-	u := Usage{CPU: (float64(st.UTime+st.STime) + float64(st.CUTime+st.CSTime)) / clockTicks, Memory: uint64(max(0, st.ResidentMemory()))}
+	u := Usage{CPU: (float64(st.UTime+st.STime) + float64(st.CUTime+st.CSTime)) / clockTicks,
+		Memory: uint64(max(0, st.ResidentMemory()))}
 	if io, err := p.IO(); err == nil { // the kernel can lack the counters, or hide them from the host
 		u.Read, u.Written = &io.ReadBytes, &io.WriteBytes
 	}

@@ -163,15 +163,21 @@ func New(t testing.TB, d *Dir) *Host {
 	}
 	super := supervisor.New(supervisor.Options{HostVersion: Version, Programs: d.Programs, RuntimeDir: t.TempDir()})
 	home := state.Home{Root: d.StateDir(), Runtime: super.RuntimeDir}
-	commands := shim.NewGranter(shim.GranterOptions{Dir: home.Commands, RuntimeDir: super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: log})
+	commands := shim.NewGranter(shim.GranterOptions{
+		Dir: home.Commands, RuntimeDir: super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: log,
+	})
 	parts := &confinement.Parts{
-		Home: home, Commands: commands, Audit: db.AddAudit, Sum: db.BinaryHash, Log: log, Repositories: confinement.NewRepositories(home, db.AddAudit, log),
+		Home: home, Commands: commands, Audit: db.AddAudit, Sum: db.BinaryHash, Log: log,
+		Repositories: confinement.NewRepositories(home, db.AddAudit, log),
 	}
 	h := &Host{Dir: d}
 	h.Builder = generation.NewBuilder(generation.Parts{
 		Options: generation.Options{Workspace: d.Workspace(), Bundled: d.Bundled()},
-		Calls:   &generation.Calls{Scheduler: scheduler.New(10), Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log}},
-		State:   db, Home: home, Supervisor: super, Confine: parts, Commands: commands, Logins: principal.NewLoginKeeper(principal.OpenLogins(home.Root), nil, log),
+		Calls: &generation.Calls{
+			Scheduler: scheduler.New(10), Recorder: recorder.Recorder{Dir: home.Recordings(), Log: log},
+		},
+		State: db, Home: home, Supervisor: super, Confine: parts, Commands: commands,
+		Logins:    principal.NewLoginKeeper(principal.OpenLogins(home.Root), nil, log),
 		Overrides: new(generation.Overrides), Log: log, Logs: telemetry.NewPluginLog(home.Logs, log),
 	}, h)
 	t.Cleanup(func() {
@@ -192,7 +198,10 @@ func New(t testing.TB, d *Dir) *Host {
 
 // OpenPins opens the pins of a configuration.
 func (h *Host) OpenPins(cfg *config.Config) (*trust.Pins, error) {
-	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Hash: h.State.BinaryHash, Guard: h.Source().Guard(cfg), CheckStart: h.Source().CheckStart(cfg), Dir: h.Home.Pinned})
+	return trust.OpenPins(trust.PinOptions{
+		Config: cfg.Path, Hash: h.State.BinaryHash, Guard: h.Source().Guard(cfg),
+		CheckStart: h.Source().CheckStart(cfg), Dir: h.Home.Pinned,
+	})
 }
 
 // Open opens the configuration, its launcher and its pins.

@@ -25,7 +25,8 @@ func (s *Session) line() []byte {
 }
 
 // keys are the keys of messages, and some that are nearly the same.
-var keys = []string{"jsonrpc", "id", "method", "params", "result", "error", "ID", "Method", "PARAMS", "requestId", "name", "arguments", "_meta", "protocolVersion"}
+var keys = []string{"jsonrpc", "id", "method", "params", "result", "error", "ID", "Method", "PARAMS", "requestId",
+	"name", "arguments", "_meta", "protocolVersion"}
 
 // mutate changes a text in one place.
 func (s *Session) mutate(text []byte) []byte {
@@ -50,9 +51,11 @@ func (s *Session) mutate(text []byte) []byte {
 	case 4:
 		return text[i:]
 	case 5:
-		return put(i, i, s.pick("\x00", "\xff", "\ufeff", "\r", "\t", " ", `"`, `\`, "{", "}", "[", "]", ",", ":", "\u2028", "\n", s.value()))
+		return put(i, i, s.pick("\x00", "\xff", "\ufeff", "\r", "\t", " ", `"`, `\`, "{", "}", "[", "]", ",", ":",
+			"\u2028", "\n", s.value()))
 	case 6:
-		return put(0, 0, s.pick("\ufeff", "\ufeff ", " ", "\t\r", "\v", "\xfe\xff", "\xff\xfe", "log: ", "\n", "\n\n", "\r\n"))
+		return put(0, 0,
+			s.pick("\ufeff", "\ufeff ", " ", "\t\r", "\v", "\xfe\xff", "\xff\xfe", "log: ", "\n", "\n\n", "\r\n"))
 	case 7:
 		return put(n, n, s.pick("\r", " ", "\x00", "}", ",", "\r\r", "\n", string(text), "\n"+s.message(), " // end"))
 	case 8:

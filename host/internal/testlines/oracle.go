@@ -143,7 +143,8 @@ func parse(line []byte) (answers []answer, array bool, err error) {
 			return nil, false, fmt.Errorf("the server wrote a line that is no message: %.300q", line)
 		case m.Method != "":
 			continue
-		case (m.Result != nil) == (m.Error != nil), m.Error != nil && (m.Error.Code == nil || m.Error.Message == ""), string(m.ID) == "":
+		case (m.Result != nil) == (m.Error != nil), m.Error != nil && (m.Error.Code == nil || m.Error.Message == ""),
+			string(m.ID) == "":
 			return nil, false, fmt.Errorf("the server wrote an answer that is not valid: %.300q", line)
 		}
 		a := answer{id: idText(m.ID)}

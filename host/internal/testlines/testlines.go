@@ -134,7 +134,8 @@ func (s *Session) message() string {
 	id := s.pick(`1`, `2`, `"a"`, `"b c"`, `0`, `-7`, s.id())
 	return s.pick(
 		`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+s.Tool+`","arguments":{"text":"hello"}`+more+`}}`,
-		`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+s.Tool+`","arguments":{"text":"`+s.pick("", "é", `\u0000`, `\ud83d`, `\"`)+`"}`+more+`}}`,
+		`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+s.Tool+`","arguments":{"text":"`+s.pick("", "é", `\u0000`, `\ud83d`,
+			`\"`)+`"}`+more+`}}`,
 		`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"nothing","arguments":{}`+more+`}}`,
 		`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/list","params":{`+only+`}}`,
 		`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`,
@@ -157,12 +158,15 @@ func (s *Session) pick(from ...string) string { return from[s.random.IntN(len(fr
 
 // id returns an unusual value of an id.
 func (s *Session) id() string {
-	return s.pick(`1.5`, `1e0`, `1.0`, `-0`, `12345678901234567890`, `9007199254740993`, `1e400`, `-1e-400`, `null`, `true`, `{}`, `[1]`, `""`, `"1"`, `"\ud800"`, `"\u0061"`, `"\u0000"`, `"<&>"`, "\"\xff\"", "\"\u2028\"", `"`+string(bytes.Repeat([]byte("x"), 300))+`"`)
+	return s.pick(`1.5`, `1e0`, `1.0`, `-0`, `12345678901234567890`, `9007199254740993`, `1e400`, `-1e-400`, `null`,
+		`true`, `{}`, `[1]`, `""`, `"1"`, `"\ud800"`, `"\u0061"`, `"\u0000"`, `"<&>"`, "\"\xff\"", "\"\u2028\"",
+		`"`+string(bytes.Repeat([]byte("x"), 300))+`"`)
 }
 
 // value returns a JSON value, or nearly one.
 func (s *Session) value() string {
-	return s.pick(s.id(), `"2.0"`, `2.0`, `"x"`, `{}`, `[]`, `[{}]`, `null`, `false`, `nul`, `"ping"`, `"tools/call"`, `{"a":{"b":[1,2,{"c":null}]}}`, deep(s.pick("[", `{"a":`), s.random.IntN(700)), deep("[", 11_000))
+	return s.pick(s.id(), `"2.0"`, `2.0`, `"x"`, `{}`, `[]`, `[{}]`, `null`, `false`, `nul`, `"ping"`, `"tools/call"`,
+		`{"a":{"b":[1,2,{"c":null}]}}`, deep(s.pick("[", `{"a":`), s.random.IntN(700)), deep("[", 11_000))
 }
 
 // deep returns a nested value.

@@ -31,9 +31,10 @@ func (p *Program) plugin() sdk.Plugin {
 		out.MinHostVersion = "99.0.0"
 	}
 	if p.words["offers"] != "" {
-		out.Prompts = []sdk.Prompt{{Name: "plan", Description: "Plans a trip.", Get: func(context.Context, *sdk.Call, map[string]string) ([]sdk.Message, error) {
-			return []sdk.Message{{Text: "Go."}}, nil
-		}}}
+		out.Prompts = []sdk.Prompt{{Name: "plan", Description: "Plans a trip.",
+			Get: func(context.Context, *sdk.Call, map[string]string) ([]sdk.Message, error) {
+				return []sdk.Message{{Text: "Go."}}, nil
+			}}}
 	}
 	if p.words["discovers"] == "" {
 		out.Tools = p.tools()
@@ -56,7 +57,9 @@ type config struct {
 
 func (p *Program) configure(_ context.Context, c config, _ sdk.Setup) error {
 	if c.Limit < 0 {
-		return &sdk.ConfigError{Path: []string{"limit"}, Summary: "The limit is negative.", Detail: "Give a number from 0 on."}
+		return &sdk.ConfigError{
+			Path: []string{"limit"}, Summary: "The limit is negative.", Detail: "Give a number from 0 on.",
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,11 +98,13 @@ type named struct {
 	tool sdk.Tool
 }
 
-func define[In any](name string, traits sdk.Traits, handler func(context.Context, *sdk.Call, In) (*sdk.Result, error)) named {
+func define[In any](name string, traits sdk.Traits,
+	handler func(context.Context, *sdk.Call, In) (*sdk.Result, error)) named {
 	return described(name, "The tool "+name+".", traits, handler)
 }
 
-func described[In any](name, description string, traits sdk.Traits, handler func(context.Context, *sdk.Call, In) (*sdk.Result, error)) named {
+func described[In any](name, description string, traits sdk.Traits,
+	handler func(context.Context, *sdk.Call, In) (*sdk.Result, error)) named {
 	return named{name, sdk.NewTool(sdk.Definition{Name: name, Description: description, Traits: traits}, handler)}
 }
 
@@ -159,7 +164,8 @@ func write(_ context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, error)
 }
 
 func ask(ctx context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
-	if err := call.Permit(ctx, tool.Permission{Kind: "external_directory", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
+	if err := call.Permit(ctx,
+		tool.Permission{Kind: "external_directory", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
 		return nil, err
 	}
 	return sdk.Text("thank you"), nil
@@ -170,7 +176,8 @@ func ask(ctx context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
 func (p *Program) where(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sdk.Text(fmt.Sprintf("version=%s pid=%d greeting=%s cwd=%s session=%s", cmp.Or(p.words["version"], "1.0.0"), p.pid, p.words["greeting"], call.Cwd, call.SessionID)), nil
+	return sdk.Text(fmt.Sprintf("version=%s pid=%d greeting=%s cwd=%s session=%s", cmp.Or(p.words["version"], "1.0.0"), p.pid, p.words["greeting"], call.Cwd,
+		call.SessionID)), nil
 }
 
 // hold waits at a gate. It ends early if the call is canceled.
@@ -236,7 +243,10 @@ func (p *Program) tools() (out []sdk.Tool) {
 		all = slices.DeleteFunc(all, func(t named) bool { return t.name != "grow" || p.words["discovers"] == "" })
 	}
 	if name := p.words["add"]; name != "" {
-		all = append(all, named{name, sdk.NewTool(sdk.Definition{Name: name, Description: "The tool " + name + ".", Traits: reads, Role: tool.Role(p.words["role"])}, echo)})
+		all = append(all, named{
+			name, sdk.NewTool(sdk.Definition{Name: name, Description: "The tool " + name + ".", Traits: reads,
+				Role: tool.Role(p.words["role"])}, echo),
+		})
 	}
 	all = slices.DeleteFunc(all, func(t named) bool { return t.name == p.words["drop"] })
 	for _, t := range all {

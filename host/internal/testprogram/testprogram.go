@@ -162,8 +162,12 @@ func (p *Program) Connect(ctx context.Context) (tool.Plugin, error) {
 	listener := bufconn.Listen(64 << 10)
 	server := grpc.NewServer()
 	toolrpc.Register(server, impl)
-	conn, err := grpc.NewClient("passthrough:", append(toolrpc.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+	conn, err := grpc.NewClient("passthrough:",
+		append(toolrpc.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+				error) {
+				return listener.DialContext(ctx)
+			}))...)
 	if err != nil {
 		return nil, err
 	}

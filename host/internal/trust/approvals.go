@@ -108,7 +108,8 @@ func (a *Approvals) Known(plugins []Subject) Known {
 // contains the approved definitions of changed tools, and the result "pending" maps the changed tools to the reason why
 // they cannot be called. A nil review means that the plugin is not monitored. The error means that the comparison
 // failed.
-func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enforce bool) (publish *tool.Description, pending map[string]string, review *Review, err error) {
+func (a *Approvals) Review(s Subject, desc *tool.Description, known Known,
+	enforce bool) (publish *tool.Description, pending map[string]string, review *Review, err error) {
 	if !known.monitored[s.Name] {
 		return desc, nil, nil, nil
 	}
@@ -141,7 +142,8 @@ const noRole tool.Role = "none"
 
 // withhold returns the description with the approved definitions in place of the changed definitions.
 // Unapproved definitions must stay hidden. The map contains the reason why each changed tool cannot be called.
-func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
+func (r *Review) withhold(s Subject, desc *tool.Description,
+	approved []tool.Definition) (*tool.Description, map[string]string) {
 	out := *desc
 	out.Tools = slices.Clone(desc.Tools)
 	out.Items = slices.DeleteFunc(slices.Clone(desc.Items), func(i tool.Item) bool {
@@ -172,7 +174,8 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 		if k := slices.IndexFunc(approved, func(a tool.Definition) bool { return a.Name == d.Name }); k >= 0 {
 			*d = approved[k]
 		} else {
-			*d = tool.Definition{Name: d.Name, Description: "A new tool, which was not approved.", Input: json.RawMessage(`{"type":"object"}`), Category: d.Category, Role: noRole}
+			*d = tool.Definition{Name: d.Name, Description: "A new tool, which was not approved.",
+				Input: json.RawMessage(`{"type":"object"}`), Category: d.Category, Role: noRole}
 		}
 	}
 	return &out, pending
@@ -186,7 +189,8 @@ func compare(from, to []tool.Definition) []registry.Change {
 	is := Definitions(to)
 	for _, d := range to {
 		pin, there := was[d.Name]
-		if there && pin != is[d.Name] && !slices.ContainsFunc(changes, func(c registry.Change) bool { return c.Tool == d.Name }) {
+		if there && pin != is[d.Name] &&
+			!slices.ContainsFunc(changes, func(c registry.Change) bool { return c.Tool == d.Name }) {
 			changes = append(changes, registry.Change{Tool: d.Name, What: "its examples, category or result differ"})
 		}
 	}

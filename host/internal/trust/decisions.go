@@ -141,7 +141,8 @@ func (d *Decisions) All() ([]Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.SortedFunc(maps.Values(all.Decisions), func(a, b Decision) int { return strings.Compare(a.Config, b.Config) }), nil
+	return slices.SortedFunc(maps.Values(all.Decisions),
+		func(a, b Decision) int { return strings.Compare(a.Config, b.Config) }), nil
 }
 
 // Record stores a decision. It replaces an earlier decision about the same configuration.

@@ -43,7 +43,8 @@ func Installed(configPath, plugin, src string) config.Installation {
 	out := config.Installation{Path: none.Path, Version: pin.Version, Tools: slices.Sorted(maps.Keys(pin.Tools))}
 	build, ok := pin.Platforms[ThisPlatform()]
 	if !ok {
-		out.Missing = fmt.Sprintf("version %s of %s has no build for %s, only for %s", pin.Version, src, ThisPlatform(), strings.Join(slices.Sorted(maps.Keys(pin.Platforms)), ", "))
+		out.Missing = fmt.Sprintf("version %s of %s has no build for %s, only for %s", pin.Version, src, ThisPlatform(),
+			strings.Join(slices.Sorted(maps.Keys(pin.Platforms)), ", "))
 		return out
 	}
 	out.Path = filepath.Join(s.Dir(build.Content), pin.Base())
@@ -115,7 +116,8 @@ func (p *Pins) installedPin(plugin, path string, locked Pin) (Pin, error) {
 		return Pin{}, err
 	}
 	var before Pin
-	if raw, ok := record.Previous[plugin]; ok && json.Unmarshal(raw, &before) == nil && before.Platforms[ThisPlatform()].Content == content {
+	if raw, ok := record.Previous[plugin]; ok && json.Unmarshal(raw, &before) == nil &&
+		before.Platforms[ThisPlatform()].Content == content {
 		return before, nil
 	}
 	return locked, nil

@@ -262,7 +262,8 @@ func Definitions(tools []tool.Definition) map[string]ToolPins {
 			traits = append(traits, d.Program)
 		}
 		out[d.Name] = ToolPins{
-			Description: hash(shown...), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(traits...),
+			Description: hash(shown...), Parameters: hash(canonical(d.Input), d.StdinParameter),
+			Result: hash(canonical(d.Output)), Traits: hash(traits...),
 		}
 	}
 	return out
@@ -300,7 +301,8 @@ func (p *Pin) Changes(tools []tool.Definition) []string {
 		}
 		var parts []string
 		for _, c := range []struct{ what, was, is string }{
-			{"description", was.Description, is.Description}, {"parameters", was.Parameters, is.Parameters}, {"result", was.Result, is.Result}, {"traits", was.Traits, is.Traits},
+			{"description", was.Description, is.Description}, {"parameters", was.Parameters, is.Parameters},
+			{"result", was.Result, is.Result}, {"traits", was.Traits, is.Traits},
 		} {
 			if c.was != c.is {
 				parts = append(parts, c.what)

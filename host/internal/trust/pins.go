@@ -62,7 +62,8 @@ type PinOptions struct {
 // see [Pins.Problem].
 func OpenPins(opts PinOptions) (*Pins, error) {
 	path, err := PathFor(opts.Config)
-	p := &Pins{path: path, own: opts.Own, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard, start: opts.CheckStart}
+	p := &Pins{path: path, own: opts.Own, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard,
+		start: opts.CheckStart}
 	p.read = p.readChecked
 	if p.guard == nil {
 		p.guard = func(string) (string, bool) { return "", false }

@@ -156,7 +156,8 @@ func (o *Options) named(ctx context.Context, res *http.Response) []string {
 	}
 	for _, c := range challenges {
 		if at := c.Params["resource_metadata"]; at != "" {
-			if meta, err := oauthex.GetProtectedResourceMetadata(ctx, at, o.Resource, o.Client); err == nil && meta != nil {
+			if meta, err := oauthex.GetProtectedResourceMetadata(ctx, at, o.Resource, o.Client); err == nil &&
+				meta != nil {
 				return meta.AuthorizationServers
 			}
 		}
@@ -171,7 +172,8 @@ func (o *Options) config(redirect string, page *page, grant *Grant) *auth.Author
 		AuthorizationCodeFetcher: page.fetch,
 		NewTokenSource: func(ctx context.Context, cfg *oauth2.Config, token *oauth2.Token) (oauth2.TokenSource, error) {
 			grant.ClientID, grant.ClientSecret = cfg.ClientID, cfg.ClientSecret
-			grant.TokenURL, grant.AuthStyle, grant.Scopes, grant.Token = cfg.Endpoint.TokenURL, cfg.Endpoint.AuthStyle, cfg.Scopes, token
+			grant.TokenURL, grant.AuthStyle, grant.Scopes, grant.Token = cfg.Endpoint.TokenURL, cfg.Endpoint.AuthStyle,
+				cfg.Scopes, token
 			return cfg.TokenSource(ctx, token), nil
 		},
 	}
@@ -184,10 +186,11 @@ func (o *Options) config(redirect string, page *page, grant *Grant) *auth.Author
 		return slices.Compact(all)
 	}
 	if o.ClientID == "" {
-		out.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
-			RedirectURIs: []string{redirect}, ClientName: "toolhost", TokenEndpointAuthMethod: "none",
-			GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
-		}}
+		out.DynamicClientRegistrationConfig =
+			&auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
+				RedirectURIs: []string{redirect}, ClientName: "toolhost", TokenEndpointAuthMethod: "none",
+				GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+			}}
 		return out
 	}
 	out.PreregisteredClient = &oauthex.ClientCredentials{ClientID: o.ClientID}

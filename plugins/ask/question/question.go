@@ -104,7 +104,9 @@ func askAll(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	}
 	all := make([]args, len(in.Questions))
 	for i, q := range in.Questions {
-		all[i] = args{Question: q.Question, Options: q.Options, Multiple: q.Multiple, FreeText: q.FreeText, Timeout: in.Timeout}
+		all[i] = args{
+			Question: q.Question, Options: q.Options, Multiple: q.Multiple, FreeText: q.FreeText, Timeout: in.Timeout,
+		}
 		if err := check(&all[i]); err != nil {
 			e := tool.AsError(err)
 			return nil, sdk.Errorf(e.Kind, "Question %d: %s", i+1, e.Message)
@@ -140,7 +142,9 @@ func askOne(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Millisecond, errNoAnswer)
 	defer cancel()
 	call.Progress("Waiting for the user's answer", nil)
-	q := tool.Question{Text: in.Question, Options: in.Options, Multiple: in.Multiple, FreeText: in.FreeText || len(in.Options) == 0}
+	q := tool.Question{
+		Text: in.Question, Options: in.Options, Multiple: in.Multiple, FreeText: in.FreeText || len(in.Options) == 0,
+	}
 	for try := 1; ; try++ {
 		a, err := call.Question(ctx, q)
 		if errors.Is(context.Cause(ctx), errNoAnswer) {
@@ -176,7 +180,8 @@ func other(in *args, a tool.Answer) *sdk.Result {
 	case tool.Declined:
 		return result(declined, nil, "The user declined to answer"+why+". Do not ask the same again.")
 	case tool.AnswerTimeout:
-		return result(timedOut, nil, fmt.Sprintf("The user did not answer within %s%s.", time.Duration(in.Timeout)*time.Millisecond, why))
+		return result(timedOut, nil,
+			fmt.Sprintf("The user did not answer within %s%s.", time.Duration(in.Timeout)*time.Millisecond, why))
 	}
 	if strings.Contains(a.Message, "nobody to ask") {
 		why = ""

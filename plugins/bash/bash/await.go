@@ -35,7 +35,8 @@ type running struct {
 
 func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.Seed) *running {
 	c := &running{
-		stdout: newStream(call, tool.Stdout, spill.NewBuffer("stdout", b.store)), stderr: newStream(call, tool.Stderr, spill.NewBuffer("stderr", b.store)),
+		stdout:  newStream(call, tool.Stdout, spill.NewBuffer("stdout", b.store)),
+		stderr:  newStream(call, tool.Stderr, spill.NewBuffer("stderr", b.store)),
 		restOut: spill.NewBuffer("stdout", b.store), restErr: spill.NewBuffer("stderr", b.store),
 	}
 	c.process = shells.Start(call.SessionID, shell.Command{
@@ -57,8 +58,9 @@ func (c *running) stopLive() {
 // job creates a job from the running command.
 func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	return &jobs.Job{
-		Session: call.SessionID, Title: title, Process: c.process, Timeout: time.Duration(in.JobTimeout) * time.Millisecond,
-		Stdout: []*spill.Buffer{c.stdout.buffer, c.restOut}, Stderr: []*spill.Buffer{c.stderr.buffer, c.restErr},
+		Session: call.SessionID, Title: title, Process: c.process,
+		Timeout: time.Duration(in.JobTimeout) * time.Millisecond,
+		Stdout:  []*spill.Buffer{c.stdout.buffer, c.restOut}, Stderr: []*spill.Buffer{c.stderr.buffer, c.restErr},
 	}
 }
 

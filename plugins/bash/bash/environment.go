@@ -13,7 +13,8 @@ import (
 )
 
 // environment returns the environment for a session's commands. The caller must not change the result.
-func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Runner, state *session.State, r *report) []string {
+func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Runner, state *session.State,
+	r *report) []string {
 	own := os.Environ()
 	var login []string
 	if b.login {
@@ -27,7 +28,8 @@ func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Ru
 }
 
 // loginEnvironment returns the variables of the login shell. It runs that shell once per session.
-func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state *session.State, r *report, own []string) []string {
+func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state *session.State, r *report,
+	own []string) []string {
 	if state.Login != nil {
 		return *state.Login
 	}

@@ -63,7 +63,8 @@ func jobDefinition() sdk.Definition {
 		Traits:         sdk.Traits{ConcurrencySafe: true},
 		DefaultTimeout: -1,
 		Varying:        []string{"/jobs/*/id", "/jobs/*/pids", "/jobs/*/age_ms", "/files"},
-		Examples:       []string{`job list`, `job tail job-3fa9c1 --lines 20`, `job wait job-3fa9c1 --timeout 60000`, `job write job-3fa9c1 --input 'yes'`, `job kill job-3fa9c1`},
+		Examples: []string{`job list`, `job tail job-3fa9c1 --lines 20`, `job wait job-3fa9c1 --timeout 60000`,
+			`job write job-3fa9c1 --input 'yes'`, `job kill job-3fa9c1`},
 	}
 }
 
@@ -90,7 +91,8 @@ func (b *bash) job(ctx context.Context, call *sdk.Call, in jobArgs) (*sdk.Result
 		return showJob(j, in.Lines), nil
 	case "kill":
 		if !j.Running() {
-			return nil, sdk.Errorf(tool.ExecutionFailed, "The job %s has ended already: %s.", j.ID, describe(stateOf(j)))
+			return nil, sdk.Errorf(tool.ExecutionFailed, "The job %s has ended already: %s.", j.ID,
+				describe(stateOf(j)))
 		}
 		j.Kill()
 		return showJob(j, in.Lines), nil
@@ -205,7 +207,8 @@ func showJob(j *jobs.Job, lines int) *sdk.Result {
 }
 
 func stateOf(j *jobs.Job) jobState {
-	s := jobState{ID: j.ID, Command: j.Title, Left: j.Left, Running: j.Running(), Foreground: j.Foreground(), Age: j.Age().Milliseconds()}
+	s := jobState{ID: j.ID, Command: j.Title, Left: j.Left, Running: j.Running(), Foreground: j.Foreground(),
+		Age: j.Age().Milliseconds()}
 	if o, err := j.Outcome(); o != nil {
 		s.ExitCode, s.Signal, s.TimedOut = &o.Exit, o.Signal, o.Ending == shell.TimedOut
 	} else if err != nil {

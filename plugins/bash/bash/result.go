@@ -50,7 +50,8 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	notes := r.noteText()
 	stdout, stderr := r.texts(notes, (*spill.Buffer).Text)
 	d := r.data(stdout, stderr)
-	d.ExitCode, d.Signal, d.TimedOut, d.Duration = o.Exit, o.Signal, o.Ending == shell.TimedOut, o.Duration.Milliseconds()
+	d.ExitCode, d.Signal, d.TimedOut, d.Duration = o.Exit, o.Signal, o.Ending == shell.TimedOut,
+		o.Duration.Milliseconds()
 	res := &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), SessionState: r.state}
 	if o.Ending == shell.Exited {
 		res.Cwd = r.at.session
@@ -73,7 +74,8 @@ func (r *report) running() *sdk.Result {
 	stdout, stderr := r.texts(notes, (*spill.Buffer).Peek)
 	d := r.data(stdout, stderr)
 	d.ExitCode, d.Duration, d.Waiting = -1, time.Since(r.job.Process.Began()).Milliseconds(), r.waiting
-	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
+	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d),
+		Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
 }
 
 // data returns the fields of the structured result that are the same for ended commands and for jobs.

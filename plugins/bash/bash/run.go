@@ -47,7 +47,9 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 		r.note("The session's state could not be read, so the command ran in a new session: earlier variables, functions and options are lost.")
 	}
 	env := b.environment(ctx, call, shells, &state, r)
-	seed := shell.Seed{Bash: path, Dir: at.dir, Env: env, State: state, StateBytes: call.SessionState, Tools: call.Commands}
+	seed := shell.Seed{
+		Bash: path, Dir: at.dir, Env: env, State: state, StateBytes: call.SessionState, Tools: call.Commands,
+	}
 	c := b.start(shells, call, &in, seed)
 	defer c.stopLive()
 	c.shown = c.job(call, &in, r.title())
@@ -57,7 +59,8 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	ending, reason := b.await(ctx, call.SessionID, c, &in)
 	r.screen = c.screen
-	r.stdout, r.stderr, r.waiting = c.stdout.buffer, c.stderr.buffer, reason == becauseStdin || reason == becauseTerminal
+	r.stdout, r.stderr, r.waiting = c.stdout.buffer, c.stderr.buffer,
+		reason == becauseStdin || reason == becauseTerminal
 	if ending == goesOn {
 		c.stopLive()
 		if r.job = c.shown; b.jobs.Add(r.job) == nil {
@@ -93,7 +96,8 @@ func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	if len(r.out.Background) == 0 {
 		return
 	}
-	j := &jobs.Job{Session: call.SessionID, Title: r.title(), Process: c.process, Left: true, Stdout: []*spill.Buffer{c.restOut}, Stderr: []*spill.Buffer{c.restErr}}
+	j := &jobs.Job{Session: call.SessionID, Title: r.title(), Process: c.process, Left: true,
+		Stdout: []*spill.Buffer{c.restOut}, Stderr: []*spill.Buffer{c.restErr}}
 	if b.jobs.Add(j) != nil {
 		r.note(fmt.Sprintf("The command left processes running: %s. They are not a job, because too many jobs are running.", pids(r.out.Background)))
 		return

@@ -25,7 +25,8 @@ var screens = map[string]string{
 const edits = "read files with read, and change them with edit"
 
 // This list contains arguments that make a full-screen program run without a screen or exit without a key press.
-var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "--headless", "-batch", "--batch", "--script", "--version", "--help", "-h", "-v"}
+var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "--headless", "-batch", "--batch",
+	"--script", "--version", "--help", "-h", "-v"}
 
 // mentionsScreen matches commands that can start a full-screen program. The tool checks the running programs of these
 // commands every screenTime; it does not check those of other commands.

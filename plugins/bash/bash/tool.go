@@ -65,7 +65,8 @@ func definition() sdk.Definition {
 	return sdk.Definition{
 		Name: "bash", Role: tool.RoleShell, Program: program, Description: description, Output: output,
 		StdinParameter: "stdin",
-		Keywords:       []string{"shell", "terminal", "command", "execute", "script", "program", "build", "compile", "test", "install", "package", "move", "rename", "delete", "remove", "git"},
+		Keywords: []string{"shell", "terminal", "command", "execute", "script", "program", "build", "compile",
+			"test", "install", "package", "move", "rename", "delete", "remove", "git"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Dangerous: true}, // a command can do anything
 		DefaultTimeout: -1,                          // the tool implements its own timeout parameter

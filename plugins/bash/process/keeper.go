@@ -75,7 +75,8 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 	if k.closed {
 		return nil, ErrClosed
 	}
-	t := &Tree{keeper: k, idle: idle, mark: fmt.Sprintf("%s=%s%d", MarkEnv, k.prefix, k.serial.Add(1)), done: make(chan struct{})}
+	t := &Tree{keeper: k, idle: idle, mark: fmt.Sprintf("%s=%s%d", MarkEnv, k.prefix, k.serial.Add(1)),
+		done: make(chan struct{})}
 	cmd.Env = append(cmd.Env, t.mark)
 	cmd.SysProcAttr = attributes()
 	started := make(chan error)

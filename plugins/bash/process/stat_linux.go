@@ -240,7 +240,8 @@ func (t *Tree) Programs() (out [][]string) {
 		name, err := readFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
 		line, lineErr := readFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
 		if err == nil && lineErr == nil {
-			out = append(out, append([]string{strings.TrimSpace(string(name))}, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")[1:]...))
+			out = append(out, append([]string{strings.TrimSpace(string(name))},
+				strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")[1:]...))
 		}
 	}
 	return out

@@ -81,7 +81,8 @@ func shells(line string) bool {
 	_, declared, _ = strings.Cut(declared, " ")
 	name, value, _ := strings.Cut(declared, "=")
 	switch name {
-	case "BASHOPTS", "BASH_ARGC", "BASH_ARGV", "BASH_LINENO", "BASH_SOURCE", "BASH_VERSINFO", "EUID", "PIPESTATUS", "PPID", "SHELLOPTS", "UID":
+	case "BASHOPTS", "BASH_ARGC", "BASH_ARGV", "BASH_LINENO", "BASH_SOURCE", "BASH_VERSINFO", "EUID", "PIPESTATUS",
+		"PPID", "SHELLOPTS", "UID":
 		quotes := strings.Count(value, `"`)
 		array := strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 		text := strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) && quotes == 2
@@ -106,12 +107,15 @@ func literal(value string) bool {
 // environment, or setting the variable has a side effect.
 func special(name string) bool {
 	switch name {
-	case "_", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EUID", "EXECIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE", "GROUPS", "HOSTFILE", "IFS", "IGNOREEOF", "LINENO", "LINES", "MAPFILE", "OLDPWD",
-		"PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PS0", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "TERMCAP", "TERMINFO", "TMOUT", "UID",
+	case "_", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EUID", "EXECIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE",
+		"GROUPS", "HOSTFILE", "IFS", "IGNOREEOF", "LINENO", "LINES", "MAPFILE", "OLDPWD",
+		"PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PS0", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS",
+		"SHELLOPTS", "SHLVL", "SRANDOM", "TERMCAP", "TERMINFO", "TMOUT", "UID",
 		"auto_resume", "histchars", "ignoreeof":
 		return true
 	}
-	for _, prefix := range []string{"BASH", "COMP_", "EPOCH", "HIST", "MAIL", "OPT", "PROMPT_", "READLINE_", "TEXTDOMAIN"} {
+	for _, prefix := range []string{"BASH", "COMP_", "EPOCH", "HIST", "MAIL", "OPT", "PROMPT_", "READLINE_",
+		"TEXTDOMAIN"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

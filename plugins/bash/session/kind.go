@@ -31,7 +31,8 @@ const (
 
 // Kind returns the kind of a command in a shell with the state s. In case of doubt, it returns Ordinary.
 func (s *State) Kind(command string) Kind {
-	if len(command) > maxStateless || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
+	if len(command) > maxStateless || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() ||
+		s.Defines("builtin") {
 		return Ordinary
 	}
 	if name, plain := plainWords(command); plain && s.changesNothing(name) { // skip the parser, which would take most of the time of Kind
@@ -78,7 +79,8 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 			shows = shows || !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name != nil })
 		case *syntax.CallExpr:
 			starts = starts || len(n.Args) == 0 || !isHarmless(n.Args[0].Lit())
-			shows = shows || len(n.Args) == 1 && n.Args[0].Lit() == "set" || len(n.Args) > 0 && n.Args[0].Lit() == "compgen"
+			shows = shows || len(n.Args) == 1 && n.Args[0].Lit() == "set" ||
+				len(n.Args) > 0 && n.Args[0].Lit() == "compgen"
 		}
 		return true
 	})
@@ -105,13 +107,15 @@ func (s *State) statelessStmt(st *syntax.Stmt) bool {
 		return false
 	}
 	for _, r := range st.Redirs {
-		if r.N != nil && strings.HasPrefix(r.N.Value, "{") || r.Word != nil && !s.statelessParts(r.Word.Parts) || r.Hdoc != nil && !s.statelessParts(r.Hdoc.Parts) {
+		if r.N != nil && strings.HasPrefix(r.N.Value, "{") || r.Word != nil && !s.statelessParts(r.Word.Parts) ||
+			r.Hdoc != nil && !s.statelessParts(r.Hdoc.Parts) {
 			return false
 		}
 	}
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
-		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !evaluates(c.Args) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.statelessParts(w.Parts) })
+		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !evaluates(c.Args) &&
+			!slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.statelessParts(w.Parts) })
 	case *syntax.BinaryCmd:
 		return s.statelessStmt(c.X) && s.statelessStmt(c.Y)
 	case *syntax.Subshell:
@@ -164,7 +168,8 @@ func (s *State) statelessParts(parts []syntax.WordPart) bool {
 
 // plain reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
 func plain(p *syntax.ParamExp) bool {
-	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
+	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 &&
+		p.Exp == nil
 }
 
 // references reports whether the session has references (declare -n). Expanding a reference to an array element

@@ -77,7 +77,8 @@ var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
 func dropReadonly(declarations, name string) string {
 	var kept bytes.Buffer
 	for line := range strings.Lines(declarations) {
-		if flags, rest, _ := strings.Cut(strings.TrimPrefix(line, "declare -"), " "); strings.HasPrefix(line, "declare -") && strings.Contains(flags, "r") {
+		if flags, rest, _ := strings.Cut(strings.TrimPrefix(line, "declare -"), " "); strings.HasPrefix(line,
+			"declare -") && strings.Contains(flags, "r") {
 			if n, _, _ := strings.Cut(strings.TrimSuffix(rest, "\n"), "="); n == name {
 				continue
 			}

@@ -48,7 +48,8 @@ func (s *State) Encode() []byte {
 		f = append(append(f, "login", strconv.Itoa(len(*s.Login))), *s.Login...)
 	}
 	if n := s.Snapshot; n != nil {
-		f = append(f, n.Options, n.Umask, n.Shopts, n.Variables, n.Functions, n.FunctionFlags, strconv.Itoa(len(n.Dirs)))
+		f = append(f, n.Options, n.Umask, n.Shopts, n.Variables, n.Functions, n.FunctionFlags,
+			strconv.Itoa(len(n.Dirs)))
 		f = append(f, n.Dirs...)
 	}
 	if w := s.Withheld; w.ID != "" {
@@ -78,7 +79,8 @@ func Decode(b []byte) (State, error) {
 		return State{}, ErrState
 	}
 	if len(f) > 1 && f[0] != withheldMark {
-		s.Snapshot = &Snapshot{Options: f.next(), Umask: f.next(), Shopts: f.next(), Variables: f.next(), Functions: f.next(), FunctionFlags: f.next(), Dirs: f.list()}
+		s.Snapshot = &Snapshot{Options: f.next(), Umask: f.next(), Shopts: f.next(), Variables: f.next(),
+			Functions: f.next(), FunctionFlags: f.next(), Dirs: f.list()}
 	}
 	if len(f) > 1 && f.next() == withheldMark {
 		if s.Withheld = (Withheld{ID: f.next(), Names: f.list()}); s.Withheld.ID == "" {

@@ -33,7 +33,8 @@ type Seed struct {
 // exit status is allowed to differ, because a shell receives it only when it is woken.
 func (s *Seed) same(o *Seed) bool {
 	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&
-		(s.Tools == nil) == (o.Tools == nil) && (s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
+		(s.Tools == nil) == (o.Tools == nil) &&
+		(s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
 }
 
 func (s *Seed) sameState(o *Seed) bool {

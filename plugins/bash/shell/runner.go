@@ -82,7 +82,8 @@ func (r *Runner) Start(id string, c Command) *Process {
 		go func() { _ = r.keeper.Guard(c.Bash) }() // ignore the error: a guard is only needed if the plugin is killed
 	})
 	c.kind = c.State.Kind(c.Text)
-	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
+	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}),
+		writing: make(chan struct{}, 1), attached: make(chan struct{})}
 	var warm *instance
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
 		warm = r.take(id, &c.Seed)

@@ -71,7 +71,8 @@ type Committer struct{ History *history.Store }
 // Lock locks files. It returns a function that releases the lock. Callers must lock the files before they read them,
 // and hold the lock until the files are written. If a killed process left unfinished changes of these files, Lock
 // completes or reverts these changes before it returns.
-func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
+func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace,
+	paths ...workspace.Path) (unlock func(), err error) {
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
 	}
@@ -139,7 +140,8 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 		if noted != nil {
 			_ = c.History.Abandon(after, noted) // ignore the error, because the next call that locks the files also tries to abandon the change
 		}
-		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
+		if e := tool.AsError(err); slices.ContainsFunc(done.Effects,
+			func(e tool.Effect) bool { return e.Operation != "" }) {
 			return nil, tool.Errorf(e.Kind, "%s The other files of the change were restored, so no file is changed.", e.Message).WithCode(e.Code).WithCause(err)
 		}
 		return nil, err
@@ -165,7 +167,8 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 // begin records a change in the history while the files of the change are staged. The returned function waits for the
 // record. The result "lost" of that function is the reason why the change was not recorded. If that function returns an
 // error, the caller must not make the change.
-func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
+func (c *Committer) begin(ctx context.Context, noted *history.Change,
+	hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
 		staged := make(chan error, 1)
@@ -255,7 +258,8 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 
 // write performs the steps. It removes files last, so that no failure loses content. It changes no file before the
 // function "ready" returns. After all files are changed, it calls the function "made".
-func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte,
+	ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	left := len(steps)
 	changed := func() {
@@ -286,7 +290,8 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 				continue
 			}
 			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
-				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready, Changed: changed, Attributes: s.Attributes,
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode,
+				Ready: ready, Changed: changed, Attributes: s.Attributes,
 			})
 			if err != nil {
 				return done, err
@@ -304,7 +309,8 @@ func removed(was *workspace.Snapshot) tool.Effect {
 
 // putBack reverts the performed steps. It skips files that another program has changed after the step. The argument
 // "gone" contains the attributes of the removed files.
-func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
+func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes,
+	done *Done) error {
 	var failed []string
 	for i, s := range steps {
 		if done.Effects[i].Operation == "" {
@@ -344,7 +350,9 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 	case !to.Exists:
 		return ws.Remove(ctx, p, snap)
 	}
-	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode, Attributes: to.Attributes})
+	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{
+		Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode, Attributes: to.Attributes,
+	})
 	return err
 }
 

@@ -90,7 +90,8 @@ func (c *Case) Judge(after string) Verdict {
 }
 
 func withoutBlankLines(s string) string {
-	return strings.Join(slices.DeleteFunc(strings.Split(s, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" }), "\n")
+	return strings.Join(slices.DeleteFunc(strings.Split(s, "\n"),
+		func(l string) bool { return strings.TrimSpace(l) == "" }), "\n")
 }
 
 // Tally counts verdicts by category.

@@ -27,7 +27,9 @@ func (e *editor) branchTool() sdk.Tool {
 		Keywords:    []string{"checkpoint", "discard", "try", "experiment", "isolated", "layer"},
 		Category:    tool.CategoryBuiltin,
 		Traits:      sdk.Traits{Dangerous: true, Disabled: true}, // most agents work in no branch, and each definition costs them tokens
-		Examples:    []string{"branch list", "branch diff", "branch diff fix1 --paths src", "branch checkpoint --message 'tests pass'", "branch restore 3", "branch apply fix1"},
+		Examples: []string{
+			"branch list", "branch diff", "branch diff fix1 --paths src", "branch checkpoint --message 'tests pass'", "branch restore 3", "branch apply fix1",
+		},
 	}, func(context.Context, *sdk.Call, branchArgs) (*sdk.Result, error) {
 		return nil, sdk.Errorf(tool.Unavailable, "This call cannot use branches: it runs in a preview, or the host has no state directory. See the problems in toolhost status.")
 	})

@@ -45,19 +45,23 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	names := strategy.Names()
 	for _, glob := range slices.Sorted(maps.Keys(c.Strategies)) {
 		if glob == "" || !doublestar.ValidatePattern(glob) {
-			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("%q is not a valid glob.", glob), Detail: `Write a glob such as "*.yaml" or "/srv/**/*.conf".`}
+			return &sdk.ConfigError{
+				Path: []string{"strategies", glob}, Summary: fmt.Sprintf("%q is not a valid glob.", glob), Detail: `Write a glob such as "*.yaml" or "/srv/**/*.conf".`,
+			}
 		}
 		set := c.Strategies[glob]
 		for i, name := range set {
 			if !slices.Contains(names, name) {
 				return &sdk.ConfigError{
-					Path: []string{"strategies", glob, fmt.Sprint(i)}, Summary: fmt.Sprintf("Unknown strategy %q.%s", name, suggest.DidYouMean(name, names)),
-					Detail: "The strategies are " + strings.Join(names, ", ") + ".",
+					Path:    []string{"strategies", glob, fmt.Sprint(i)},
+					Summary: fmt.Sprintf("Unknown strategy %q.%s", name, suggest.DidYouMean(name, names)),
+					Detail:  "The strategies are " + strings.Join(names, ", ") + ".",
 				}
 			}
 		}
 		if len(set) == 0 {
-			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("No strategy is allowed for %q.", glob), Detail: `Allow at least one strategy: ["exact"].`}
+			return &sdk.ConfigError{Path: []string{"strategies", glob},
+				Summary: fmt.Sprintf("No strategy is allowed for %q.", glob), Detail: `Allow at least one strategy: ["exact"].`}
 		}
 		e.rules = append(e.rules, rule{glob, set})
 	}

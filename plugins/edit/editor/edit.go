@@ -35,7 +35,8 @@ func (e *editor) editTool() sdk.Tool {
 		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must match " +
 			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
 			"a single similar place is still found, and the result reports this.",
-		Keywords:       []string{"change", "modify", "replace", "substitute", "update", "alter", "fix", "rename", "insert", "patch", "rewrite"},
+		Keywords: []string{"change", "modify", "replace", "substitute", "update", "alter", "fix", "rename",
+			"insert", "patch", "rewrite"},
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "diff",
@@ -66,7 +67,8 @@ func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Re
 	for _, p := range []struct {
 		name  string
 		given bool
-	}{{"file_path", in.FilePath != ""}, {"old_string", in.OldString != nil || len(in.Edits) > 0}, {"new_string", in.NewString != nil || len(in.Edits) > 0}} {
+	}{{"file_path", in.FilePath != ""}, {"old_string", in.OldString != nil || len(in.Edits) > 0},
+		{"new_string", in.NewString != nil || len(in.Edits) > 0}} {
 		if !p.given {
 			missing = append(missing, p.name)
 		}
@@ -131,7 +133,8 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 		if in.OldString == "" {
 			return numbered(i, len(edits), validate.Refuse(validate.FileExists, tool.Conflict, "old_string is empty, but the file has text after the earlier edits. Set old_string to the text to replace."))
 		}
-		c, err := strategy.Apply(f.after, strategy.Edit{Old: in.OldString, New: in.NewString, File: f.name, All: in.ReplaceAll}, e.strategies(f.target.Path.String()))
+		c, err := strategy.Apply(f.after, strategy.Edit{Old: in.OldString, New: in.NewString, File: f.name,
+			All: in.ReplaceAll}, e.strategies(f.target.Path.String()))
 		if err != nil {
 			return numbered(i, len(edits), refusal(err))
 		}

@@ -49,7 +49,10 @@ func (f *edited) release() {
 // create sets the text of a new or empty file.
 func (f *edited) create(text string) {
 	f.after = []byte(text)
-	f.steps = append(f.steps, step{Strategy: "create", Similarity: 1, Sites: []strategy.Lines{{Start: 1, End: max(1, lines(f.after))}}, newLength: len(text)})
+	f.steps = append(f.steps, step{
+		Strategy: "create", Similarity: 1, Sites: []strategy.Lines{{Start: 1, End: max(1, lines(f.after))}},
+		newLength: len(text),
+	})
 }
 
 // add applies a change and updates the line numbers of earlier steps.

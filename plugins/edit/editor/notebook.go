@@ -89,8 +89,11 @@ func (e *editor) editNotebook(ctx context.Context, call *sdk.Call, in notebookAr
 	if err := e.save(ctx, call, c); err != nil {
 		return nil, err
 	}
-	data := notebookData{c.target.Path.String(), in.EditMode, done.Number, done.ID, done.Type, done.Cells, done.Cleared, c.diff()}
-	return &sdk.Result{Output: notebookText(c, in.EditMode, done), Title: "Edit " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect}}, nil
+	data := notebookData{
+		c.target.Path.String(), in.EditMode, done.Number, done.ID, done.Type, done.Cells, done.Cleared, c.diff(),
+	}
+	return &sdk.Result{Output: notebookText(c, in.EditMode, done), Title: "Edit " + c.name, Data: sdk.Data(data),
+		Effects: []tool.Effect{c.effect}}, nil
 }
 
 // check reports all problems of the arguments that can be found without the notebook.
@@ -123,7 +126,8 @@ func notebookRefusal(err error) error {
 }
 
 func notebookText(c *change, mode string, done *notebook.Result) string {
-	verb := map[string]string{notebook.Replace: "Replaced", notebook.Insert: "Inserted", notebook.Delete: "Deleted"}[mode]
+	verb := map[string]string{notebook.Replace: "Replaced", notebook.Insert: "Inserted",
+		notebook.Delete: "Deleted"}[mode]
 	out := fmt.Sprintf("%s cell %d (%s", verb, done.Number, done.Type)
 	if done.ID != "" {
 		out += fmt.Sprintf(", id %q", done.ID)

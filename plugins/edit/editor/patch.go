@@ -40,7 +40,8 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	}
 	files, err := unidiff.Parse(diff)
 	if err != nil {
-		return nil, tool.AsError(tool.Errorf(tool.InvalidArguments, "%w Nothing was changed.", err)).WithCode(validate.NotFound)
+		return nil,
+			tool.AsError(tool.Errorf(tool.InvalidArguments, "%w Nothing was changed.", err)).WithCode(validate.NotFound)
 	}
 	bare := false
 	for i := range files {
@@ -154,7 +155,9 @@ func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
 func quotes(in *unidiff.File, unknown error) bool {
 	code := tool.AsError(unknown).Code
 	return in.Envelope && (code == validate.NotRead || code == validate.ModifiedSinceRead) &&
-		!slices.ContainsFunc(in.Hunks, func(h unidiff.Hunk) bool { return strings.TrimSpace(h.Old) == "" && len(h.Above) == 0 })
+		!slices.ContainsFunc(in.Hunks, func(h unidiff.Hunk) bool {
+			return strings.TrimSpace(h.Old) == "" && len(h.Above) == 0
+		})
 }
 
 func (p *patch) add(f *edited) {
@@ -234,7 +237,10 @@ func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 		attributes = attributes.OfOtherContent()
 	}
 	target.Text = old.target.Text
-	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, mode: &old.target.Before.Mode, attributes: attributes}, steps: old.steps, renamed: old.name}
+	f := &edited{
+		change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after,
+			mode: &old.target.Before.Mode, attributes: attributes}, steps: old.steps, renamed: old.name,
+	}
 	f.chmod(in.Mode)
 	p.add(f)
 	old.remove, old.moved, old.steps = true, true, nil

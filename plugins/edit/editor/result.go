@@ -63,7 +63,8 @@ func result(files []*edited) *sdk.Result {
 	if len(names) > 1 {
 		title = fmt.Sprintf("Edit %d files", len(names))
 	}
-	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
+	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title,
+		Data: sdk.Data(data), Effects: effects}
 }
 
 // tell computes the report of a changed file. It can run while the change is saved.
@@ -77,9 +78,11 @@ func (f *edited) tell() *fileData {
 func (f *edited) describe() *fileData {
 	s, replacements := f.summary()
 	d := &fileData{
-		Path: f.target.Path.String(), Operation: "modify", RenamedFrom: f.renamed, Strategy: s.Strategy, Equality: s.Equality, StartLine: s.StartLine, EndLine: s.EndLine,
-		Replacements: replacements, Similarity: s.Similarity, Indent: s.Indent, OldLength: s.oldLength, NewLength: s.newLength,
-		Diff: f.diff(), Snippet: snippet(f.after, s.StartLine, s.EndLine),
+		Path: f.target.Path.String(), Operation: "modify", RenamedFrom: f.renamed, Strategy: s.Strategy,
+		Equality: s.Equality, StartLine: s.StartLine, EndLine: s.EndLine,
+		Replacements: replacements, Similarity: s.Similarity, Indent: s.Indent, OldLength: s.oldLength,
+		NewLength: s.newLength,
+		Diff:      f.diff(), Snippet: snippet(f.after, s.StartLine, s.EndLine),
 	}
 	switch {
 	case f.remove:
@@ -120,7 +123,8 @@ func (f *edited) text(d *fileData) string {
 	if d.Mode != "" && d.Replacements == 0 {
 		return fmt.Sprintf("Changed the mode of %s to %s.", f.name, d.Mode) + f.note()
 	}
-	out := fmt.Sprintf("Edited %s: %s, lines %d-%d.", f.name, plural(d.Replacements, "replacement"), d.StartLine, d.EndLine)
+	out := fmt.Sprintf("Edited %s: %s, lines %d-%d.", f.name, plural(d.Replacements, "replacement"),
+		d.StartLine, d.EndLine)
 	if d.Operation == "rename" {
 		out = fmt.Sprintf("Renamed %s to %s and edited it: %s, lines %d-%d.", d.RenamedFrom, f.name, plural(d.Replacements, "replacement"), d.StartLine, d.EndLine)
 	}

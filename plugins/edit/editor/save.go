@@ -81,14 +81,16 @@ func refused(w *workspace.Written) string {
 // open locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To
 // check the other layers, the caller must call the target's method Read. The parameters "create" and "overwrite" are
 // documented at [validate.File].
-func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
+func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create,
+	overwrite bool) (c *change, unlock func(), err error) {
 	return e.openWith(ctx, call, name, func(ws *workspace.Workspace) (*validate.Target, error) {
 		return validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)
 	})
 }
 
 // openWith locks a file and calls check, which checks layers 2 to 5.
-func (e *editor) openWith(ctx context.Context, call *sdk.Call, name string, check func(*workspace.Workspace) (*validate.Target, error)) (c *change, unlock func(), err error) {
+func (e *editor) openWith(ctx context.Context, call *sdk.Call, name string,
+	check func(*workspace.Workspace) (*validate.Target, error)) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
 		return nil, nil, err
@@ -105,7 +107,8 @@ func (e *editor) openWith(ctx context.Context, call *sdk.Call, name string, chec
 }
 
 // lock locks files against other changes. It skips paths that cannot be resolved, because the validation reports them.
-func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, names ...string) (unlock func(), err error) {
+func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string,
+	names ...string) (unlock func(), err error) {
 	var paths []workspace.Path
 	for _, name := range names {
 		if p, err := ws.Resolve(cwd, name); err == nil {
@@ -136,7 +139,10 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 		if c.diff == nil {
 			c.diff = sync.OnceValue(c.unified)
 		}
-		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode, Attributes: c.attributes})
+		m.Steps = append(m.Steps, commit.Step{
+			Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode,
+			Attributes: c.attributes,
+		})
 	}
 	m.Meanwhile = func() {
 		for _, c := range changes {

@@ -368,7 +368,8 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 }
 
 // prepare reads the current files and the stored contents. It returns the steps that restore the stored contents.
-func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
+func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File,
+	paths []workspace.Path) ([]commit.Step, error) {
 	var steps []commit.Step
 	for i, f := range net {
 		snap, err := commit.Current(m.ws, paths[i])
@@ -384,7 +385,9 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 		if err := m.editor.History.Load(ctx, &f.After); err != nil {
 			return nil, err
 		}
-		s := commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
+		s := commit.Step{
+			Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes,
+		}
 		// Restore the mode only if the change affected the mode.
 		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
 			s.Mode = &f.After.Mode
@@ -395,7 +398,8 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 }
 
 // changed returns the error for a file that does not have the version that the history expects.
-func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
+func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File,
+	snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {
 		if c.Touches(f.Path) {

@@ -22,7 +22,10 @@ func (m *undoing) describe(chosen []*history.Change, steps []commit.Step) *undoD
 	var all strings.Builder
 	for _, s := range steps {
 		restored, previous := len(s.After), len(data(s.Before))
-		d.Files = append(d.Files, touched{Path: s.Path.String(), Operation: operation(s.Before != nil, !s.Remove), RestoredLength: &restored, PreviousLength: &previous})
+		d.Files = append(d.Files, touched{
+			Path: s.Path.String(), Operation: operation(s.Before != nil, !s.Remove), RestoredLength: &restored,
+			PreviousLength: &previous,
+		})
 		all.WriteString(stepDiff(s.Path.RelTo(m.call.Cwd), s))
 	}
 	d.Diff = all.String()
@@ -48,7 +51,8 @@ func stepDiff(name string, s commit.Step) string {
 	}{{data(s.Before), &before}, {s.After, &after}} {
 		decoded, err := text.Decode(side.data)
 		if err != nil {
-			return fmt.Sprintf("Binary file %s: %s before, %s after\n", name, text.FormatSize(int64(len(data(s.Before)))), text.FormatSize(int64(len(s.After))))
+			return fmt.Sprintf("Binary file %s: %s before, %s after\n", name,
+				text.FormatSize(int64(len(data(s.Before)))), text.FormatSize(int64(len(s.After))))
 		}
 		*side.into = decoded.Content
 	}
@@ -82,7 +86,8 @@ func data(s *workspace.Snapshot) []byte {
 func (m *undoing) changes(all []*history.Change) []changeData {
 	out := []changeData{}
 	for _, c := range all {
-		d := changeData{ID: c.ID, At: c.At.UTC().Format(time.RFC3339), Tool: c.Tool, Title: c.Title, Undone: c.State == history.Undone}
+		d := changeData{ID: c.ID, At: c.At.UTC().Format(time.RFC3339), Tool: c.Tool, Title: c.Title,
+			Undone: c.State == history.Undone}
 		for _, f := range c.Files {
 			d.Files = append(d.Files, touched{Path: f.Path, Operation: operation(f.Before.Exists, f.After.Exists)})
 		}
@@ -97,7 +102,8 @@ func (m *undoing) count(ctx context.Context, d *undoData) (*history.Log, error) 
 	if err != nil {
 		return nil, err
 	}
-	d.UndoCount, d.RedoCount, d.Dropped, d.LimitBytes = len(log.Done), len(log.Undone), log.Dropped, m.editor.History.Limit()
+	d.UndoCount, d.RedoCount, d.Dropped, d.LimitBytes = len(log.Done), len(log.Undone), log.Dropped,
+		m.editor.History.Limit()
 	return log, nil
 }
 
@@ -114,22 +120,27 @@ func (m *undoing) preview(ctx context.Context, d *undoData) (*sdk.Result, error)
 
 func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sdk.Result, error) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s %s.", map[history.State]string{history.Done: "Redid", history.Undone: "Undid"}[m.to], titles(d.Changes))
+	fmt.Fprintf(&out, "%s %s.", map[history.State]string{history.Done: "Redid", history.Undone: "Undid"}[m.to],
+		titles(d.Changes))
 	for i, f := range d.Files {
-		fmt.Fprintf(&out, "\n%s: %s", m.show(f.Path), map[tool.Operation]string{tool.OpCreate: "created", tool.OpModify: "restored", tool.OpDelete: "removed"}[f.Operation])
+		fmt.Fprintf(&out, "\n%s: %s", m.show(f.Path), map[tool.Operation]string{tool.OpCreate: "created",
+			tool.OpModify: "restored", tool.OpDelete: "removed"}[f.Operation])
 		if w := done.Written[i]; w != nil && w.InPlace != "" {
 			fmt.Fprintf(&out, " (overwritten in place, because %s)", w.InPlace)
 		}
 		out.WriteString(refused(done.Written[i]))
 	}
-	res := &sdk.Result{Title: strings.ToUpper(m.verb()[:1]) + m.verb()[1:] + " " + titles(d.Changes), Effects: done.Effects}
+	res := &sdk.Result{
+		Title: strings.ToUpper(m.verb()[:1]) + m.verb()[1:] + " " + titles(d.Changes), Effects: done.Effects,
+	}
 	if done.Lost != "" {
 		fmt.Fprintf(&out, "\n[note: this step is not recorded in the history: %s]", done.Lost)
 	}
 	if _, err := m.count(ctx, d); err != nil {
 		fmt.Fprintf(&out, "\n[note: %v]", err)
 	} else {
-		fmt.Fprintf(&out, "\n%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.subject())
+		fmt.Fprintf(&out, "\n%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount,
+			m.subject())
 	}
 	res.Output, res.Data = out.String()+"\n"+shown(d.Diff), sdk.Data(d)
 	return res, nil
@@ -189,5 +200,6 @@ func (m *undoing) clear(ctx context.Context) (*sdk.Result, error) {
 	if _, err := m.count(ctx, d); err != nil {
 		return nil, err
 	}
-	return &sdk.Result{Output: fmt.Sprintf("Deleted the history of %s %s. The files are unchanged.", plural(n, "change"), m.subject()), Title: "Clear history", Data: sdk.Data(d)}, nil
+	return &sdk.Result{Output: fmt.Sprintf("Deleted the history of %s %s. The files are unchanged.", plural(n, "change"), m.subject()), Title: "Clear history",
+		Data: sdk.Data(d)}, nil
 }

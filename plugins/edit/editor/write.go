@@ -59,7 +59,10 @@ func (e *editor) write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.
 		return nil, err
 	}
 	c.after = content(in, target)
-	data := writeData{Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(c.after), Created: target.Before == nil}
+	data := writeData{
+		Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(c.after),
+		Created: target.Before == nil,
+	}
 	if target.Before != nil && bytes.Equal(c.after, target.Text.Content) {
 		return &sdk.Result{
 			Output: fmt.Sprintf("%s already has exactly this content (%s); nothing was written.", c.name, plural(data.LineCount, "line")),
@@ -70,17 +73,20 @@ func (e *editor) write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.
 		return nil, err
 	}
 	done, diff := c.written, c.diff()
-	data.BytesWritten, data.Created, data.Overwritten, data.Diff = int(done.State.Size), done.Created, !done.Created && in.Mode != "append", diff
+	data.BytesWritten, data.Created, data.Overwritten, data.Diff = int(done.State.Size), done.Created,
+		!done.Created && in.Mode != "append", diff
 	what := map[bool]string{true: "Created", false: "Overwrote"}[done.Created]
 	if in.Mode == "append" && !done.Created {
 		what = "Appended to"
 		data.BytesWritten -= len(target.Before.Data)
 	}
-	out := fmt.Sprintf("%s %s: %s, %s.%s", what, c.name, plural(data.BytesWritten, "byte"), plural(data.LineCount, "line"), c.note())
+	out := fmt.Sprintf("%s %s: %s, %s.%s", what, c.name, plural(data.BytesWritten, "byte"),
+		plural(data.LineCount, "line"), c.note())
 	if !done.Created {
 		out += "\n" + shown(diff)
 	}
-	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect}}, nil
+	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect}},
+		nil
 }
 
 // content returns the new content of the file, with the requested line endings and final newline.

@@ -42,7 +42,8 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 
 // Later returns the last change that any session made to a file after the change with the given id. The result "own"
 // reports whether the given session made the returned change. If no later change exists, the result "id" is 0.
-func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
+func (s *Store) Later(ctx context.Context, session, path string,
+	than int64) (id int64, title string, own bool, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		var by string
 		err := tx.QueryRowContext(ctx, `SELECT id, title, session FROM changes WHERE place > (SELECT place FROM changes WHERE id = ?) AND state = ? AND id IN (SELECT change FROM files WHERE path = ?) ORDER BY place DESC LIMIT 1`,
@@ -134,7 +135,8 @@ func changes(ctx context.Context, tx *transaction, where string, args ...any) ([
 			return nil, err
 		}
 		c.At = time.Unix(0, at)
-		if err := errors.Join(json.Unmarshal([]byte(dirs), &c.Dirs), json.Unmarshal([]byte(moves), &c.Moves)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(dirs), &c.Dirs),
+			json.Unmarshal([]byte(moves), &c.Moves)); err != nil {
 			return nil, err
 		}
 		out = append(out, c)

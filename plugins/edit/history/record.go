@@ -58,7 +58,8 @@ func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 	if err != nil {
 		return err
 	}
-	res, err := tx.exec(ctx, addChange, c.Session, c.At.UnixNano(), c.Tool, c.Title, Doing, string(dirs), string(moves), c.To)
+	res, err := tx.exec(ctx, addChange, c.Session, c.At.UnixNano(), c.Tool, c.Title, Doing, string(dirs),
+		string(moves), c.To)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,8 @@ func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 				return err
 			}
 		}
-		if _, err := tx.exec(ctx, addFile, c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(), uint32(f.After.Mode), f.Before.attributes()); err != nil {
+		if _, err := tx.exec(ctx, addFile, c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(),
+			uint32(f.After.Mode), f.Before.attributes()); err != nil {
 			return err
 		}
 	}
@@ -160,7 +162,8 @@ func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) 
 		}
 		other := f.Before
 		other.Attributes = other.Attributes.OfOtherContent()
-		if _, err := tx.ExecContext(ctx, set, f.Before.key(), f.Before.attributes(), other.attributes(), f.Path, string(moves)); err != nil {
+		if _, err := tx.ExecContext(ctx, set, f.Before.key(), f.Before.attributes(), other.attributes(), f.Path,
+			string(moves)); err != nil {
 			return err
 		}
 	}

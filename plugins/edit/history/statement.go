@@ -29,7 +29,8 @@ type database struct {
 // only connection.
 func prepare(ctx context.Context, db *sql.DB) (*database, error) {
 	d := &database{db, make(map[string]*sql.Stmt)}
-	for _, text := range []string{anyDoing, anyUndone, addChange, addContent, addFile, totalSize, setMode, settleChange} {
+	for _, text := range []string{anyDoing, anyUndone, addChange, addContent, addFile, totalSize, setMode,
+		settleChange} {
 		stmt, err := db.PrepareContext(ctx, text)
 		if err != nil {
 			return nil, errors.Join(err, d.Close())

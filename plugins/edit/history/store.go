@@ -189,7 +189,8 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 // failed returns the database error with a remedy.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
-	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if s.path == "" {

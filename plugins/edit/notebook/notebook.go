@@ -241,7 +241,8 @@ func (f *file) replace(at int, e Edit) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Number: at, ID: c.text("id"), Type: c.text("cell_type"), Cells: len(f.cells), Before: c.source(), After: e.Source}
+	res := &Result{Number: at, ID: c.text("id"), Type: c.text("cell_type"), Cells: len(f.cells), Before: c.source(),
+		After: e.Source}
 	style := f.style.cellStyle(f.content, f.cells[at].start)
 	if raw := c.values["source"]; len(raw) > 0 && raw[0] == '"' {
 		c.set("source", encode(e.Source))

@@ -33,7 +33,8 @@ func findAnchored(s *search) (match, error) {
 	for _, line := range old[1 : n-1] {
 		middle += alphanumerics(line, minMiddle)
 	}
-	if first == "" || last == "" || middle < minMiddle || max(alphanumerics(first, minAnchor), alphanumerics(last, minAnchor)) < minAnchor {
+	if first == "" || last == "" || middle < minMiddle ||
+		max(alphanumerics(first, minAnchor), alphanumerics(last, minAnchor)) < minAnchor {
 		return m, nil
 	}
 	c := &comparison{s: s, old: old, cells: maxEditCells}

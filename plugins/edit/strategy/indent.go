@@ -187,8 +187,10 @@ func scale(rest, from, to string) (string, bool) {
 	if from == to {
 		return rest, kind(rest) == kind(from) || strings.TrimPrefix(rest, from) == ""
 	}
-	if kind(from) == mixedBlanks || kind(to) == mixedBlanks || kind(rest) != kind(from) || len(rest)*len(to)%len(from) != 0 {
-		if from != "" && strings.Trim(rest, from) == "" && len(rest)%len(from) == 0 && strings.Repeat(from, len(rest)/len(from)) == rest {
+	if kind(from) == mixedBlanks || kind(to) == mixedBlanks || kind(rest) != kind(from) ||
+		len(rest)*len(to)%len(from) != 0 {
+		if from != "" && strings.Trim(rest, from) == "" && len(rest)%len(from) == 0 &&
+			strings.Repeat(from, len(rest)/len(from)) == rest {
 			return strings.Repeat(to, len(rest)/len(from)), true
 		}
 		return "", false

@@ -96,7 +96,9 @@ func literalSplice(m match) []replacement {
 	}
 	var reps []replacement
 	for _, h := range diffLines(old, theirs) {
-		reps = append(reps, replacement{offsets[h.oldFrom], offsets[h.oldTo], strings.Join(theirs[h.newFrom:h.newTo], "")})
+		reps = append(reps, replacement{
+			offsets[h.oldFrom], offsets[h.oldTo], strings.Join(theirs[h.newFrom:h.newTo], ""),
+		})
 	}
 	return reps
 }
@@ -153,7 +155,8 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 		}
 		reps = append(reps, replacement{from, to, with})
 	}
-	if next := s.file.lineOf(st.to); !s.edit.All && m.joins() && next < s.file.lines() && isBlankLine(string(s.file.line(next))) {
+	if next := s.file.lineOf(st.to); !s.edit.All && m.joins() && next < s.file.lines() &&
+		isBlankLine(string(s.file.line(next))) {
 		reps = append(reps, replacement{s.file.start(next), s.file.start(next + 1), ""})
 	}
 	if !w.in.same && !w.asGiven && c.Indent == nil {

@@ -32,7 +32,8 @@ var escapings = []escaping{
 		"with entities", func(s string) (string, bool) { return entities.Replace(s), hasEntity(s) && !hasMarkup(s) },
 		hasEntity, hasMarkup, false,
 	},
-	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
+	{"with line numbers", withoutNumbers, hasNumbers,
+		func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
 }
 
 // findUnescaped searches for old_string without its escapes. It also removes the escapes from new_string if
@@ -47,7 +48,9 @@ func findUnescaped(s *search) (match, error) {
 		if e.numbered && !strings.Contains(strings.TrimSuffix(old, "\n"), "\n") {
 			// A number at the beginning of a single line can belong to the text. Therefore it must equal the number
 			// of the line in the file.
-			m.sites = slices.DeleteFunc(m.sites, func(st site) bool { return s.file.lineAt(st.from) != firstNumber(s.edit.Old) })
+			m.sites = slices.DeleteFunc(m.sites, func(st site) bool {
+				return s.file.lineAt(st.from) != firstNumber(s.edit.Old)
+			})
 		}
 		if len(m.sites) == 0 {
 			continue

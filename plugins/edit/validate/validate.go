@@ -88,7 +88,8 @@ func (t *Target) Read() error {
 
 // File checks layers 2 to 7 for a path. If create is true, the file must be missing or empty. If overwrite is true,
 // an existing file is also permitted.
-func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
+func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create,
+	overwrite bool) (*Target, error) {
 	t, err := Open(ctx, ws, states, cwd, name, create, overwrite)
 	if err == nil {
 		err = t.Read()
@@ -100,7 +101,8 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 }
 
 // Open checks layers 2 to 5 for a path. The caller must check layers 6 and 7 with [Target.Read].
-func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
+func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create,
+	overwrite bool) (*Target, error) {
 	return open(ctx, ws, states, cwd, name, create, overwrite, false)
 }
 
@@ -109,7 +111,8 @@ func Notebook(ctx context.Context, ws *workspace.Workspace, states States, cwd, 
 	return open(ctx, ws, states, cwd, name, false, false, true)
 }
 
-func open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite, notebook bool) (*Target, error) {
+func open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite,
+	notebook bool) (*Target, error) {
 	p, err := Path(ws, cwd, name)
 	if err != nil {
 		return nil, err

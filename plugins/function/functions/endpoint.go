@@ -123,7 +123,8 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 		if text == "" {
 			text = "(empty answer)"
 		}
-		return nil, sdk.Errorf(kindOf(res.StatusCode), "The endpoint %s answered %s: %s", e.shown, res.Status, text).WithCode(res.StatusCode)
+		return nil, sdk.Errorf(kindOf(res.StatusCode), "The endpoint %s answered %s: %s", e.shown, res.Status,
+			text).WithCode(res.StatusCode)
 	}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
@@ -134,7 +135,8 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 		if strings.HasPrefix(media, "image/") {
 			kind = "image"
 		}
-		return &sdk.Result{Output: fmt.Sprintf("The answer is attached: %d bytes, %s.", len(body), media), Attachments: []sdk.Attachment{{Type: kind, MediaType: media, Content: body}}}, nil
+		return &sdk.Result{Output: fmt.Sprintf("The answer is attached: %d bytes, %s.", len(body), media),
+			Attachments: []sdk.Attachment{{Type: kind, MediaType: media, Content: body}}}, nil
 	}
 	return result(body, 0), nil
 }

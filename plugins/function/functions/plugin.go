@@ -88,10 +88,13 @@ func (p *plugin) configure(_ context.Context, c Config, _ sdk.Setup) error {
 				return fail("url", fmt.Sprintf("The endpoint does not fit the function %q", d.original), err.Error())
 			}
 			d.Category, d.DefaultTimeout = tool.CategoryCustom, p.limit
-			d.Traits = sdk.Traits{ReadOnly: b.ReadOnly, Idempotent: b.ReadOnly, ConcurrencySafe: b.Concurrent, Dangerous: b.Dangerous}
-			p.tools = append(p.tools, sdk.NewTool(d.Definition, func(ctx context.Context, call *sdk.Call, _ json.RawMessage) (*sdk.Result, error) {
-				return behind.call(ctx, call, d)
-			}))
+			d.Traits = sdk.Traits{
+				ReadOnly: b.ReadOnly, Idempotent: b.ReadOnly, ConcurrencySafe: b.Concurrent, Dangerous: b.Dangerous,
+			}
+			p.tools = append(p.tools, sdk.NewTool(d.Definition,
+				func(ctx context.Context, call *sdk.Call, _ json.RawMessage) (*sdk.Result, error) {
+					return behind.call(ctx, call, d)
+				}))
 		}
 	}
 	return nil

@@ -108,7 +108,8 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	if text == "" {
 		text = "(nothing on standard error)"
 	}
-	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err, lastOf(text)).WithCode(status)
+	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err,
+		lastOf(text)).WithCode(status)
 }
 
 // result converts the answer of a function to a result. If the answer is JSON, the result also contains it as

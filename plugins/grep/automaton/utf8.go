@@ -16,7 +16,8 @@ func utf8Sequences(set syntax.Class) [][]syntax.Range {
 			continue
 		}
 		// Split the characters by the length of their encoding. The surrogates are excluded.
-		for _, part := range [...]syntax.Range{{Lo: 0, Hi: 0x7F}, {Lo: 0x80, Hi: 0x7FF}, {Lo: 0x800, Hi: 0xD7FF}, {Lo: 0xE000, Hi: 0xFFFF}, {Lo: 0x10000, Hi: utf8.MaxRune}} {
+		for _, part := range [...]syntax.Range{{Lo: 0, Hi: 0x7F}, {Lo: 0x80, Hi: 0x7FF}, {Lo: 0x800, Hi: 0xD7FF},
+			{Lo: 0xE000, Hi: 0xFFFF}, {Lo: 0x10000, Hi: utf8.MaxRune}} {
 			if lo, hi := max(r.Lo, part.Lo), min(r.Hi, part.Hi); lo <= hi {
 				var a, b [utf8.UTFMax]byte
 				n := utf8.EncodeRune(a[:], lo)

@@ -53,7 +53,8 @@ func hashes(literal string) []uint32 {
 	literal = literal[:min(len(literal), maxLiteral)]
 	var out []uint32
 	for i := 0; i+3 <= len(literal); i++ {
-		out = append(out, hash(uint32(lower[literal[i]])|uint32(lower[literal[i+1]])<<8|uint32(lower[literal[i+2]])<<16))
+		out = append(out,
+			hash(uint32(lower[literal[i]])|uint32(lower[literal[i+1]])<<8|uint32(lower[literal[i+2]])<<16))
 	}
 	return out
 }

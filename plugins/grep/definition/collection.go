@@ -86,7 +86,8 @@ func (c *collection) compare(a, b *Match) int {
 			return n
 		}
 	}
-	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Symbol.Line, b.Symbol.Line), cmp.Compare(a.Symbol.Column, b.Symbol.Column),
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Symbol.Line, b.Symbol.Line),
+		cmp.Compare(a.Symbol.Column, b.Symbol.Column),
 		cmp.Compare(a.Symbol.Name, b.Symbol.Name), cmp.Compare(a.Symbol.Kind, b.Symbol.Kind))
 }
 

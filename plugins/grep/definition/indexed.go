@@ -29,7 +29,8 @@ const (
 // Texts without a cached table are copied during a pass. They are parsed after the snapshot is released, because
 // parsing must not block other calls. Then another pass uses a new snapshot. The passes end when no text is left to
 // parse.
-func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
+func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options,
+	with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
 	r, end := q.answering(ctx, from)
 	defer end()
 	for {
@@ -202,7 +203,8 @@ const fillTurn = 128 << 10
 // Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed,
 // the cache is full, or ctx ends. The parameter "with" has the same meaning as in [Query.Indexed]. Fill calls the
 // function "wait" before each group of files. If no snapshot exists, the result "done" is false.
-func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
+func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error),
+	wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {
 		wait()

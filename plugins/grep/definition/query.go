@@ -216,7 +216,8 @@ func (r *run) walk(start walk.Start, o walk.Options) error {
 // file adds the file to the matches if its name matches. The parameter "path" is the end of the file's path. The
 // function "shown" returns the path as displayed in results.
 func (r *run) file(worker int, path string, shown func() string) {
-	if !r.q.Group.Has(symbol.File) || r.q.Language != "" && !r.q.Language.Is(path) || r.q.Group == symbol.All && !r.q.Names.Plain() {
+	if !r.q.Group.Has(symbol.File) || r.q.Language != "" && !r.q.Language.Is(path) ||
+		r.q.Group == symbol.All && !r.q.Names.Plain() {
 		return // regular expressions match file names only if the query asks for files
 	}
 	m := r.matcher(worker)
@@ -226,7 +227,10 @@ func (r *run) file(worker int, path string, shown func() string) {
 	if rank, ok := m.Path(path); ok {
 		path = shown()
 		name := path[strings.LastIndexByte(path, '/')+1:]
-		r.pass.found.add([]Match{{File: path, Symbol: symbol.Symbol{Name: name, Kind: symbol.File, Line: 1, Column: 1, EndLine: 1}, Rank: rank}})
+		r.pass.found.add([]Match{
+			{File: path, Symbol: symbol.Symbol{Name: name, Kind: symbol.File, Line: 1, Column: 1, EndLine: 1},
+				Rank: rank},
+		})
 	}
 }
 
@@ -336,10 +340,13 @@ func (r *run) problem(file, why string) {
 func (r *run) answer() *Answer {
 	p := r.pass
 	a := &Answer{
-		Looked: int(p.looked.Load()), NotParsed: int(p.notParsed.Load()), Problems: p.problems, HasProblems: p.lost, Broken: int(p.broken.Load()),
+		Looked: int(p.looked.Load()), NotParsed: int(p.notParsed.Load()), Problems: p.problems, HasProblems: p.lost,
+		Broken: int(p.broken.Load()),
 		Skipped: Skipped{
-			Ignored: int(p.walked.Ignored.Load()), Hidden: int(p.walked.Hidden.Load()), Binary: int(p.binary.Load()), TooLarge: int(p.tooLarge.Load()),
-			Permission: int(p.permission.Load() + p.walked.Permission.Load()), Failed: int(p.failed.Load() + p.walked.Failed.Load()),
+			Ignored: int(p.walked.Ignored.Load()), Hidden: int(p.walked.Hidden.Load()), Binary: int(p.binary.Load()),
+			TooLarge:   int(p.tooLarge.Load()),
+			Permission: int(p.permission.Load() + p.walked.Permission.Load()),
+			Failed:     int(p.failed.Load() + p.walked.Failed.Load()),
 		},
 	}
 	p.found.page(a)

@@ -12,7 +12,8 @@ import (
 
 func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder, near string) *sdk.Result {
 	data := codeData{
-		Query: in.Query, Type: in.Type, Matches: []codeMatch{}, Total: a.Total, Skipped: a.Skipped, NotParsed: a.NotParsed, Problems: []codeProblem{},
+		Query: in.Query, Type: in.Type, Matches: []codeMatch{}, Total: a.Total, Skipped: a.Skipped,
+		NotParsed: a.NotParsed, Problems: []codeProblem{},
 	}
 	var out codePrinter
 	out.init(in, a, f.maxLine)
@@ -33,7 +34,8 @@ func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder, near str
 	}
 	return &sdk.Result{
 		Output: withNotes(strings.Join(out.lines, "\n"), codeNotes(in, p, a, f, given, near)), Data: sdk.Data(data),
-		Title:    fmt.Sprintf("Look up %s in %s: %s in %s", in.Query, p.shown, count(a.Total, "match"), count(a.Files, "file")),
+		Title: fmt.Sprintf("Look up %s in %s: %s in %s", in.Query, p.shown, count(a.Total, "match"),
+			count(a.Files, "file")),
 		Metadata: map[string]any{"total": a.Total, "files": a.Files},
 	}
 }
@@ -44,8 +46,10 @@ const maxCodeText = 4 << 20
 func codeMatchOf(m *definition.Match) codeMatch {
 	s := &m.Symbol
 	return codeMatch{
-		File: printable(m.File), Line: int(s.Line), Column: int(s.Column), EndLine: int(s.EndLine), Kind: s.Kind.String(), Name: printable(s.Name),
-		Container: printable(s.Container), Code: m.Code, Context: m.Context, Match: m.Rank.String(), Language: string(outline.Of(m.File)), Parser: string(m.Parser),
+		File: printable(m.File), Line: int(s.Line), Column: int(s.Column), EndLine: int(s.EndLine),
+		Kind: s.Kind.String(), Name: printable(s.Name),
+		Container: printable(s.Container), Code: m.Code, Context: m.Context, Match: m.Rank.String(),
+		Language: string(outline.Of(m.File)), Parser: string(m.Parser),
 	}
 }
 
@@ -122,7 +126,8 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 		notes = append(notes, fmt.Sprintf("%d-%d of %s in %s shown; continue with offset=%d, or narrow the search with type, path, language or match",
 			in.Offset+1, left, count(a.Total, "match"), count(a.Files, "file"), left))
 	case in.Offset > 0:
-		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(a.Total, "match")))
+		notes = append(notes,
+			fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(a.Total, "match")))
 	}
 	if n := a.HasProblems; n > 0 {
 		pr := a.Problems[0]
@@ -164,7 +169,8 @@ func noDeclaration(in codeArgs, p *place, a *definition.Answer, near string) []s
 	}
 	var skipped []string
 	for _, r := range []reason{
-		{a.Skipped.Ignored, "ignored"}, {a.Skipped.Hidden, "hidden"}, {a.Skipped.Permission, "not permitted to be read"}, {a.Skipped.Failed, "not readable"},
+		{a.Skipped.Ignored, "ignored"}, {a.Skipped.Hidden, "hidden"},
+		{a.Skipped.Permission, "not permitted to be read"}, {a.Skipped.Failed, "not readable"},
 	} {
 		if r.n > 0 {
 			skipped = append(skipped, fmt.Sprintf("%d %s", r.n, r.what))

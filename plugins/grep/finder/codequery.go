@@ -34,8 +34,10 @@ func (f *finder) codeTool() sdk.Tool {
 		Role:        tool.RoleSymbols,
 		Description: "Find where functions, types, methods, variables and files are declared, by name, in a whole tree without ignored files. Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed; in other languages, lines that look like declarations are marked as [pattern]. The best matches come first. The query * with the path of a file returns its outline. To find uses, use grep.",
 		Traits:      looking,
-		Keywords:    []string{"definition", "declaration", "symbol", "outline", "jump", "functions", "classes", "defined"},
-		Category:    tool.CategoryBuiltin,
+		Keywords: []string{
+			"definition", "declaration", "symbol", "outline", "jump", "functions", "classes", "defined",
+		},
+		Category: tool.CategoryBuiltin,
 		Examples: []string{
 			"code_query ServeHTTP",
 			"code_query Server.Close --type method",
@@ -102,7 +104,8 @@ func (f *finder) code(ctx context.Context, call *sdk.Call, in codeArgs) (*sdk.Re
 		return nil, err
 	}
 	q := &definition.Query{
-		Names: names, Group: symbol.Group(in.Type), Language: language, Offset: in.Offset, Limit: in.HeadLimit, Context: in.Context, Time: f.timeLimit,
+		Names: names, Group: symbol.Group(in.Type), Language: language, Offset: in.Offset, Limit: in.HeadLimit,
+		Context: in.Context, Time: f.timeLimit,
 	}
 	a, state, err := f.define(ctx, p, q)
 	if err != nil {
@@ -130,7 +133,9 @@ func (f *finder) near(ctx context.Context, p *place, q *definition.Query) string
 	if similar == nil {
 		return ""
 	}
-	a, _, err := f.define(ctx, p, &definition.Query{Names: similar, Group: q.Group, Language: q.Language, Limit: maxNear, Time: nearTime})
+	a, _, err := f.define(ctx, p, &definition.Query{
+		Names: similar, Group: q.Group, Language: q.Language, Limit: maxNear, Time: nearTime,
+	})
 	if err != nil {
 		return "" // without a hint, the result is still correct
 	}
@@ -171,7 +176,8 @@ func languageOf(name string) (outline.Language, error) {
 }
 
 // define searches for declarations in a place, which is a directory or a single file.
-func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *definition.Answer, state index.State, err error) {
+func (f *finder) define(ctx context.Context, p *place,
+	q *definition.Query) (a *definition.Answer, state index.State, err error) {
 	state = index.None
 	progress := func() (index.State, int64) { return index.None, 0 }
 	if !p.path.IsDir() {
@@ -191,7 +197,9 @@ func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *
 	f.symbols.asking.Add(1)
 	defer f.symbols.asking.Add(-1)
 	o := p.options(false, false)
-	a, used, err := q.Indexed(ctx, f.symbols.source(), o, func(do func(*index.Snapshot) error) (bool, error) { return t.snapshot(o, "", do) })
+	a, used, err := q.Indexed(ctx, f.symbols.source(), o, func(do func(*index.Snapshot) error) (bool, error) {
+		return t.snapshot(o, "", do)
+	})
 	if used || err != nil {
 		if err == nil {
 			f.symbols.fill(p, t)

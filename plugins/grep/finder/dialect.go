@@ -26,7 +26,9 @@ func otherSyntax(in *grepArgs, total int, search func(*pattern.Pattern) (*query.
 	default:
 		return nil, nil
 	}
-	compiled, err := pattern.Compile(expr, pattern.Options{Dialect: to, IgnoreCase: in.IgnoreCase, Multiline: in.Multiline})
+	compiled, err := pattern.Compile(expr, pattern.Options{
+		Dialect: to, IgnoreCase: in.IgnoreCase, Multiline: in.Multiline,
+	})
 	if err != nil || in.check(compiled.Crossing()) != nil {
 		return nil, nil //nolint:nilerr // the pattern has no meaning in the other syntax
 	}

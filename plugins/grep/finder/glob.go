@@ -32,8 +32,10 @@ func (f *finder) globTool() sdk.Tool {
 		Role:        tool.RoleFind,
 		Description: "Find files by a pattern of their paths in a whole tree without hidden and ignored files. The last modified files come first.",
 		Traits:      looking,
-		Keywords:    []string{"find", "locate", "files", "names", "filename", "wildcard", "extension", "recent", "newest", "fd"},
-		Category:    tool.CategoryBuiltin,
+		Keywords: []string{
+			"find", "locate", "files", "names", "filename", "wildcard", "extension", "recent", "newest", "fd",
+		},
+		Category: tool.CategoryBuiltin,
 		Examples: []string{
 			"glob '**/*_test.go'",
 			"glob '*.{json,yaml}' config",
@@ -131,7 +133,8 @@ func beneath(path, dir string) string {
 
 func globResult(in globArgs, p *place, f *locate.Found, skipped *walk.Skipped) *sdk.Result {
 	data := globData{Files: []globFile{}, Total: f.Total, Skipped: globSkipped{
-		Ignored: int(skipped.Ignored.Load()), Hidden: int(skipped.Hidden.Load()), Permission: int(skipped.Permission.Load()), Failed: int(skipped.Failed.Load()),
+		Ignored: int(skipped.Ignored.Load()), Hidden: int(skipped.Hidden.Load()),
+		Permission: int(skipped.Permission.Load()), Failed: int(skipped.Failed.Load()),
 	}}
 	var lines []string
 	size := 0
@@ -140,7 +143,9 @@ func globResult(in globArgs, p *place, f *locate.Found, skipped *walk.Skipped) *
 		if size += 2*len(path) + 128; size > query.MaxText {
 			break
 		}
-		data.Files = append(data.Files, globFile{Name: filepath.Base(path), Path: path, Type: file.Type, Size: file.Size, Modified: file.Modified.UTC()})
+		data.Files = append(data.Files, globFile{
+			Name: filepath.Base(path), Path: path, Type: file.Type, Size: file.Size, Modified: file.Modified.UTC(),
+		})
 		lines = append(lines, printable(file.Shown))
 	}
 	left := in.Offset + len(data.Files)
@@ -163,16 +168,19 @@ func globNotes(in globArgs, p *place, f *locate.Found, data globData, left int) 
 		notes = append(notes, note)
 		byRule := query.Skipped{Ignored: data.Skipped.Ignored, Hidden: data.Skipped.Hidden}
 		if s := skippedByRule(byRule); s != "" {
-			notes = append(notes, "not searched: "+s+"."+strings.ReplaceAll(remedies(byRule), "search these", "find these"))
+			notes = append(notes,
+				"not searched: "+s+"."+strings.ReplaceAll(remedies(byRule), "search these", "find these"))
 		}
 	case len(data.Files) == 0 && in.Offset > 0:
 		notes = append(notes, fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(f.Total, "file")))
 	case left < f.Total:
 		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the newest first; continue with offset=%d, or use a narrower pattern", in.Offset+1, left, count(f.Total, "file"), left))
 	case in.Offset > 0:
-		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(f.Total, "file")))
+		notes = append(notes,
+			fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(f.Total, "file")))
 	}
-	if s := list([]reason{{data.Skipped.Permission, "not permitted to be read"}, {data.Skipped.Failed, "not readable"}}); s != "" {
+	if s := list([]reason{{data.Skipped.Permission, "not permitted to be read"},
+		{data.Skipped.Failed, "not readable"}}); s != "" {
 		notes = append(notes, "directories not searched: "+s)
 	}
 	return notes

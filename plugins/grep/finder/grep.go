@@ -141,7 +141,9 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	if in.PCRE2 {
 		return nil, sdk.Errorf(tool.InvalidArguments, "pcre2 is not available: patterns have no lookaround and no backreferences. Leave pcre2 out, or run grep -P with the tool bash.")
 	}
-	compiled, err := pattern.Compile(in.Pattern, pattern.Options{Dialect: pattern.Dialect(in.Dialect), IgnoreCase: in.IgnoreCase, Multiline: in.Multiline})
+	compiled, err := pattern.Compile(in.Pattern, pattern.Options{
+		Dialect: pattern.Dialect(in.Dialect), IgnoreCase: in.IgnoreCase, Multiline: in.Multiline,
+	})
 	if err != nil {
 		return nil, invalidPattern(in, err)
 	}
@@ -160,8 +162,10 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	q := &query.Query{
 		Pattern: compiled, Offset: in.Offset, Limit: in.HeadLimit, Searched: &searched, Time: f.timeLimit,
 		Search: search.Options{
-			Mode: modes[in.OutputMode], Before: cmp.Or(in.Before, in.Context), After: cmp.Or(in.After, in.Context), MaxLine: f.maxLine,
-			Only: in.OnlyMatching, Invert: in.InvertMatch, MaxCount: in.MaxCount, Each: in.CountMatches, Text: in.Text,
+			Mode: modes[in.OutputMode], Before: cmp.Or(in.Before, in.Context), After: cmp.Or(in.After, in.Context),
+			MaxLine: f.maxLine,
+			Only:    in.OnlyMatching, Invert: in.InvertMatch, MaxCount: in.MaxCount, Each: in.CountMatches,
+			Text: in.Text,
 		},
 		Without: in.FilesWithoutMatch,
 	}
@@ -194,7 +198,8 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 
 // search searches a place, which is a directory or a single file. The argument "key" identifies the file selection of
 // the call.
-func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
+func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options,
+	key string) (*query.Answer, index.State, error) {
 	at := func() (index.State, int64) { return index.None, 0 }
 	if !p.path.IsDir() {
 		defer watch(ctx, p.call, "Search "+p.shown, q.Searched, at)()

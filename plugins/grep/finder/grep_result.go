@@ -11,7 +11,8 @@ import (
 )
 
 func grepResult(in grepArgs, p *place, a *query.Answer, f *finder, maxLine int, other ...string) *sdk.Result {
-	data := grepData{Matches: []grepMatch{}, Files: []string{}, Counts: map[string]int{}, Total: a.Total, Searched: a.Searched, Skipped: a.Skipped}
+	data := grepData{Matches: []grepMatch{}, Files: []string{}, Counts: map[string]int{}, Total: a.Total,
+		Searched: a.Searched, Skipped: a.Skipped}
 	out := printer{in: in}
 	for i := range a.Files {
 		f := &a.Files[i]
@@ -80,13 +81,18 @@ func matchesOf(path string, g query.Group) []grepMatch {
 	}
 	var out []grepMatch
 	for _, p := range first.Parts {
-		out = append(out, grepMatch{File: path, Line: first.Number, Column: p.Column, Text: p.Text, Before: []string{}, After: []string{}, Cut: p.Cut > 0})
+		out = append(out, grepMatch{
+			File: path, Line: first.Number, Column: p.Column, Text: p.Text, Before: []string{}, After: []string{},
+			Cut: p.Cut > 0,
+		})
 	}
 	return out
 }
 
 func matchOf(path string, g query.Group) grepMatch {
-	m := grepMatch{File: path, Line: g.Lines[0].Number, Column: g.Lines[0].Column, Before: texts(g.Before), After: texts(g.After)}
+	m := grepMatch{
+		File: path, Line: g.Lines[0].Number, Column: g.Lines[0].Column, Before: texts(g.Before), After: texts(g.After),
+	}
 	m.Text = strings.Join(texts(g.Lines), "\n")
 	for _, l := range g.Lines {
 		m.Cut = m.Cut || l.CutBefore+l.CutAfter > 0

@@ -107,7 +107,8 @@ func (f *finder) list(ctx context.Context, call *sdk.Call, in listArgs) (*sdk.Re
 const maxListed = 50 << 10
 
 func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Skipped) *sdk.Result {
-	data := listData{Files: make([]listFile, 0, len(found.Entries)), Total: found.Total, Truncated: found.Total > len(found.Entries) || found.GivenUp}
+	data := listData{Files: make([]listFile, 0, len(found.Entries)), Total: found.Total,
+		Truncated: found.Total > len(found.Entries) || found.GivenUp}
 	var text strings.Builder
 	shown := 0
 	for i := range found.Entries {
@@ -117,14 +118,17 @@ func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Ski
 		if !e.Modified.IsZero() {
 			modified = e.Modified.UTC().Format(time.RFC3339)
 		}
-		data.Files = append(data.Files, listFile{Name: filepath.Base(path), Path: path, Type: workspace.TypeName(e.Type), Size: e.Size, Modified: modified})
+		data.Files = append(data.Files, listFile{
+			Name: filepath.Base(path), Path: path, Type: workspace.TypeName(e.Type), Size: e.Size, Modified: modified,
+		})
 		if line := e.Line(); shown == i && text.Len()+len(line) < maxListed {
 			text.WriteString(line + "\n")
 			shown++
 		}
 	}
 	return &sdk.Result{
-		Output: withNotes(strings.TrimSuffix(text.String(), "\n"), listNotes(in, found, skipped, shown)), Title: "List " + p.shown, Data: sdk.Data(data),
+		Output: withNotes(strings.TrimSuffix(text.String(), "\n"), listNotes(in, found, skipped, shown)),
+		Title:  "List " + p.shown, Data: sdk.Data(data),
 	}
 }
 
@@ -160,7 +164,8 @@ func listNotes(in listArgs, found *listing.Listing, skipped *walk.Skipped, shown
 		}
 		note("contents not listed: %s (version control)", rel)
 	}
-	if s := list([]reason{{int(skipped.Permission.Load()), "not permitted to be read"}, {int(skipped.Failed.Load()), "not readable"}}); s != "" {
+	if s := list([]reason{{int(skipped.Permission.Load()), "not permitted to be read"},
+		{int(skipped.Failed.Load()), "not readable"}}); s != "" {
 		note("directories not listed: %s", s)
 	}
 	return notes

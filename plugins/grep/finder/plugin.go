@@ -47,7 +47,8 @@ type finder struct {
 }
 
 func newFinder() *finder {
-	f := &finder{maxLine: 500, timeLimit: 20 * time.Second, options: index.Options{Memory: 512 << 20, Freshness: index.ByEvents}, indexed: true}
+	f := &finder{maxLine: 500, timeLimit: 20 * time.Second,
+		options: index.Options{Memory: 512 << 20, Freshness: index.ByEvents}, indexed: true}
 	f.indexes = sync.OnceValue(func() *index.Set {
 		f.options.Reports = &f.reports
 		f.options.Beside = f.options.Memory/symbolsShare + parsersHeap
@@ -105,7 +106,10 @@ func (f *finder) health(context.Context, string) sdk.Health {
 			ready++
 		}
 	}
-	return sdk.Health{Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20, r.Limit>>20), Details: r.JSON()}
+	return sdk.Health{
+		Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20,
+			r.Limit>>20), Details: r.JSON(),
+	}
 }
 
 // looking holds the traits of all tools of this plugin. The tools are read-only.

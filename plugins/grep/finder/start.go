@@ -107,7 +107,8 @@ func (p *place) tree(f *finder) (*tree, error) {
 // indexed searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with".
 // Otherwise it calls the callback "without", which must search the disk. The key identifies the options of the call.
 // The result is the state of the index.
-func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
+func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error,
+	without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err
 	}
@@ -208,7 +209,8 @@ func (p *place) readRules(path string) ([]byte, error) {
 
 // aboveRoots reports whether a path is the path of an ignore file in a directory above a root.
 func (p *place) aboveRoots(path string) bool {
-	for _, name := range []string{"/" + ignore.RipgrepFile, "/" + ignore.PlainFile, "/" + ignore.GitFile, "/.git/info/exclude", "/.git"} {
+	for _, name := range []string{"/" + ignore.RipgrepFile, "/" + ignore.PlainFile, "/" + ignore.GitFile,
+		"/.git/info/exclude", "/.git"} {
 		dir, ok := strings.CutSuffix(path, name)
 		for _, r := range p.ws.Roots() {
 			if rel, in := (tool.Root{Path: dir + "/"}).Rel(r.Path); ok && in && (rel != "." || dir == "") {
@@ -221,7 +223,8 @@ func (p *place) aboveRoots(path string) bool {
 
 // watch reports the progress of a call to the host every second. The caller must call the function "stop" at the end of
 // the call.
-func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
+func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64,
+	at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

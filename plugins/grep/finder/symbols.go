@@ -41,7 +41,9 @@ func newSymbols(f *finder) *symbols {
 	s := &symbols{outliner: outline.New()}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.source = sync.OnceValue(func() *definition.Source {
-		return &definition.Source{Outliner: s.outliner, Cache: definition.NewCache(f.indexes().Budget(), f.options.Memory/symbolsShare)}
+		return &definition.Source{
+			Outliner: s.outliner, Cache: definition.NewCache(f.indexes().Budget(), f.options.Memory/symbolsShare),
+		}
 	})
 	return s
 }
@@ -82,18 +84,19 @@ func (s *symbols) parseRest(p *place, t *tree) error {
 	defer func() { _ = root.Dir.Close() }()
 	whole := &tree{Start: root, at: t.at}
 	o := p.options(false, false)
-	done := definition.Fill(ctx, s.source(), func(do func(*index.Snapshot) error) (bool, error) { return whole.snapshot(o, "", do) }, func() {
-		for wait := time.Millisecond; ; wait = 5 * time.Millisecond {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(wait):
+	done := definition.Fill(ctx, s.source(),
+		func(do func(*index.Snapshot) error) (bool, error) { return whole.snapshot(o, "", do) }, func() {
+			for wait := time.Millisecond; ; wait = 5 * time.Millisecond {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(wait):
+				}
+				if s.asking.Load() == 0 {
+					return
+				}
 			}
-			if s.asking.Load() == 0 {
-				return
-			}
-		}
-	})
+		})
 	if !done {
 		return errNotDone
 	}

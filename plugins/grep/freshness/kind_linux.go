@@ -13,16 +13,20 @@ import (
 // This map contains the types of file systems to which only this machine writes. The kernel reports every change on
 // these file systems.
 var local = map[int64]bool{
-	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.RAMFS_MAGIC: true,
-	unix.F2FS_SUPER_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true, unix.SQUASHFS_MAGIC: true, unix.EROFS_SUPER_MAGIC_V1: true, unix.MSDOS_SUPER_MAGIC: true,
+	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true,
+	unix.RAMFS_MAGIC:      true,
+	unix.F2FS_SUPER_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true, unix.SQUASHFS_MAGIC: true,
+	unix.EROFS_SUPER_MAGIC_V1: true, unix.MSDOS_SUPER_MAGIC: true,
 	unix.REISERFS_SUPER_MAGIC: true, unix.ISOFS_SUPER_MAGIC: true, 0x2FC12FC1: true /* zfs */, 0xCA451A4E: true /* bcachefs */, 0x2011BAB0: true, /* exfat */
 	0x3153464A: true, // the type of jfs
 }
 
 // This map contains the types of file systems that generate the content of a file at each read.
 var synthetic = map[int64]bool{
-	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true,
-	unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.BPF_FS_MAGIC: true, unix.DEVPTS_SUPER_MAGIC: true, unix.EFIVARFS_MAGIC: true,
+	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
+	unix.CGROUP_SUPER_MAGIC:  true,
+	unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.BPF_FS_MAGIC: true, unix.DEVPTS_SUPER_MAGIC: true,
+	unix.EFIVARFS_MAGIC: true,
 }
 
 // KindOf returns the method that detects changes on the file system of f.

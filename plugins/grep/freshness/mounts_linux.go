@@ -63,7 +63,8 @@ func (m *Mounts) concerning() (string, error) {
 		if len(f) < 5 {
 			continue
 		}
-		if at := unescape.Replace(f[4]); (tool.Root{Path: at}).Contains(m.root) || (tool.Root{Path: m.root}).Contains(at) {
+		if at := unescape.Replace(f[4]); (tool.Root{Path: at}).Contains(m.root) ||
+			(tool.Root{Path: m.root}).Contains(at) {
 			fmt.Fprintln(&out, f[0], f[2], f[3], at)
 		}
 	}

@@ -46,7 +46,8 @@ func MaxWatches() int {
 // Close ends all watches.
 func (w *Watcher) Close() error { return unix.Close(w.fd) }
 
-const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE |
+	unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
 // Add watches an open directory and returns the ID of the watch. A directory that is already watched keeps its ID.
@@ -85,7 +86,8 @@ func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 			} else {
 				handle(Event{
 					ID: int32(binary.NativeEndian.Uint32(b)), Name: string(name), // #nosec G115 -- as above
-					Gone: mask&(unix.IN_MOVE_SELF|unix.IN_DELETE_SELF) != 0, Ended: mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0,
+					Gone:    mask&(unix.IN_MOVE_SELF|unix.IN_DELETE_SELF) != 0,
+					Ended:   mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0,
 					Entries: mask&(unix.IN_CREATE|unix.IN_DELETE|unix.IN_MOVED_FROM|unix.IN_MOVED_TO) != 0,
 					Written: mask&unix.IN_MODIFY != 0, Closed: mask&unix.IN_CLOSE_WRITE != 0,
 				})

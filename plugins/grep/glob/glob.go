@@ -81,7 +81,8 @@ func (g *Glob) Match(path string) bool {
 	case ending:
 		return strings.HasSuffix(path, g.text)
 	}
-	if !strings.HasPrefix(path, g.prefix) || !strings.HasSuffix(path, g.suffix) || !strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], g.base) {
+	if !strings.HasPrefix(path, g.prefix) || !strings.HasSuffix(path, g.suffix) ||
+		!strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], g.base) {
 		return false
 	}
 	return g.prog.match(path)

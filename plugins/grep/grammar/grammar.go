@@ -54,7 +54,8 @@ type Set struct {
 
 // NewSet returns a set. It allocates little memory before the first parse.
 func NewSet() *Set {
-	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
+	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language),
+		runtime: sync.OnceValues(newRuntime)}
 }
 
 // This variable caches the compiled grammars for the whole process, because compiling a grammar takes longer than most
@@ -63,7 +64,8 @@ var compiled = wazero.NewCompilationCache()
 
 func newRuntime() (wazero.Runtime, error) {
 	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory/pageSize).WithCompilationCache(compiled))
+	r := wazero.NewRuntimeWithConfig(ctx,
+		wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory/pageSize).WithCompilationCache(compiled))
 	stop := api.GoFunc(func(ctx context.Context, stack []uint64) {
 		stack[0] = 0
 		if e, ok := ctx.Value(effortKey{}).(*effort); ok && !e.goesOn(ctx) {
@@ -93,7 +95,10 @@ const (
 
 func newEffort(text []byte) *effort {
 	n := len(text)
-	return &effort{left: leastEffort + int(effortPerByte*float64(n)), end: time.Now().Add(leastTime + time.Duration(n)*timePerByte)}
+	return &effort{
+		left: leastEffort + int(effortPerByte*float64(n)),
+		end:  time.Now().Add(leastTime + time.Duration(n)*timePerByte),
+	}
 }
 
 func (e *effort) goesOn(ctx context.Context) bool {
@@ -239,11 +244,13 @@ func (s *Set) take(l *language) (*parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.InstantiateModule(context.Background(), l.module, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	m, err := r.InstantiateModule(context.Background(), l.module,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
 	if err != nil {
 		return nil, err
 	}
-	return &parser{module: m, alloc: m.ExportedFunction("text_new"), parse: m.ExportedFunction("parse"), nodes: m.ExportedFunction("nodes_at")}, nil
+	return &parser{module: m, alloc: m.ExportedFunction("text_new"), parse: m.ExportedFunction("parse"),
+		nodes: m.ExportedFunction("nodes_at")}, nil
 }
 
 func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, error) {

@@ -49,7 +49,8 @@ func Parse(content string) *Rules {
 		if !utf8.ValidString(line) {
 			break
 		}
-		if rule, ok, err := parseLine(strings.TrimSuffix(line, "\r"), glob.Options{LiteralBracket: true}); ok && err == nil {
+		if rule, ok, err := parseLine(strings.TrimSuffix(line, "\r"), glob.Options{LiteralBracket: true}); ok &&
+			err == nil {
 			r.rules = append(r.rules, rule)
 		}
 	}

@@ -181,7 +181,8 @@ func (c *comparison) part(p part) {
 // sameDir reports whether the entries and the rules of a directory are unchanged.
 func (c *comparison) sameDir(d *dir, p walk.Probe) bool {
 	now, err := p.Stamp()
-	if err != nil || !d.stamp.Same(now) || d.stamp.Mtime != now.Mtime || d.stamp.Change != now.Change || !d.stamp.Settled(d.read, d.slack()) {
+	if err != nil || !d.stamp.Same(now) || d.stamp.Mtime != now.Mtime || d.stamp.Change != now.Change ||
+		!d.stamp.Settled(d.read, d.slack()) {
 		return false
 	}
 	for name, was := range d.ruleStamps {

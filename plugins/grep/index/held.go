@@ -57,7 +57,8 @@ func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 // only when a directory is opened. Nor does it hold directories of other mounted file systems open, because an open
 // directory prevents unmounting.
 func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
-	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || len(d.entries) > partSize {
+	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched ||
+		len(d.entries) > partSize {
 		return false
 	}
 	if mount, ok := p.Mount(); !ok || mount != x.mount || !x.open.take() {

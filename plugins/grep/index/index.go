@@ -88,11 +88,14 @@ type Index struct {
 }
 
 // build builds the index of a directory. It takes ownership of handle, the open directory.
-func build(handle *os.File, path string, readRule func(string) ([]byte, error), s *Set, progress *atomic.Int64, pause func()) (*Index, error) {
+func build(handle *os.File, path string, readRule func(string) ([]byte, error), s *Set, progress *atomic.Int64,
+	pause func()) (*Index, error) {
 	x := &Index{
-		handle: handle, store: content.NewStore(s.budget, workers.Number()), workers: workers.Number(), readRule: readRule,
-		watches: make(map[int32][]*dir), byStat: make(map[*dir]struct{}), linked: make(map[*file]struct{}), writing: make(map[*file]struct{}),
-		pause: pause, open: s.open, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
+		handle: handle, store: content.NewStore(s.budget, workers.Number()), workers: workers.Number(),
+		readRule: readRule,
+		watches:  make(map[int32][]*dir), byStat: make(map[*dir]struct{}), linked: make(map[*file]struct{}),
+		writing: make(map[*file]struct{}),
+		pause:   pause, open: s.open, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
 	}
 	if s.options.Reports != nil && s.options.Freshness != ByStat {
 		x.reported = s.options.Reports.Subscribe(path)

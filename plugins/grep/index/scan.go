@@ -44,7 +44,8 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 		}
 		x.entries -= len(d.entries)
 		d.entries = nil
-		if d.kind = freshness.Watched; d.parent == nil || d.parent.stamp.Dev != stamp.Dev || d.parent.kind != freshness.Watched {
+		if d.kind = freshness.Watched; d.parent == nil || d.parent.stamp.Dev != stamp.Dev ||
+			d.parent.kind != freshness.Watched {
 			d.kind = x.kindOf(f)
 		}
 		if d.kind == freshness.NotKnown {
@@ -133,7 +134,9 @@ func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed boo
 // reader looks up.
 func (x *Index) reader(d *dir) walk.RuleReader {
 	x.forget(d)
-	return walk.RuleReader{Read: x.readRule, Looked: func(path string) { x.outside = append(x.outside, x.lookAt(d, path)) }}
+	return walk.RuleReader{
+		Read: x.readRule, Looked: func(path string) { x.outside = append(x.outside, x.lookAt(d, path)) },
+	}
 }
 
 // merge replaces the entries of a directory by the listed entries. It keeps the data of each entry that was already

@@ -168,7 +168,8 @@ func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 		return nil
 	}
 	now := time.Now().UnixNano()
-	if last := t.audited.Load(); snap != nil && x.watcher != nil && now-last > int64(auditEvery) && t.audited.CompareAndSwap(last, now) {
+	if last := t.audited.Load(); snap != nil && x.watcher != nil && now-last > int64(auditEvery) &&
+		t.audited.CompareAndSwap(last, now) {
 		t.set.inBackground(x.audit)
 	}
 	return snap

@@ -105,7 +105,8 @@ type Counts struct {
 // Counts returns the counts of the snapshot.
 func (s *Snapshot) Counts() Counts {
 	v := s.v
-	return Counts{Files: v.files, Texts: v.texts, Binaries: v.binaries, Symlinks: v.symlinks, Specials: v.others, NotWanted: &v.skipped}
+	return Counts{Files: v.files, Texts: v.texts, Binaries: v.binaries, Symlinks: v.symlinks, Specials: v.others,
+		NotWanted: &v.skipped}
 }
 
 // Item is one file or directory in a snapshot.
@@ -246,7 +247,8 @@ func (t Text) Parts() []content.Part {
 // Candidates calls the function "text" for each text in memory that can match the need. It calls the function "disk"
 // for each other file that can match. Several goroutines make these calls, roughly in the order of paths. When a call
 // returns false, the iteration ends.
-func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
+func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool,
+	disk func(worker int, i Item) bool) {
 	v := s.v
 	sel := s.x.store.Select(need)
 	places := make([]uint64, (len(v.items)+63)/64)

@@ -94,7 +94,9 @@ func join(dir, name string) string {
 // find returns the index of the entry with the given name. If no entry has this name, it returns false and the index
 // at which to insert the entry.
 func (d *dir) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name(), name) })
+	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int {
+		return strings.Compare(e.name(), name)
+	})
 }
 
 // lookup returns the directory at an absolute path. If the directory is not indexed, it returns nil.

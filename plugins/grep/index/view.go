@@ -42,7 +42,8 @@ func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view 
 			return v
 		}
 	}
-	v := &view{key: key, generation: x.generation, start: len(d.path) + 1, shown: walk.ShownPrefix(s.Shown), at: make([]int32, len(x.files))}
+	v := &view{key: key, generation: x.generation, start: len(d.path) + 1, shown: walk.ShownPrefix(s.Shown),
+		at: make([]int32, len(x.files))}
 	if d.path == "/" {
 		v.start = 1
 	}

@@ -174,7 +174,8 @@ func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped 
 
 // Indexed lists a tree from a snapshot of its index. The snapshot must match the options w. The result does not
 // refer to the snapshot. Call [Pending.Listing] to get sizes and times.
-func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options, skipped *walk.Skipped) (*Pending, error) {
+func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options,
+	skipped *walk.Skipped) (*Pending, error) {
 	p := &Pending{collection{o: o}}
 	skipped.Add(s.Counts().NotWanted)
 	s.Each(func(_ int, i index.Item) {

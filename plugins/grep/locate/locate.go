@@ -87,7 +87,8 @@ type Found struct {
 // Find searches a tree for matching files. It sorts them by time, the newest first. It skips the number of files in the
 // argument "offset" and returns at most the number of files in the argument "limit". If the limit is 0, it returns all
 // files. The error is the error of [walk.Walk].
-func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
+func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset,
+	limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	if err := p.walk(ctx, c, start, o, skipped); err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, sk
 
 // FindIndexed works like Find on an indexed tree. The snapshot must match the options o. The field Dotted of o must
 // be [Pattern.Dotted].
-func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
+func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Options, skipped *walk.Skipped, offset,
+	limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	counts := s.Counts()
 	skipped.Add(counts.NotWanted)
@@ -114,7 +116,10 @@ func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Opt
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		c.add(File{Path: i.Path(), Shown: i.Shown(), Type: workspace.TypeName(i.Type()), Size: info.Size, Modified: info.Modified})
+		c.add(File{
+			Path: i.Path(), Shown: i.Shown(), Type: workspace.TypeName(i.Type()), Size: info.Size,
+			Modified: info.Modified,
+		})
 	})
 	err := s.Trees(func(start walk.Start) error { return p.walk(ctx, c, start, o, skipped) }, skipped.Count)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -123,7 +128,8 @@ func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Opt
 	return c.page(offset), nil
 }
 
-func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o walk.Options, skipped *walk.Skipped) error {
+func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o walk.Options,
+	skipped *walk.Skipped) error {
 	o.Dotted = p.Dotted
 	return walk.Walk(ctx, start, o, skipped, func(_ int, d *walk.Dir, e walk.Entry) {
 		isDir := e.Type.IsDir()
@@ -137,7 +143,10 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: workspace.TypeName(e.Type), Size: info.Size, Modified: info.Modified})
+		c.add(File{
+			Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: workspace.TypeName(e.Type), Size: info.Size,
+			Modified: info.Modified,
+		})
 	})
 }
 

@@ -108,7 +108,8 @@ func (w *walker) declared(i int) (name int, isFunction bool) {
 		case "function_declarator":
 			inner := w.child(i, "declarator")
 			if w.is(inner, "parenthesized_declarator") {
-				if p := w.childOf(inner, "pointer_declarator", "reference_declarator", "abstract_pointer_declarator"); p >= 0 {
+				if p := w.childOf(inner, "pointer_declarator", "reference_declarator",
+					"abstract_pointer_declarator"); p >= 0 {
 					i, isFunction = p, false
 					continue
 				}
@@ -127,13 +128,15 @@ func (w *walker) declared(i int) (name int, isFunction bool) {
 		case "reference_declarator", "parenthesized_declarator", "variadic_declarator":
 			next := -1
 			w.children(i, func(c int) bool {
-				if strings.HasSuffix(w.t.Type(c), "declarator") || strings.HasSuffix(w.t.Type(c), "identifier") || w.is(c, "operator_name", "destructor_name", "template_function") {
+				if strings.HasSuffix(w.t.Type(c), "declarator") || strings.HasSuffix(w.t.Type(c), "identifier") ||
+					w.is(c, "operator_name", "destructor_name", "template_function") {
 					next = c
 				}
 				return next < 0
 			})
 			i = next
-		case "identifier", "field_identifier", "type_identifier", "qualified_identifier", "destructor_name", "operator_name", "operator_cast",
+		case "identifier", "field_identifier", "type_identifier", "qualified_identifier", "destructor_name",
+			"operator_name", "operator_cast",
 			"template_function", "template_method", "primitive_type":
 			return i, isFunction
 		default:

@@ -71,7 +71,8 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 			line = line[:n+1]
 		}
 		for _, word := range [...]string{"func", "type", "var", "const"} {
-			if rest, ok := bytes.CutPrefix(line, []byte(word)); ok && len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\t' || rest[0] == '(') {
+			if rest, ok := bytes.CutPrefix(line, []byte(word)); ok && len(rest) > 0 &&
+				(rest[0] == ' ' || rest[0] == '\t' || rest[0] == '(') {
 				starts = append(starts, at)
 			}
 		}
@@ -114,7 +115,8 @@ func deep(text []byte) bool {
 			row = 0
 		}
 		if depth > maxDepth || row > maxDepth {
-			return bytes.Count(text, []byte("(")) > maxDepth || bytes.Count(text, []byte("{")) > maxDepth || bytes.Count(text, []byte("[")) > maxDepth || row > maxDepth
+			return bytes.Count(text, []byte("(")) > maxDepth || bytes.Count(text, []byte("{")) > maxDepth ||
+				bytes.Count(text, []byte("[")) > maxDepth || row > maxDepth
 		}
 	}
 	return false
@@ -132,7 +134,8 @@ func (g *goFile) add(kind symbol.Kind, name *ast.Ident, container string, whole 
 	at, end := g.set.PositionFor(name.Pos(), false), g.set.PositionFor(whole.End(), false)
 	g.symbols = append(g.symbols, symbol.Symbol{
 		Name: name.Name, Container: container, Kind: kind,
-		Line: int32(at.Line), Column: int32(at.Column), EndLine: int32(max(at.Line, end.Line)), Offset: int32(at.Offset), // #nosec G115 -- less than maxGo
+		Line: int32(at.Line), Column: int32(at.Column), EndLine: int32(max(at.Line, end.Line)),
+		Offset: int32(at.Offset), // #nosec G115 -- less than maxGo
 	})
 }
 

@@ -59,5 +59,6 @@ func standsAlone(before, after []byte) bool {
 		return true
 	}
 	line := bytes.TrimSpace(before[bytes.LastIndexByte(before, '\n')+1:])
-	return bytes.HasPrefix(line, []byte("#")) && !bytes.HasSuffix(line, []byte(`\`)) || bytes.HasPrefix(line, []byte("//")) || macroLine.Match(line)
+	return bytes.HasPrefix(line, []byte("#")) && !bytes.HasSuffix(line, []byte(`\`)) ||
+		bytes.HasPrefix(line, []byte("//")) || macroLine.Match(line)
 }

@@ -68,7 +68,8 @@ func byLines(text []byte) *symbol.Table {
 			name = name[i+1:]
 		}
 		out = append(out, symbol.Symbol{
-			Name: string(name), Container: container, Kind: kind, Line: number, Column: int32(from + 1), EndLine: number, Offset: int32(start + from), // #nosec G115 -- below MaxText
+			Name: string(name), Container: container, Kind: kind, Line: number, Column: int32(from + 1),
+			EndLine: number, Offset: int32(start + from), // #nosec G115 -- below MaxText
 		})
 		if len(out) == maxLineSymbols {
 			break

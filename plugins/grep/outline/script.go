@@ -262,6 +262,7 @@ func scriptExport(w *walker, i int) {
 	line, column := w.lines.position(at)
 	end, _ := w.lines.position(w.t.End(i) - 1)
 	w.symbols = append(w.symbols, symbol.Symbol{
-		Name: "default", Container: w.scope().name, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(at), // #nosec G115 -- less than grammar.MaxText
+		Name: "default", Container: w.scope().name, Kind: kind, Line: line, Column: column, EndLine: end,
+		Offset: int32(at), // #nosec G115 -- less than grammar.MaxText
 	})
 }

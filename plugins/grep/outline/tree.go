@@ -181,7 +181,10 @@ func (w *walker) addIn(kind symbol.Kind, container, name string, at, whole int) 
 	}
 	line, column := w.lines.position(w.t.Start(at))
 	end, _ := w.lines.position(max(w.t.Start(at), w.t.End(whole)-1))
-	w.symbols = append(w.symbols, symbol.Symbol{Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(w.t.Start(at))}) // #nosec G115 -- less than grammar.MaxText
+	w.symbols = append(w.symbols, symbol.Symbol{
+		Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end,
+		Offset: int32(w.t.Start(at)),
+	}) // #nosec G115 -- less than grammar.MaxText
 }
 
 // declare returns a rule that adds a symbol with the name in the node's field "name".

@@ -42,7 +42,8 @@ func newNeedle(r requirement) needle {
 	if other >= 0 {
 		l.first = min(l.rare, other)
 		second := max(l.rare, other)
-		l.pair = bytepair.Pair{Distance: second - l.first, First: r.text[l.first], Second: r.text[second], FirstOr: r.caseBit(l.first), SecondOr: r.caseBit(second)}
+		l.pair = bytepair.Pair{Distance: second - l.first, First: r.text[l.first], Second: r.text[second],
+			FirstOr: r.caseBit(l.first), SecondOr: r.caseBit(second)}
 	}
 	return l
 }

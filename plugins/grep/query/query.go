@@ -143,7 +143,8 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	}
 	if twice {
 		only := r.collected.windows(q.Offset, q.end())
-		if r, _, err = q.pass(ctx, func(path string) search.Window { return only[path] }, math.MaxInt, only, pass); err != nil {
+		if r, _, err = q.pass(ctx, func(path string) search.Window { return only[path] }, math.MaxInt, only,
+			pass); err != nil {
 			return nil, err
 		}
 	}
@@ -314,7 +315,8 @@ func (r *run) answer() *Answer {
 		return sum
 	}
 	a.Skipped = Skipped{
-		Ignored: count(&r.walked.Ignored), Hidden: count(&r.walked.Hidden), Binary: count(&r.binary), TooLarge: count(&r.tooLarge),
+		Ignored: count(&r.walked.Ignored), Hidden: count(&r.walked.Hidden), Binary: count(&r.binary),
+		TooLarge:   count(&r.tooLarge),
 		Permission: count(&r.permission, &r.walked.Permission), Special: count(&r.special), Symlink: count(&r.symlink),
 		Failed: count(&r.failed, &r.walked.Failed),
 	}

@@ -28,7 +28,8 @@ func (f *finding) whole(src io.Reader, size int64) error {
 	if f.binary == asText {
 		return f.across(buf)
 	}
-	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 && f.binary == quit {
+	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 &&
+		f.binary == quit {
 		return nil
 	}
 	return f.across(buf)

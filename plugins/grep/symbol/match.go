@@ -159,7 +159,8 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 			continue
 		}
 		// The remaining containers together must match the package or the path of the file.
-		return n == 0 && (strings.EqualFold(t.Package, want) || inPath(file, want)) || n > 0 && inPath(file, strings.Join(q.within[:n+1], "/"))
+		return n == 0 && (strings.EqualFold(t.Package, want) || inPath(file, want)) ||
+			n > 0 && inPath(file, strings.Join(q.within[:n+1], "/"))
 	}
 	return true
 }

@@ -210,7 +210,8 @@ func (q *Query) Near(whole bool) *Query {
 		return nil
 	}
 	n := max(2, len(letters)/3)
-	near, err := expression("^"+regexp.QuoteMeta(string(letters[:n]))+"|"+regexp.QuoteMeta(string(letters[len(letters)-n:]))+"$", true)
+	near, err := expression("^"+regexp.QuoteMeta(string(letters[:n]))+"|"+
+		regexp.QuoteMeta(string(letters[len(letters)-n:]))+"$", true)
 	if err != nil {
 		return nil
 	}

@@ -152,7 +152,8 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	for i := range symbols {
 		size += len(symbols[i].Name) + 1
 	}
-	t := &Table{Parser: p, Symbols: slices.Clip(symbols), names: make([]byte, 0, size), folded: make([]byte, 0, size), starts: make([]uint32, len(symbols))}
+	t := &Table{Parser: p, Symbols: slices.Clip(symbols), names: make([]byte, 0, size), folded: make([]byte, 0, size),
+		starts: make([]uint32, len(symbols))}
 	for i := range symbols {
 		t.starts[i] = uint32(len(t.names)) // #nosec G115 -- less than the length of a text
 		t.names = append(append(t.names, symbols[i].Name...), '\n')

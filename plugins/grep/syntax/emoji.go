@@ -63,4 +63,5 @@ var emoji = map[string]Class{
 }
 
 // emojiNames maps short names of the properties of emoji to their long names.
-var emojiNames = map[string]string{"epres": "emojipresentation", "emod": "emojimodifier", "ebase": "emojimodifierbase", "ecomp": "emojicomponent", "extpict": "extendedpictographic"}
+var emojiNames = map[string]string{"epres": "emojipresentation", "emod": "emojimodifier", "ebase": "emojimodifierbase",
+	"ecomp": "emojicomponent", "extpict": "extendedpictographic"}

@@ -88,7 +88,8 @@ func (p *rust) wordBoundary(at int) Look {
 		p.fail(back, end, `the { after \b is not closed`)
 	}
 	p.next()
-	l, ok := map[string]Look{"start": WordStart, "end": WordEnd, "start-half": WordStartHalf, "end-half": WordEndHalf}[name.String()]
+	l, ok := map[string]Look{"start": WordStart, "end": WordEnd, "start-half": WordStartHalf,
+		"end-half": WordEndHalf}[name.String()]
 	if !ok {
 		p.fail(start, end, `unknown word boundary; use \b{start}, \b{end}, \b{start-half} or \b{end-half}`)
 	}

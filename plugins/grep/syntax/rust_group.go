@@ -63,7 +63,8 @@ func (p *rust) name() {
 		switch {
 		case r < 0:
 			p.fail(start, p.pos, `the name of the group is not closed; add ">"`)
-		case r != '_' && !unicode.IsLetter(r) && (p.pos == start || r != '.' && r != '[' && r != ']' && !unicode.IsDigit(r)):
+		case r != '_' && !unicode.IsLetter(r) &&
+			(p.pos == start || r != '.' && r != '[' && r != ']' && !unicode.IsDigit(r)):
 			p.fail(p.pos, p.pos+1, "this character is not allowed in the name of a group")
 		}
 		p.next()

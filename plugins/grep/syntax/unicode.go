@@ -35,7 +35,8 @@ var (
 	unicodeDigit = sync.OnceValue(func() Class { return fromTables(unicode.Nd) })
 	unicodeSpace = sync.OnceValue(func() Class { return fromTables(unicode.White_Space) })
 	unicodeWord  = sync.OnceValue(func() Class {
-		return fromTables(unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control)
+		return fromTables(unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc,
+			unicode.Join_Control)
 	})
 )
 
@@ -116,7 +117,8 @@ func category(key string) (Class, bool) {
 }
 
 var unassigned = sync.OnceValue(func() Class {
-	return anyRune.minus(fromTables(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs))
+	return anyRune.minus(fromTables(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc,
+		unicode.Cf, unicode.Co, unicode.Cs))
 })
 
 func binaryProperty(key string) (Class, bool) {
@@ -131,9 +133,11 @@ func binaryProperty(key string) (Class, bool) {
 	case "whitespace", "wspace", "space":
 		return unicodeSpace(), true
 	case "idstart", "ids", "xidstart", "xids":
-		return letters(unicode.Other_ID_Start).minus(fromTables(unicode.Pattern_Syntax, unicode.Pattern_White_Space)), true
+		return letters(unicode.Other_ID_Start).minus(fromTables(unicode.Pattern_Syntax, unicode.Pattern_White_Space)),
+			true
 	case "idcontinue", "idc", "xidcontinue", "xidc":
-		return letters(unicode.Other_ID_Start, unicode.Other_ID_Continue, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc).
+		return letters(unicode.Other_ID_Start, unicode.Other_ID_Continue, unicode.Mn, unicode.Mc, unicode.Nd,
+			unicode.Pc).
 			minus(fromTables(unicode.Pattern_Syntax, unicode.Pattern_White_Space)), true
 	case "math":
 		return fromTables(unicode.Sm, unicode.Other_Math), true

@@ -34,5 +34,6 @@ func openAtOnce(start *os.File, rel string, flags int) (int, error) {
 }
 
 func isAnswer(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENOTDIR)
 }

@@ -70,7 +70,8 @@ func (r RuleReader) Parents(path string) *ignore.Dir {
 	for _, dir := range parents {
 		has := func(name string) bool { return r.exists(filepath.Join(dir, name)) }
 		rules = ignore.NewDir(rules, dir, ignore.Content{
-			Ripgrep: has(ignore.RipgrepFile), Plain: has(ignore.PlainFile), Git: has(ignore.GitFile), Repository: has(".git") || has(".jj"),
+			Ripgrep: has(ignore.RipgrepFile), Plain: has(ignore.PlainFile), Git: has(ignore.GitFile),
+			Repository: has(".git") || has(".jj"),
 		}, source{r: r, path: dir})
 	}
 	return rules

@@ -25,12 +25,14 @@ func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 // statx calls statx without copying the name to the heap. If isAnswer returns false for the error, the system
 // does not support statx.
 func (s *Stamper) statx(dir int, name string) (freshness.Stamp, error) {
-	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_INO | unix.STATX_SIZE
+	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME |
+		unix.STATX_INO | unix.STATX_SIZE
 	if len(name) >= len(s.name) {
 		return freshness.Stamp{}, unix.ENAMETOOLONG
 	}
 	s.name[copy(s.name[:], name)] = 0
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&s.name)), unix.AT_SYMLINK_NOFOLLOW, mask, uintptr(unsafe.Pointer(&s.stat)), 0) // #nosec G103 G115 -- dir is a file descriptor, and both pointers point into the stamper
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&s.name)),
+		unix.AT_SYMLINK_NOFOLLOW, mask, uintptr(unsafe.Pointer(&s.stat)), 0) // #nosec G103 G115 -- dir is a file descriptor, and both pointers point into the stamper
 	switch {
 	case errno != 0:
 		return freshness.Stamp{}, errno

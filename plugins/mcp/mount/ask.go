@@ -38,7 +38,8 @@ type round struct {
 // rounds repeats a request to the server until the server asks no more questions. The function "next" adds the answers
 // to the request. If the call began in another process, rounds begins with the answers to the questions that were asked
 // there.
-func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.InputRequestMap, string, error), next func(mcp.InputResponseMap, string)) (R, error) {
+func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.InputRequestMap, string, error),
+	next func(mcp.InputResponseMap, string)) (R, error) {
 	var none R
 	var now round
 	continuation := a.Continuation
@@ -75,7 +76,8 @@ func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.
 // ask passes the server's allowed requests on to the client that made a call, and returns the answers. All requests
 // reach the client at the same time. If the call can continue in another process, the argument "continuation" contains
 // the data that the call needs there.
-func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap, continuation []byte) (mcp.InputResponseMap, error) {
+func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap,
+	continuation []byte) (mcp.InputResponseMap, error) {
 	if total := a.asked.Add(int64(len(requests))); len(requests) > maxRequests || total > maxAsked {
 		return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent more than %d requests to the client in one call, so the call was ended.", maxAsked)
 	}
@@ -166,7 +168,8 @@ func (m *mount) declined(word string) {
 // answerOf converts the client's answer to a request. A question that nobody answered is canceled. Other requests fail.
 //
 //nolint:staticcheck // see answerAlone
-func answerOf(r tool.ClientRequest, raw json.RawMessage, outcome tool.Outcome, form json.RawMessage) (mcp.InputResponse, error) {
+func answerOf(r tool.ClientRequest, raw json.RawMessage, outcome tool.Outcome,
+	form json.RawMessage) (mcp.InputResponse, error) {
 	switch r.Method {
 	case tool.MethodElicit:
 		res := new(mcp.ElicitResult)
@@ -253,7 +256,8 @@ func checkForm(p *mcp.ElicitParams) (json.RawMessage, error) {
 		return nil, errors.New("its form refers to other schemas")
 	}
 	for name, f := range form.Properties {
-		choice := f.Type == "array" && (f.Items.Type == "string" || f.Items.Type == "") && f.Items.Items == nil && len(f.Items.Enum)+len(f.Items.AnyOf) > 0
+		choice := f.Type == "array" && (f.Items.Type == "string" || f.Items.Type == "") && f.Items.Items == nil &&
+			len(f.Items.Enum)+len(f.Items.AnyOf) > 0
 		if !choice && !slices.Contains([]string{"string", "number", "integer", "boolean"}, f.Type) {
 			return nil, fmt.Errorf("its field %q is neither a text, a number, a boolean nor a choice", clean(name, maxNameShown))
 		}

@@ -225,7 +225,8 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 
 // during sends a request to the server and waits for the answer. It cancels the request if the server sends nothing for
 // too long.
-func during[R any](ctx context.Context, c *conn, call *sdk.Call, send func(ctx context.Context, a *active, token string) (R, error)) (R, error) {
+func during[R any](ctx context.Context, c *conn, call *sdk.Call,
+	send func(ctx context.Context, a *active, token string) (R, error)) (R, error) {
 	m := c.mount
 	var none R
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -329,7 +330,8 @@ func (c *conn) failure(err error) error {
 	}
 	if e.Code == codeRejected { // this process made the error, and the text around the message contains the cause
 		text := strings.TrimPrefix(err.Error()[strings.LastIndex(err.Error(), e.Message)+len(e.Message):], ": ")
-		return sdk.Errorf(tool.Unavailable, "The MCP server refused the request: %s", clean(text, maxMessage)).From(tool.SourcePlugin)
+		return sdk.Errorf(tool.Unavailable, "The MCP server refused the request: %s", clean(text, maxMessage)).
+			From(tool.SourcePlugin)
 	}
 	kind := tool.ExecutionFailed
 	switch e.Code {

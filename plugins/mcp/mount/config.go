@@ -38,12 +38,16 @@ func (c *Config) checkWords() error {
 	check := func(attribute string, given []string, known ...string) error {
 		for _, word := range given {
 			if !slices.Contains(known, word) {
-				return &sdk.ConfigError{Path: []string{attribute}, Summary: fmt.Sprintf("Unknown value %q of %s", word, attribute), Detail: "Use one of " + strings.Join(known, ", ") + "."}
+				return &sdk.ConfigError{
+					Path: []string{attribute}, Summary: fmt.Sprintf("Unknown value %q of %s", word, attribute),
+					Detail: "Use one of " + strings.Join(known, ", ") + ".",
+				}
 			}
 		}
 		return nil
 	}
-	if err := check("offer", c.Offer, offerTools, offerPrompts, offerResources, offerCompletions, offerLogging); err != nil {
+	if err := check("offer", c.Offer, offerTools, offerPrompts, offerResources, offerCompletions,
+		offerLogging); err != nil {
 		return err
 	}
 	if err := check("allow", c.Allow, allowForm, allowURL, allowSampling, allowRoots); err != nil {

@@ -133,15 +133,23 @@ func (c *conn) client() *mcp.Client {
 		}
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "toolhost", Version: Version}, &mcp.ClientOptions{
-		Capabilities:                m.cfg.capabilities(),
-		ElicitationHandler:          func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, errUnasked },
+		Capabilities: m.cfg.capabilities(),
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, errUnasked
+		},
 		ProgressNotificationHandler: c.progress,
 		LoggingMessageHandler:       c.log,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { stale(tool.NotifyToolsChanged) },
-		PromptListChangedHandler:    func(context.Context, *mcp.PromptListChangedRequest) { stale(tool.NotifyPromptsChanged) },
-		ResourceListChangedHandler:  func(context.Context, *mcp.ResourceListChangedRequest) { stale(tool.NotifyResourcesChanged) },
-		ResourceUpdatedHandler:      c.updated,
-		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true}, // see conn.ask
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			stale(tool.NotifyToolsChanged)
+		},
+		PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) {
+			stale(tool.NotifyPromptsChanged)
+		},
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {
+			stale(tool.NotifyResourcesChanged)
+		},
+		ResourceUpdatedHandler: c.updated,
+		MultiRoundTrip:         &mcp.MultiRoundTripOptions{Disabled: true}, // see conn.ask
 	})
 	client.AddReceivingMiddleware(c.requested)
 	for _, r := range m.rootList() {
@@ -156,7 +164,9 @@ func (c *conn) client() *mcp.Client {
 func (m *mount) rootList() []*mcp.Root {
 	out := []*mcp.Root{}
 	for _, r := range m.roots {
-		out = append(out, &mcp.Root{URI: (&url.URL{Scheme: "file", Path: r.Path}).String(), Name: filepath.Base(r.Path)})
+		out = append(out, &mcp.Root{
+			URI: (&url.URL{Scheme: "file", Path: r.Path}).String(), Name: filepath.Base(r.Path),
+		})
 	}
 	return out
 }

@@ -161,7 +161,9 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	out := new(mcp.CallToolResult)
 	if err := json.Unmarshal(raw, out); err != nil {
 		if out = readable(raw); out == nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The server's result cannot be read: " + err.Error()}
+			return nil, &jsonrpc.Error{
+				Code: jsonrpc.CodeInternalError, Message: "The server's result cannot be read: " + err.Error(),
+			}
 		}
 	}
 	for key, value := range rawjson.Members(raw) {
@@ -203,7 +205,9 @@ func readable(raw json.RawMessage) *mcp.CallToolResult {
 	for _, block := range parts.Content {
 		one := new(mcp.CallToolResult)
 		if err := json.Unmarshal(slices.Concat([]byte(`{"content":[`), block, []byte(`]}`)), one); err != nil {
-			one.Content = []mcp.Content{&note{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(unreadable(block, err), maxNameShown*2))}}}
+			one.Content = []mcp.Content{
+				&note{&mcp.TextContent{Text: fmt.Sprintf("[A part of the result cannot be read: %s]", clean(unreadable(block, err), maxNameShown*2))}},
+			}
 		}
 		out.Content = append(out.Content, one.Content...)
 	}

@@ -87,9 +87,10 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 		}
 		taken[def.Name] = true
 		name := t.Name
-		out = append(out, sdk.NewTool(def, func(ctx context.Context, call *sdk.Call, args json.RawMessage) (*sdk.Result, error) {
-			return m.call(ctx, call, name, args)
-		}))
+		out = append(out,
+			sdk.NewTool(def, func(ctx context.Context, call *sdk.Call, args json.RawMessage) (*sdk.Result, error) {
+				return m.call(ctx, call, name, args)
+			}))
 	}
 	if len(repaired) > 0 {
 		logf("info", "the schemas of %d tools of the server are not valid; these keywords are not used: %s", len(repaired), clean(strings.Join(repaired, "; "), maxMessage))
@@ -102,7 +103,8 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 // to the operator.
 func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, err error) {
 	// A client of MCP can send several requests at once, so a server must expect concurrent calls.
-	def = sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1, Traits: sdk.Traits{ConcurrencySafe: true}}
+	def = sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1,
+		Traits: sdk.Traits{ConcurrencySafe: true}}
 	if def.Name != t.Name {
 		def.OriginalName = clean(t.Name, maxNameShown)
 	}

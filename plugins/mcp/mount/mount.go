@@ -99,11 +99,14 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	}
 	switch {
 	case c.URL != "" && len(c.Command) > 0:
-		return &sdk.ConfigError{Path: []string{"url"}, Summary: "Both command and url are set", Detail: "Give either command or url."}
+		return &sdk.ConfigError{
+			Path: []string{"url"}, Summary: "Both command and url are set", Detail: "Give either command or url.",
+		}
 	case c.URL != "":
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return &sdk.ConfigError{Path: []string{"url"}, Summary: fmt.Sprintf("%q is not a URL of a server", c.URL), Detail: "Write it as https://host/path."}
+			return &sdk.ConfigError{Path: []string{"url"}, Summary: fmt.Sprintf("%q is not a URL of a server", c.URL),
+				Detail: "Write it as https://host/path."}
 		}
 		if len(c.Env) > 0 {
 			return &sdk.ConfigError{Path: []string{"env"}, Summary: "A server with a url cannot have env", Detail: "Remove env. To send values with each request, set headers."}
@@ -119,7 +122,8 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
-		return &sdk.ConfigError{Path: []string{"command"}, Summary: fmt.Sprintf("Cannot find the program %q", c.Command[0]), Detail: commandAdvice(c.Command[0], err)}
+		return &sdk.ConfigError{Path: []string{"command"},
+			Summary: fmt.Sprintf("Cannot find the program %q", c.Command[0]), Detail: commandAdvice(c.Command[0], err)}
 	}
 	m.cfg.Command = append([]string{path}, c.Command[1:]...)
 	if st, err := os.Stat(m.cfg.Cwd); m.cfg.Cwd != "" && (err != nil || !st.IsDir()) {

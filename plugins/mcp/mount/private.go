@@ -51,7 +51,8 @@ func (m *mount) connFor(ctx context.Context, call *sdk.Call) (c *conn, done func
 		return nil, nil, sdk.Errorf(tool.Unavailable, "The MCP server is not connected. Call again.")
 	}
 	subscription := strings.HasPrefix(call.Method, "resources/") && call.Method != "resources/read" // see subscriptions
-	if subscription || !m.cfg.separates() || call.Client == nil || shared.stateless() && (call.Client.Protocol >= statelessVersion || m.newestOnly.Load()) {
+	if subscription || !m.cfg.separates() || call.Client == nil ||
+		shared.stateless() && (call.Client.Protocol >= statelessVersion || m.newestOnly.Load()) {
 		return shared, func() {}, nil
 	}
 	c, done, err = m.private.enter(ctx, call.SessionID)
@@ -153,7 +154,9 @@ func (m *mount) refusesLegacy(err error) bool {
 		return true
 	}
 	e := (*jsonrpc.Error)(nil)
-	return errors.As(err, &e) && slices.Contains([]int64{mcp.CodeUnsupportedProtocolVersion, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidRequest, jsonrpc.CodeInvalidParams}, e.Code)
+	return errors.As(err, &e) &&
+		slices.Contains([]int64{mcp.CodeUnsupportedProtocolVersion, jsonrpc.CodeMethodNotFound,
+			jsonrpc.CodeInvalidRequest, jsonrpc.CodeInvalidParams}, e.Code)
 }
 
 // forget removes a connection. It reports whether the connection was still in use.

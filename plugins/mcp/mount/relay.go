@@ -66,13 +66,14 @@ func (c *conn) listPrompts(ctx context.Context) ([]*mcp.Prompt, error) {
 }
 
 func (c *conn) listResources(ctx context.Context) ([]tool.Item, error) {
-	resources, err := pages(ctx, "resources", func(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
-		r, err := c.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Resources, r.NextCursor, nil
-	})
+	resources, err := pages(ctx, "resources",
+		func(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
+			r, err := c.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
+			if err != nil {
+				return nil, "", err
+			}
+			return r.Resources, r.NextCursor, nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("the server does not list its resources: %w", err)
 	}
@@ -80,13 +81,14 @@ func (c *conn) listResources(ctx context.Context) ([]tool.Item, error) {
 	for _, r := range resources {
 		out = append(out, resourceItem(r)...)
 	}
-	templates, err := pages(ctx, "resource templates", func(ctx context.Context, cursor string) ([]*mcp.ResourceTemplate, string, error) {
-		r, err := c.session.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return r.ResourceTemplates, r.NextCursor, nil
-	})
+	templates, err := pages(ctx, "resource templates",
+		func(ctx context.Context, cursor string) ([]*mcp.ResourceTemplate, string, error) {
+			r, err := c.session.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
+			if err != nil {
+				return nil, "", err
+			}
+			return r.ResourceTemplates, r.NextCursor, nil
+		})
 	if err != nil {
 		logf("info", "the server does not list its resource templates: %s", clean(err.Error(), maxMessage))
 	}
@@ -97,7 +99,8 @@ func (c *conn) listResources(ctx context.Context) ([]tool.Item, error) {
 }
 
 // pages requests a list page by page. If a limit is reached, it returns the items that it has received so far.
-func pages[T any](ctx context.Context, what string, page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
+func pages[T any](ctx context.Context, what string,
+	page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
 	var all []T
 	cursor, seen := "", make(map[string]bool)
 	for range maxPages {
@@ -163,7 +166,8 @@ func resourceItem(r *mcp.Resource) []tool.Item {
 	}
 	q := *r
 	q.Meta, q.Icons = nil, usableIcons(r.Icons)
-	q.Name, q.Title, q.Description = clean(r.Name, maxTitle), clean(r.Title, maxTitle), clean(r.Description, maxDescription)
+	q.Name, q.Title, q.Description = clean(r.Name, maxTitle), clean(r.Title, maxTitle),
+		clean(r.Description, maxDescription)
 	return item(tool.ItemResource, r.URI, &q)
 }
 
@@ -174,7 +178,8 @@ func templateItem(t *mcp.ResourceTemplate) []tool.Item {
 	}
 	q := *t
 	q.Meta, q.Icons = nil, usableIcons(t.Icons)
-	q.Name, q.Title, q.Description = clean(t.Name, maxTitle), clean(t.Title, maxTitle), clean(t.Description, maxDescription)
+	q.Name, q.Title, q.Description = clean(t.Name, maxTitle), clean(t.Title, maxTitle),
+		clean(t.Description, maxDescription)
 	return item(tool.ItemTemplate, t.URITemplate, &q)
 }
 
@@ -214,7 +219,9 @@ func (m *mount) exchange(ctx context.Context, call *sdk.Call) (*sdk.Result, erro
 			if err := decode(a, p); err != nil {
 				return nil, err
 			}
-			known, err := m.subs.add(call.SessionID, p.URI, func() error { return c.session.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI}) })
+			known, err := m.subs.add(call.SessionID, p.URI, func() error {
+				return c.session.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI})
+			})
 			return tool.Subscribed(known), err
 		case "resources/unsubscribe":
 			p := new(mcp.UnsubscribeParams)
@@ -319,7 +326,9 @@ func (c *conn) log(_ context.Context, r *mcp.LoggingMessageRequest) {
 	if err != nil || len(data) > maxLog {
 		data = sdk.Data(fmt.Sprintf("a log message of %d bytes was dropped", len(data)))
 	}
-	m := tool.LogMessage{Level: string(r.Params.Level), Logger: strings.TrimSpace(clean(r.Params.Logger, maxTitle)), Data: data}
+	m := tool.LogMessage{
+		Level: string(r.Params.Level), Logger: strings.TrimSpace(clean(r.Params.Logger, maxTitle)), Data: data,
+	}
 	a.events.post(func() { a.Log(m) })
 }
 
@@ -343,5 +352,7 @@ func (c *conn) updated(_ context.Context, r *mcp.ResourceUpdatedNotificationRequ
 	if _, ok := c.updates.permit(""); !ok {
 		return
 	}
-	c.mount.news.tell(tool.Notification{Method: tool.NotifyResourceUpdated, Params: sdk.Data(map[string]string{"uri": r.Params.URI})})
+	c.mount.news.tell(tool.Notification{
+		Method: tool.NotifyResourceUpdated, Params: sdk.Data(map[string]string{"uri": r.Params.URI}),
+	})
 }

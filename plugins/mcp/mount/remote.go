@@ -80,7 +80,8 @@ func (h *headers) keepVersions(res *http.Response) {
 			Data mcp.UnsupportedProtocolVersionData `json:"data"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &m) == nil && m.Error.Code == mcp.CodeUnsupportedProtocolVersion && len(m.Error.Data.Supported) > 0 {
+	if json.Unmarshal(body, &m) == nil && m.Error.Code == mcp.CodeUnsupportedProtocolVersion &&
+		len(m.Error.Data.Supported) > 0 {
 		spoken := m.Error.Data.Supported[:min(len(m.Error.Data.Supported), maxScopes)]
 		h.versions.Store(&spoken)
 	}
@@ -122,7 +123,8 @@ func (h *headers) refused(res *http.Response, own bool) error {
 		return errors.New("the server refuses the header Authorization of the mcp block; correct it, or remove it and log in: toolhost mcp login " + field)
 	case res.StatusCode == http.StatusUnauthorized:
 		return errors.New("the server needs a login; run: toolhost mcp login " + field)
-	case res.StatusCode == http.StatusForbidden && strings.Contains(res.Header.Get("WWW-Authenticate"), "insufficient_scope"):
+	case res.StatusCode == http.StatusForbidden &&
+		strings.Contains(res.Header.Get("WWW-Authenticate"), "insufficient_scope"):
 		return errors.New("the login at the server lacks a scope; run: toolhost mcp login " + field + missingScopes(res.Header))
 	}
 	return nil
@@ -203,7 +205,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 func checkHeaders(set map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(set[k]) {
-			return &sdk.ConfigError{Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "Use letters, digits and '-' in the name, and a value of one line."}
+			return &sdk.ConfigError{
+				Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "Use letters, digits and '-' in the name, and a value of one line.",
+			}
 		}
 	}
 	return nil

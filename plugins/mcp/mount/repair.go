@@ -73,7 +73,9 @@ type repairer struct {
 }
 
 // opposite maps the keywords that can refuse a value because a part of the schema accepts it to what replaces them.
-var opposite = map[string]string{"not": "", "if": "", "oneOf": "anyOf", "unevaluatedItems": "", "unevaluatedProperties": ""}
+var opposite = map[string]string{
+	"not": "", "if": "", "oneOf": "anyOf", "unevaluatedItems": "", "unevaluatedProperties": "",
+}
 
 // schema repairs a schema and the schemas in it. If top is true, the schema is the root.
 func (r *repairer) schema(raw json.RawMessage, at string, top bool) json.RawMessage {
@@ -139,7 +141,8 @@ func (r *repairer) children(raw json.RawMessage, key string, defs bool) json.Raw
 			all[i].value = r.schema(m.value, m.key, false)
 		}
 		return all.json()
-	case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties":
+	case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedItems",
+		"unevaluatedProperties":
 		return r.schema(raw, key, false)
 	case "anyOf", "oneOf", "allOf", "prefixItems":
 		var all []json.RawMessage
@@ -203,7 +206,8 @@ func (r *repairer) fits(keywords object) bool {
 func declareRequired(root *object) {
 	var names []string
 	properties, err := parseObject(root.get("properties"))
-	if json.Unmarshal(root.get("required"), &names) != nil || err != nil && root.get("properties") != nil || string(root.get("additionalProperties")) == "false" {
+	if json.Unmarshal(root.get("required"), &names) != nil || err != nil && root.get("properties") != nil ||
+		string(root.get("additionalProperties")) == "false" {
 		return
 	}
 	for _, name := range names {
@@ -247,7 +251,8 @@ func widen(raw json.RawMessage) (json.RawMessage, bool) {
 		}
 		properties[i].value = only.json()
 	}
-	out := object{{"type", json.RawMessage(`"object"`)}, {"properties", properties.json()}, {"required", definedOnly(root.get("required"), properties.json())}}.json()
+	out := object{{"type", json.RawMessage(`"object"`)}, {"properties", properties.json()},
+		{"required", definedOnly(root.get("required"), properties.json())}}.json()
 	_, err = tool.ParseSchema(out)
 	return out, err == nil
 }

@@ -123,7 +123,9 @@ func (b *blocks) add(c mcp.Content) {
 			content = []byte(c.Resource.Text)
 		}
 		part.Block = unescaped(raw)
-		part.Attachment = b.attach(sdk.Attachment{Type: "file", Path: c.Resource.URI, MediaType: c.Resource.MIMEType, Content: content})
+		part.Attachment = b.attach(sdk.Attachment{
+			Type: "file", Path: c.Resource.URI, MediaType: c.Resource.MIMEType, Content: content,
+		})
 	case *mcp.ResourceLink:
 		part.Block = unescaped(raw)
 		part.Text = b.text(link(c))

@@ -65,7 +65,8 @@ func Of(content []byte, w Window) Excerpt {
 	if w.Start > total {
 		return Excerpt{Total: total, Counted: true}
 	}
-	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
+	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) &&
+		bytes.IndexByte(content, '\r') < 0 {
 		// Most calls read a whole file whose lines need no change. In this case, return the text without a loop over
 		// its lines.
 		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}

@@ -17,7 +17,8 @@ const (
 // Scan returns the excerpt that w selects from a text. It reads the text in chunks with constant memory. After the
 // window, it reads at most countAhead more bytes to count the remaining lines. Excerpt.Counted reports whether Scan
 // reached the end of the text. If convert is not nil, Scan applies it to the selected lines.
-func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, convert func([]byte) ([]byte, error)) (Excerpt, error) {
+func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64,
+	convert func([]byte) ([]byte, error)) (Excerpt, error) {
 	s := scanner{region: region{first: max(w.Start, 1), hidden: make(map[int]int64)}, line: 1}
 	s.until = s.region.first + MaxLines
 	if w.Lines > 0 {

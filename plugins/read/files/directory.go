@@ -24,8 +24,10 @@ func (r *request) directory() (*sdk.Result, error) {
 	if e.Start == 0 && r.in.Offset > 1 {
 		return nil, sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: the directory %s has %s. Give a smaller offset.", r.in.Offset, r.name, count(e.Total, "entry"))
 	}
-	data := readData{Path: r.path.String(), TotalLines: len(found.Entries), StartLine: e.Start, EndLine: e.End, IsDirectory: true,
-		Truncated: e.Capped != excerpt.NotCapped || found.GivenUp, RecommendRange: len(found.Entries) > excerpt.MaxLines}
+	data := readData{Path: r.path.String(), TotalLines: len(found.Entries), StartLine: e.Start, EndLine: e.End,
+		IsDirectory:    true,
+		Truncated:      e.Capped != excerpt.NotCapped || found.GivenUp,
+		RecommendRange: len(found.Entries) > excerpt.MaxLines}
 	notes := []string{fmt.Sprintf("%s is a directory with %s", r.name, count(len(found.Entries), "entry"))}
 	switch {
 	case found.GivenUp:

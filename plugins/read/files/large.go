@@ -99,7 +99,8 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		}
 	}
 	e, err := excerpt.Scan(r.ctx, source, r.window(), ahead, func(kept []byte) ([]byte, error) {
-		if r.in.Encoding == "auto" && d.encoding == string(text.UTF8) && before.Size() <= text.MaxDecoded && !utf8.Valid(kept) {
+		if r.in.Encoding == "auto" && d.encoding == string(text.UTF8) && before.Size() <= text.MaxDecoded &&
+			!utf8.Valid(kept) {
 			return nil, errDecodeWhole
 		}
 		return r.convert(kept, &d)
@@ -116,7 +117,11 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	}
 	var effect *tool.Effect
 	if e.Counted && sum.size == after.Size() && before.ModTime().Equal(after.ModTime()) {
-		effect = &tool.Effect{Operation: tool.OpRead, File: tool.FileState{Path: r.path.String(), ModTime: after.ModTime(), Size: after.Size(), Partial: !e.Whole()}}
+		effect = &tool.Effect{
+			Operation: tool.OpRead, File: tool.FileState{
+				Path: r.path.String(), ModTime: after.ModTime(), Size: after.Size(), Partial: !e.Whole(),
+			},
+		}
 		sum.hash.Sum(effect.File.Hash[:0])
 	}
 	return r.show(e, d, after.Size(), effect)

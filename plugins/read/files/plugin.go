@@ -25,7 +25,8 @@ type plugin struct{ maxFile int64 }
 func Plugin() sdk.Plugin {
 	p := &plugin{}
 	return sdk.Plugin{
-		Name: "read", Version: Version, Tools: []sdk.Tool{p.readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required},
+		Name: "read", Version: Version, Tools: []sdk.Tool{p.readTool()}, OneProcessor: true,
+		Needs: &sdk.Needs{Read: sdk.Required},
 		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
 			p.maxFile = c.MaxFile << 20
 			return nil

@@ -85,8 +85,10 @@ func (p *plugin) readTool() sdk.Tool {
 		Program:     builtin,
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
 		Traits:      looking,
-		Keywords:    []string{"open", "show", "view", "display", "print", "look", "cat", "contents", "file", "image", "picture"},
-		Category:    tool.CategoryBuiltin,
+		Keywords: []string{
+			"open", "show", "view", "display", "print", "look", "cat", "contents", "file", "image", "picture",
+		},
+		Category: tool.CategoryBuiltin,
 		Examples: []string{
 			"read main.go",
 			"read src/server.ts --offset 120 --limit 60 --show_line_numbers",
@@ -221,7 +223,9 @@ func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Ef
 		Truncated:      e.Capped != excerpt.NotCapped || e.CutLines > 0,
 		RecommendRange: e.Total > excerpt.MaxLines || size > excerpt.MaxBytes || !e.Counted,
 	}
-	res := &sdk.Result{Output: withNotes(e.Text, r.notes(e, d, size, effect)), Title: "Read " + r.name, Data: sdk.Data(data)}
+	res := &sdk.Result{
+		Output: withNotes(e.Text, r.notes(e, d, size, effect)), Title: "Read " + r.name, Data: sdk.Data(data),
+	}
 	if effect != nil {
 		res.Effects = []tool.Effect{*effect}
 	}

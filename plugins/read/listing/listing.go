@@ -56,7 +56,8 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 }
 
 // list reads a directory. It sorts the entries by name with directories first.
-func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most int) ([]fs.DirEntry, error) {
+func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace.Path,
+	most int) ([]fs.DirEntry, error) {
 	opened, err := ws.OpenDir(p)
 	if err != nil {
 		return nil, err

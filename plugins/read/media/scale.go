@@ -53,7 +53,9 @@ func Scale(kind Kind, data []byte) (*Scaled, error) {
 		return nil, fmt.Errorf("media: %w", err)
 	}
 	factor := float64(MaxSide) / float64(max(width, height))
-	s := &Scaled{MediaType: "image/png", Width: max(1, int(float64(width)*factor)), Height: max(1, int(float64(height)*factor))}
+	s := &Scaled{
+		MediaType: "image/png", Width: max(1, int(float64(width)*factor)), Height: max(1, int(float64(height)*factor)),
+	}
 	to := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
 	draw.CatmullRom.Scale(to, to.Bounds(), from, from.Bounds(), draw.Src, nil)
 	var out bytes.Buffer

@@ -33,9 +33,10 @@ func Plugin(t *tape.Tape, name string) sdk.Plugin {
 		}
 		seen[v.FullName()] = true
 		full := v.FullName()
-		tools = append(tools, sdk.NewTool(v.Definition, func(_ context.Context, call *sdk.Call, _ map[string]json.RawMessage) (*sdk.Result, error) {
-			return p.answer(full, call)
-		}))
+		tools = append(tools, sdk.NewTool(v.Definition,
+			func(_ context.Context, call *sdk.Call, _ map[string]json.RawMessage) (*sdk.Result, error) {
+				return p.answer(full, call)
+			}))
 	}
 	version := "0.0.0"
 	for _, c := range t.Calls {

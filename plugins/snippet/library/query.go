@@ -65,7 +65,8 @@ func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total i
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) `+from+where, args...).Scan(&total); err != nil {
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, `SELECT `+columns+`, '' `+from+where+order+` LIMIT ? OFFSET ?`, append(args, f.Limit, f.Offset)...)
+		rows, err := tx.QueryContext(ctx, `SELECT `+columns+`, '' `+from+where+order+` LIMIT ? OFFSET ?`,
+			append(args, f.Limit, f.Offset)...)
 		if err != nil {
 			return err
 		}
@@ -100,7 +101,8 @@ func scan(row interface{ Scan(dest ...any) error }) (*Snippet, error) {
 	s := &Snippet{}
 	var tags string
 	var created, saved int64
-	if err := row.Scan(&s.ID, &s.Name, &s.Version, &s.Bytes, &s.Description, &s.Language, &tags, &created, &saved, &s.Code); err != nil {
+	if err := row.Scan(&s.ID, &s.Name, &s.Version, &s.Bytes, &s.Description, &s.Language, &tags, &created, &saved,
+		&s.Code); err != nil {
 		return nil, err
 	}
 	s.Created, s.Saved = time.Unix(0, created), time.Unix(0, saved)

@@ -45,7 +45,8 @@ func (c *Change) apply(before *Snippet) *Snippet {
 	now := time.Now()
 	s := &Snippet{Name: c.Name, Version: 1, Code: c.Code, Bytes: len(c.Code), Tags: c.Tags, Created: now, Saved: now}
 	if before != nil {
-		s.ID, s.Version, s.Created, s.Description, s.Language = before.ID, before.Version+1, before.Created, before.Description, before.Language
+		s.ID, s.Version, s.Created, s.Description, s.Language = before.ID, before.Version+1, before.Created,
+			before.Description, before.Language
 		if c.Tags == nil {
 			s.Tags = before.Tags
 		}
@@ -63,7 +64,8 @@ func (c *Change) apply(before *Snippet) *Snippet {
 }
 
 func (s *Snippet) same(o *Snippet) bool {
-	return s.Code == o.Code && s.Description == o.Description && s.Language == o.Language && slices.Equal(s.Tags, o.Tags)
+	return s.Code == o.Code && s.Description == o.Description && s.Language == o.Language &&
+		slices.Equal(s.Tags, o.Tags)
 }
 
 func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
@@ -77,7 +79,8 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 	}
 	err = tx.QueryRowContext(ctx, `INSERT INTO snippets (id, name, version, description, language, tags, created_ns, saved_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, description = excluded.description, language = excluded.language, tags = excluded.tags, saved_ns = excluded.saved_ns RETURNING id`,
-		id, s.Name, s.Version, s.Description, s.Language, string(tags), s.Created.UnixNano(), s.Saved.UnixNano()).Scan(&s.ID)
+		id, s.Name, s.Version, s.Description, s.Language, string(tags), s.Created.UnixNano(),
+		s.Saved.UnixNano()).Scan(&s.ID)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,8 @@ func (l *Library) failed(err error) error {
 		full    *FullError
 		db      *sqlite.Error
 	)
-	if err == nil || errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &full) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &full) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if l.path == "" {

@@ -53,7 +53,8 @@ func (t *tools) list(ctx context.Context, _ *sdk.Call, in listArgs) (*sdk.Result
 	if err != nil {
 		return nil, err
 	}
-	data := listData{Snippets: []described{}, Total: total, Offset: f.Offset, Truncated: f.Offset+len(found) < total, Persistent: t.lib.Persistent()}
+	data := listData{Snippets: []described{}, Total: total, Offset: f.Offset, Truncated: f.Offset+len(found) < total,
+		Persistent: t.lib.Persistent()}
 	var lines []string
 	for _, s := range found {
 		data.Snippets = append(data.Snippets, describe(s))
@@ -138,7 +139,8 @@ func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 		}
 	}
 	if f.Language != "" && !slices.Contains(languages, f.Language) {
-		text += fmt.Sprintf(" No snippet is in the language %q.%s", f.Language, suggest.DidYouMean(f.Language, languages))
+		text += fmt.Sprintf(" No snippet is in the language %q.%s", f.Language,
+			suggest.DidYouMean(f.Language, languages))
 	}
 	if len(f.Words) > 1 {
 		text += " A snippet must contain all words of the query. Give fewer words."

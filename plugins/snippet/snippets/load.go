@@ -35,7 +35,9 @@ type described struct {
 }
 
 func describe(s *library.Snippet) described {
-	return described{s.ID, s.Name, s.Version, s.Description, s.Language, s.Tags, s.Bytes, s.Created.UTC(), s.Saved.UTC()}
+	return described{
+		s.ID, s.Name, s.Version, s.Description, s.Language, s.Tags, s.Bytes, s.Created.UTC(), s.Saved.UTC(),
+	}
 }
 
 type versionData struct {
@@ -58,7 +60,8 @@ func (t *tools) loadTool() sdk.Tool {
 		Keywords:    []string{"get", "read", "reuse", "stored", "code"},
 		Category:    tool.CategoryBuiltin,
 		Traits:      looking,
-		Examples:    []string{`snippet_load retry`, `snippet_load 12`, `snippet_load retry --version 2`, `tool:snippet_load retry > retry.go`},
+		Examples: []string{`snippet_load retry`, `snippet_load 12`, `snippet_load retry --version 2`,
+			`tool:snippet_load retry > retry.go`},
 	}, t.load)
 }
 
@@ -133,8 +136,9 @@ func (t *tools) delete(ctx context.Context, _ *sdk.Call, in deleteArgs) (*sdk.Re
 		return nil, t.missing(err)
 	}
 	return &sdk.Result{
-		Title: "Delete the snippet " + s.Name, Output: fmt.Sprintf("Deleted %q (id %d) with %s.", s.Name, s.ID, count(versions, "version")),
-		Data: sdk.Data(deleteData{describe(s), versions}),
+		Title:  "Delete the snippet " + s.Name,
+		Output: fmt.Sprintf("Deleted %q (id %d) with %s.", s.Name, s.ID, count(versions, "version")),
+		Data:   sdk.Data(deleteData{describe(s), versions}),
 	}, nil
 }
 

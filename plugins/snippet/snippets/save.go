@@ -64,7 +64,8 @@ func (t *tools) save(ctx context.Context, _ *sdk.Call, in saveArgs) (*sdk.Result
 	if !t.lib.Persistent() {
 		text += "\n" + inMemory
 	}
-	return &sdk.Result{Title: "Save the snippet " + s.Name, Output: text, Data: sdk.Data(saveData{describe(s), outcome, t.lib.Persistent()})}, nil
+	return &sdk.Result{Title: "Save the snippet " + s.Name, Output: text,
+		Data: sdk.Data(saveData{describe(s), outcome, t.lib.Persistent()})}, nil
 }
 
 const inMemory = "The plugin has no state directory, so snippets are kept in memory and lost when the plugin exits."

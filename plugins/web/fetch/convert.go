@@ -27,7 +27,8 @@ func convert(text, address, format string) (out, title string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if n := find(root, func(n *html.Node) bool { return n.DataAtom == atom.Title && n.Namespace == "" }); n != nil && n.FirstChild != nil {
+	if n := find(root, func(n *html.Node) bool { return n.DataAtom == atom.Title && n.Namespace == "" }); n != nil &&
+		n.FirstChild != nil {
 		title = strings.Join(strings.Fields(n.FirstChild.Data), " ")
 	}
 	if format == formatHTML {
@@ -55,11 +56,13 @@ func render(root *html.Node, address, format string) (string, error) {
 	}
 	plugins := []converter.Plugin{base.NewBasePlugin(), commonmark.NewCommonmarkPlugin()}
 	if smallTables(root) {
-		plugins = append(plugins, table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal), table.WithNewlineBehavior(table.NewlineBehaviorPreserve)))
+		plugins = append(plugins, table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal),
+			table.WithNewlineBehavior(table.NewlineBehaviorPreserve)))
 	}
 	c := converter.NewConverter(converter.WithPlugins(plugins...))
 	if !escapable(root) {
-		c = converter.NewConverter(converter.WithPlugins(plugins...), converter.WithEscapeMode(converter.EscapeModeDisabled))
+		c = converter.NewConverter(converter.WithPlugins(plugins...),
+			converter.WithEscapeMode(converter.EscapeModeDisabled))
 	}
 	for _, tag := range omitted {
 		c.Register.TagType(tag, converter.TagTypeRemove, converter.PriorityEarly)
@@ -116,7 +119,9 @@ func escapable(root *html.Node) bool {
 }
 
 // This list contains the HTML elements without text for a reader.
-var omitted = []string{"nav", "svg", "canvas", "noscript", "template", "button", "select", "script", "style", "head", "iframe"}
+var omitted = []string{
+	"nav", "svg", "canvas", "noscript", "template", "button", "select", "script", "style", "head", "iframe",
+}
 
 // maxCells is the maximum number of cells in all tables of a page. It includes cells that the converter adds for spans
 // and for rows shorter than the widest row. Without the limit, a small page could become gigabytes of text.
@@ -206,15 +211,18 @@ func startsBlank(text string) bool { return text != "" && unicode.IsSpace(rune(t
 
 // This list contains the elements that begin and end a line.
 var blocks = []atom.Atom{
-	atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Li, atom.Dl, atom.Dt, atom.Dd, atom.Pre, atom.Blockquote, atom.Table, atom.Tr,
-	atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Figure, atom.Figcaption, atom.Hr, atom.Form, atom.Fieldset, atom.Details, atom.Summary, atom.Address,
+	atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Li, atom.Dl, atom.Dt,
+	atom.Dd, atom.Pre, atom.Blockquote, atom.Table, atom.Tr,
+	atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Figure, atom.Figcaption, atom.Hr,
+	atom.Form, atom.Fieldset, atom.Details, atom.Summary, atom.Address,
 }
 
 // mainContent returns the main element of a page. If the page has no main element or several, it returns nil.
 func mainContent(root *html.Node) *html.Node {
 	var found []*html.Node
 	for n := range root.Descendants() {
-		if n.Type == html.ElementNode && (n.DataAtom == atom.Main || attribute(n, "role") == "main") && !within(n, found) {
+		if n.Type == html.ElementNode && (n.DataAtom == atom.Main || attribute(n, "role") == "main") &&
+			!within(n, found) {
 			found = append(found, n)
 		}
 	}

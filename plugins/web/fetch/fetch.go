@@ -95,7 +95,9 @@ func newFetcher(proxy string) *fetcher {
 			return refusal(r)
 		},
 	}
-	return &fetcher{converting: semaphore.NewWeighted(2), client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
+	return &fetcher{
+		converting: semaphore.NewWeighted(2), client: &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+	}
 }
 
 func (f *fetcher) close() {
@@ -120,7 +122,8 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
 		return errRedirects
-	case r.URL.Hostname() != from.Hostname(), r.URL.Port() != from.Port(), r.URL.Scheme != from.Scheme && r.URL.Scheme != "https", r.URL.User != nil:
+	case r.URL.Hostname() != from.Hostname(), r.URL.Port() != from.Port(),
+		r.URL.Scheme != from.Scheme && r.URL.Scheme != "https", r.URL.User != nil:
 		return &movedError{r.URL}
 	}
 	return nil
@@ -327,7 +330,8 @@ func textual(media string) bool {
 		return false
 	}
 	switch sub {
-	case "json", "xml", "javascript", "x-javascript", "ecmascript", "yaml", "x-yaml", "toml", "x-sh", "x-ndjson", "jsonl", "sql", "graphql", "x-www-form-urlencoded":
+	case "json", "xml", "javascript", "x-javascript", "ecmascript", "yaml", "x-yaml", "toml", "x-sh", "x-ndjson",
+		"jsonl", "sql", "graphql", "x-www-form-urlencoded":
 		return true
 	}
 	return false

@@ -52,7 +52,8 @@ func readable(root *html.Node, format string) {
 		}
 	}
 	for n := range root.Descendants() {
-		if format == formatMarkdown && (n.DataAtom == atom.Td || n.DataAtom == atom.Th) && find(n, func(c *html.Node) bool { return c.DataAtom == atom.Table }) == nil {
+		if format == formatMarkdown && (n.DataAtom == atom.Td || n.DataAtom == atom.Th) &&
+			find(n, func(c *html.Node) bool { return c.DataAtom == atom.Table }) == nil {
 			flatten(n)
 		}
 	}

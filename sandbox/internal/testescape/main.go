@@ -21,7 +21,8 @@ var attempts = map[string]func(n int) error{
 	"ptrace": unix.PtraceSeize,
 	"read-memory": func(pid int) error {
 		b := make([]byte, 8)
-		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0x1000, Len: 8}}, 0)
+		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}},
+			[]unix.RemoteIovec{{Base: 0x1000, Len: 8}}, 0)
 		if err == unix.EFAULT { // the kernel permits the read and only rejects the address
 			return nil
 		}
@@ -53,7 +54,8 @@ var attempts = map[string]func(n int) error{
 	},
 	"userfaultfd": func(int) error { return call(unix.SYS_USERFAULTFD, 1) },
 	"perf": func(int) error {
-		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel}
+		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			Bits: unix.PerfBitExcludeKernel}
 		_, err := unix.PerfEventOpen(&attr, 0, -1, -1, 0)
 		return err
 	},
@@ -117,7 +119,9 @@ var attempts = map[string]func(n int) error{
 		if err != nil {
 			return err
 		}
-		return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+		return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{
+			Port: port, Addr: [4]byte{127, 0, 0, 1},
+		})
 	},
 	"abstract": func(int) error { return talk("unix", "@"+os.Args[3]) },
 	"path":     func(int) error { return talk("unix", os.Args[3]) },

@@ -128,7 +128,8 @@ func (s *suite) rpcError(what string, err error, p *process) error {
 }
 
 // configure sends a configuration to the plugin. If config is nil, it sends the configuration in the author's cases.
-func (s *suite) configure(ctx context.Context, p *process, config json.RawMessage, stateDir string) (*toolpb.ConfigureResponse, error) {
+func (s *suite) configure(ctx context.Context, p *process, config json.RawMessage,
+	stateDir string) (*toolpb.ConfigureResponse, error) {
 	if config == nil {
 		config = s.opts.Cases.Config
 	}

@@ -29,7 +29,8 @@ type made struct {
 
 func (s *suite) startOf(c call) *toolpb.Start {
 	return &toolpb.Start{
-		CallId: "conformance", Tool: c.Tool, Arguments: c.Arguments, SessionId: "conformance", Cwd: s.workspace(), Roots: s.roots(),
+		CallId: "conformance", Tool: c.Tool, Arguments: c.Arguments, SessionId: "conformance", Cwd: s.workspace(),
+		Roots:     s.roots(),
 		TimeoutMs: s.opts.Patience.Milliseconds(),
 	}
 }
@@ -49,8 +50,10 @@ func kindOf(k toolpb.Kind) tool.Kind { return kinds[k] }
 
 var kinds = map[toolpb.Kind]tool.Kind{
 	toolpb.Kind_KIND_NOT_FOUND: tool.NotFound, toolpb.Kind_KIND_INVALID_ARGUMENTS: tool.InvalidArguments,
-	toolpb.Kind_KIND_PERMISSION_DENIED: tool.PermissionDenied, toolpb.Kind_KIND_SECURITY: tool.Security, toolpb.Kind_KIND_TIMEOUT: tool.Timeout,
-	toolpb.Kind_KIND_CANCELED: tool.Canceled, toolpb.Kind_KIND_UNAVAILABLE: tool.Unavailable, toolpb.Kind_KIND_CONFLICT: tool.Conflict,
+	toolpb.Kind_KIND_PERMISSION_DENIED: tool.PermissionDenied, toolpb.Kind_KIND_SECURITY: tool.Security,
+	toolpb.Kind_KIND_TIMEOUT:  tool.Timeout,
+	toolpb.Kind_KIND_CANCELED: tool.Canceled, toolpb.Kind_KIND_UNAVAILABLE: tool.Unavailable,
+	toolpb.Kind_KIND_CONFLICT:         tool.Conflict,
 	toolpb.Kind_KIND_EXECUTION_FAILED: tool.ExecutionFailed, toolpb.Kind_KIND_INTERNAL: tool.Internal,
 }
 
@@ -86,7 +89,8 @@ func checkCalls(ctx context.Context, s *suite, v *verdict) {
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		if !slices.ContainsFunc(s.made, func(m made) bool { return m.Tool == name && m.result.GetError() == nil && m.result != nil }) {
+		if !slices.ContainsFunc(s.made,
+			func(m made) bool { return m.Tool == name && m.result.GetError() == nil && m.result != nil }) {
 			s.leaveOut("the tool %s never succeeded: generated arguments lead to %s; add a call of it to the file of --calls", name, refused[name])
 		}
 	}
@@ -313,7 +317,9 @@ func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
 	s.withProcess(ctx, v, func(p *process) {
 		callCtx, cancel := context.WithTimeout(ctx, s.patience())
 		defer cancel()
-		_, err := p.rpc.Describe(callCtx, newer(&toolpb.DescribeRequest{HostVersion: hostVersion, Capabilities: []string{"conformance.unknown"}}))
+		_, err := p.rpc.Describe(callCtx, newer(&toolpb.DescribeRequest{
+			HostVersion: hostVersion, Capabilities: []string{"conformance.unknown"},
+		}))
 		if err := s.rpcError("Describe with an unknown field and an unknown capability", err, p); err != nil {
 			v.failf("%v", err)
 		}

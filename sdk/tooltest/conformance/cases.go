@@ -145,7 +145,10 @@ func (s *suite) plan() error {
 			continue
 		}
 		for _, args := range all {
-			s.calls = append(s.calls, call{Case: Case{Tool: d.Name, Arguments: args, Repeat: d.Traits.ReadOnly}, from: "made up", made: true, definedAs: d})
+			s.calls = append(s.calls, call{
+				Case: Case{Tool: d.Name, Arguments: args, Repeat: d.Traits.ReadOnly}, from: "made up", made: true,
+				definedAs: d,
+			})
 		}
 	}
 	return nil

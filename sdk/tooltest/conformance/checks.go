@@ -19,11 +19,13 @@ var checks = []check{
 		fix: "Without the right TOOLHOST_PLUGIN in the environment, print to standard error that this is a plugin for toolhost, and exit with status 1.",
 	},
 	{
-		id: "describe", title: "Describe always returns the same", section: "Describe", begins: true, run: checkDescribe,
+		id: "describe", title: "Describe always returns the same", section: "Describe", begins: true,
+		run: checkDescribe,
 		fix: "Return nothing in Describe that changes: times, random ids, the order of a hash map, the state of another service. If the tools depend on the configuration, declare the capability discovery.",
 	},
 	{
-		id: "configure", title: "the plugin accepts its configuration", section: "Configure", begins: true, run: checkConfigure,
+		id: "configure", title: "the plugin accepts its configuration", section: "Configure", begins: true,
+		run: checkConfigure,
 		fix: "Answer Configure without a diagnostic of severity error if the configuration is valid. Put the configuration that the plugin needs into the file of --calls.",
 	},
 	{

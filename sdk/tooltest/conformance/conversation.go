@@ -173,9 +173,19 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 				x.rule("an Ask has the id %d; ids are unique within a call, and not 0", id)
 			}
 			asked[id] = true
-			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "no user can be asked"}}})
+			send(&toolpb.CallRequest{
+				Message: &toolpb.CallRequest_Answer{
+					Answer: &toolpb.Answer{
+						AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "no user can be asked",
+					},
+				},
+			})
 		case *toolpb.CallResponse_FileStateQuery:
-			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()}}})
+			send(&toolpb.CallRequest{
+				Message: &toolpb.CallRequest_FileStates{
+					FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()},
+				},
+			})
 		default:
 			x.rule("the plugin sent a message without a known event")
 		}

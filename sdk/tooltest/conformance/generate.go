@@ -238,7 +238,8 @@ func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage 
 		if p.Required {
 			bad["arguments without "+p.Name] = with(p.Name, nil)
 		}
-		for typ, v := range map[string]string{"object": `{"of":{"another":"type"}}`, "number": "17.5", "string": `"of another type"`, "null": "null"} {
+		for typ, v := range map[string]string{"object": `{"of":{"another":"type"}}`, "number": "17.5",
+			"string": `"of another type"`, "null": "null"} {
 			if !p.Is(typ) {
 				bad[fmt.Sprintf("a %s as %s", typ, p.Name)] = with(p.Name, json.RawMessage(v))
 			}

@@ -35,7 +35,8 @@ func (r *Report) JUnit() ([]byte, error) {
 		switch c.Status {
 		case Failed:
 			suite.Failures++
-			t.Failure = &message{Message: c.Title, Text: text + "\nTo do: " + c.Fix + "\nSee the section " + c.Section + " of docs/protocol.md."}
+			t.Failure = &message{Message: c.Title,
+				Text: text + "\nTo do: " + c.Fix + "\nSee the section " + c.Section + " of docs/protocol.md."}
 		case Skipped:
 			suite.Skipped++
 			t.Skipped = &message{Message: text}

@@ -119,9 +119,17 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 				}
 				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{}}}) // the plugin must ignore this message, because the call has ended
 			case *toolpb.CallResponse_Ask:
-				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: m.Ask.GetId(), Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE}}})
+				send(id, &toolpb.CallRequest{
+					Message: &toolpb.CallRequest_Answer{
+						Answer: &toolpb.Answer{AskId: m.Ask.GetId(), Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE},
+					},
+				})
 			case *toolpb.CallResponse_FileStateQuery:
-				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()}}})
+				send(id, &toolpb.CallRequest{
+					Message: &toolpb.CallRequest_FileStates{
+						FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()},
+					},
+				})
 			}
 		}
 		for range 4 { // hosts keep several streams open
@@ -165,7 +173,8 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		}
 		c := s.probe()
 		y := s.say(ctx, p, s.startOf(c), talk{})
-		for end := time.Now().Add(grace / 2); isLong && y.result != nil && y.kind() != toolpb.Kind_KIND_UNAVAILABLE && time.Now().Before(end); {
+		for end := time.Now().Add(grace / 2); isLong && y.result != nil && y.kind() != toolpb.Kind_KIND_UNAVAILABLE &&
+			time.Now().Before(end); {
 			time.Sleep(50 * time.Millisecond) // wait, because Drain has possibly not yet arrived
 			y = s.say(ctx, p, s.startOf(c), talk{})
 		}

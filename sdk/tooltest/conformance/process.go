@@ -65,7 +65,8 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	cmd.Env = append(basicEnv(), s.opts.Env...)
 	if cookie {
 		cmd.Env = append(cmd.Env, toolrpc.Handshake.MagicCookieKey+"="+toolrpc.Handshake.MagicCookieValue,
-			"PLUGIN_PROTOCOL_VERSIONS="+strconv.Itoa(toolrpc.ProtocolVersion), toolrpc.SocketDirEnv+"="+sockets, toolrpc.LifelineEnv+"=3")
+			"PLUGIN_PROTOCOL_VERSIONS="+strconv.Itoa(toolrpc.ProtocolVersion), toolrpc.SocketDirEnv+"="+sockets,
+			toolrpc.LifelineEnv+"=3")
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // a child process of the plugin can keep standard error open
@@ -206,7 +207,8 @@ func (p *process) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient("unix:"+addr, append(toolrpc.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient("unix:"+addr,
+		append(toolrpc.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,8 @@ func (p *process) connect(ctx context.Context) error {
 // readStdio reads what a plugin that uses go-plugin prints after the handshake. go-plugin sends the output over this
 // service instead of the standard streams, and the plugin would block if nobody read it. Other plugins do not serve it.
 func (p *process) readStdio(ctx context.Context) {
-	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio", grpc.WaitForReady(true))
+	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio",
+		grpc.WaitForReady(true))
 	if err != nil || stream.SendMsg(new(emptypb.Empty)) != nil || stream.CloseSend() != nil {
 		return
 	}

@@ -14,7 +14,8 @@ type mark struct {
 var marks = []mark{
 	{".h", "Objective-C", []string{"\n@interface", "\n@protocol", "\n@class", "\n@import", "\n#import"}},
 	{".h", "C++", []string{"\nclass ", "\ntemplate", "\nnamespace ", "\nusing namespace", "std::", "\npublic:", "\nprivate:", "\nprotected:",
-		"#include <cstdint>", "#include <string>", "#include <vector>", "#include <map>", "#include <memory>", "#include <algorithm>", "#include <iostream>"}},
+		"#include <cstdint>", "#include <string>", "#include <vector>", "#include <map>", "#include <memory>",
+		"#include <algorithm>", "#include <iostream>"}},
 	{".m", "MATLAB", []string{"\n%", "\nfunction "}},
 	{".m", "Wolfram Language", []string{"^(*", "\n(*"}},
 	{".mm", "XML", []string{"^<"}},

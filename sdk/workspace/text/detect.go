@@ -218,7 +218,8 @@ func (c *charset) plausible(sample []byte) bool {
 		switch {
 		case r < utf8.RuneSelf:
 		case unicode.In(r, c.scripts...):
-			if !c.wide && last >= utf8.RuneSelf && !unicode.In(last, c.scripts...) && !isTypography(last) && !isBox(last) {
+			if !c.wide && last >= utf8.RuneSelf && !unicode.In(last, c.scripts...) && !isTypography(last) &&
+				!isBox(last) {
 				return false // a symbol inside a word shows that the charset is wrong: in another charset, the same byte is a letter
 			}
 			letters++
@@ -244,7 +245,8 @@ func isASCIILetter(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' }
 // isTypography reports whether r is a punctuation mark or sign that occurs in texts of all languages.
 func isTypography(r rune) bool {
 	switch r {
-	case '\u00a0', '\u00ad', '«', '»', '“', '”', '„', '‘', '’', '‚', '‹', '›', '–', '—', '…', '•', '·', '№', '€', '£', '§', '©', '®', '™', '°', '±', '×', '÷', '¿', '¡', '†', '‡', '‰', '\u200e', '\u200f', '\u0301',
+	case '\u00a0', '\u00ad', '«', '»', '“', '”', '„', '‘', '’', '‚', '‹', '›', '–', '—', '…', '•', '·', '№', '€', '£',
+		'§', '©', '®', '™', '°', '±', '×', '÷', '¿', '¡', '†', '‡', '‰', '\u200e', '\u200f', '\u0301',
 		'،', '؛', '؟', '\u0640', '΄', '΅', 'µ', '½', '¼', '¾', '²', '³', '¹', 'ª', 'º', '¢', '¥':
 		return true
 	}
@@ -253,7 +255,8 @@ func isTypography(r rune) bool {
 
 // isWideSign reports whether r is a sign of East Asian typography.
 func isWideSign(r rune) bool {
-	return r >= 0x2010 && r <= 0x2bff || r >= 0x3000 && r <= 0x33ff || r >= 0xff00 && r <= 0xffef || unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Hiragana, unicode.Katakana)
+	return r >= 0x2010 && r <= 0x2bff || r >= 0x3000 && r <= 0x33ff || r >= 0xff00 && r <= 0xffef ||
+		unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Hiragana, unicode.Katakana)
 }
 
 // isBox reports whether r is a box-drawing or block character. These characters occupy a quarter of KOI8-R.

@@ -71,7 +71,8 @@ func Decode(data []byte) (*Text, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(bomUTF32LE)):
 		return nil, undecodable("it is UTF-32")
-	case len(data) > MaxDecoded && (bytes.HasPrefix(data, []byte(bomUTF16LE)) || bytes.HasPrefix(data, []byte(bomUTF16BE))):
+	case len(data) > MaxDecoded &&
+		(bytes.HasPrefix(data, []byte(bomUTF16LE)) || bytes.HasPrefix(data, []byte(bomUTF16BE))):
 		return nil, tooLargeToDecode("it is UTF-16", "UTF-16", len(data))
 	case bytes.HasPrefix(data, []byte(bomUTF16LE)):
 		return decodeUTF16(data[2:], binary.LittleEndian, UTF16LE)

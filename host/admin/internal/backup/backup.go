@@ -61,14 +61,16 @@ type Report struct {
 }
 
 // transient lists the directories that hosts create again when they need them, or that belong to running processes.
-var transient = map[string]bool{"control": true, "locks": true, "commands": true, "masks": true, "scratch": true, "recordings": true, "sandbox.probed": true}
+var transient = map[string]bool{"control": true, "locks": true, "commands": true, "masks": true, "scratch": true,
+	"recordings": true, "sandbox.probed": true}
 
 // skipped reports whether the archive leaves out a path below the state directory. The reason is empty if the path has
 // no lasting content.
 func skipped(rel string) (skip bool, reason string) {
 	parts := strings.Split(rel, string(filepath.Separator))
 	switch {
-	case transient[parts[0]], strings.HasSuffix(rel, "-wal"), strings.HasSuffix(rel, "-shm"), strings.Contains(parts[len(parts)-1], partial):
+	case transient[parts[0]], strings.HasSuffix(rel, "-wal"), strings.HasSuffix(rel, "-shm"),
+		strings.Contains(parts[len(parts)-1], partial):
 		return true, ""
 	case parts[0] == "branches" && len(parts) > 1:
 		return true, "branches/" + parts[1] + ": branches are mounted file systems; apply or discard them first"
@@ -114,7 +116,11 @@ func Write(ctx context.Context, dir, path, version string) (*Report, error) {
 	}
 	defer unlock()
 	zip := gzip.NewWriter(f)
-	w := &writer{tar: tar.NewWriter(zip), dir: dir, report: &Report{Head: Head{Format: format, Version: version, At: time.Now(), Dir: dir}, Path: path, LeftOut: []string{}}}
+	w := &writer{
+		tar: tar.NewWriter(zip), dir: dir, report: &Report{
+			Head: Head{Format: format, Version: version, At: time.Now(), Dir: dir}, Path: path, LeftOut: []string{},
+		},
+	}
 	err = w.all(ctx)
 	if err = errors.Join(err, w.tar.Close(), zip.Close(), f.Sync(), f.Close()); err != nil {
 		return nil, err
@@ -189,13 +195,18 @@ func (w *writer) entry(path string, d fs.DirEntry, databases *[]string) error {
 	case strings.HasSuffix(rel, ".db") && info.Mode().IsRegular():
 		*databases = append(*databases, path)
 	case info.IsDir():
-		return w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: filepath.ToSlash(rel) + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
+		return w.tar.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeDir, Name: filepath.ToSlash(rel) + "/", Mode: int64(info.Mode().Perm()),
+			ModTime: info.ModTime(),
+		})
 	case info.Mode()&fs.ModeSymlink != 0:
 		to, err := os.Readlink(path)
 		if err != nil {
 			return err
 		}
-		return w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: filepath.ToSlash(rel), Linkname: to, ModTime: info.ModTime()})
+		return w.tar.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeSymlink, Name: filepath.ToSlash(rel), Linkname: to, ModTime: info.ModTime(),
+		})
 	case info.Mode().IsRegular():
 		return w.file(rel, path, info)
 	default:
@@ -252,7 +263,8 @@ func (w *writer) file(rel, path string, info fs.FileInfo) error {
 	if size <= smallFile { // it can have become shorter
 		size = int64(len(content))
 	}
-	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(rel), Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}); err != nil {
+	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(rel),
+		Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}); err != nil {
 		return err
 	}
 	if _, err := io.CopyN(io.MultiWriter(w.tar, sum), io.MultiReader(bytes.NewReader(content), f), size); err != nil {
@@ -272,7 +284,8 @@ func (w *writer) add(rel string, size int64, sum hash.Hash) {
 }
 
 func (w *writer) text(name string, content []byte) error {
-	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: w.report.At}); err != nil {
+	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content)),
+		ModTime: w.report.At}); err != nil {
 		return err
 	}
 	_, err := w.tar.Write(content)

@@ -184,7 +184,8 @@ func (r *reader) file(name, path string, h *tar.Header, content io.Reader) error
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(path, fs.FileMode(h.Mode)&fs.ModePerm), os.Chtimes(path, h.ModTime, h.ModTime)); err != nil {
+	if err := errors.Join(os.Chmod(path, fs.FileMode(h.Mode)&fs.ModePerm),
+		os.Chtimes(path, h.ModTime, h.ModTime)); err != nil {
 		return err
 	}
 	r.sums[name] = hex.EncodeToString(sum.Sum(nil))

@@ -138,7 +138,8 @@ func (d *tomlDocument) Set(value any, path ...string) error {
 	before, table := slices.Clone(d.text), path[:len(path)-1]
 	all := d.spans()
 	same := func(s span, table bool, path []string) bool { return s.table == table && slices.Equal(s.path, path) }
-	switch i, h := slices.IndexFunc(all, func(s span) bool { return same(s, false, path) }), slices.IndexFunc(all, func(s span) bool { return same(s, true, table) }); {
+	switch i, h := slices.IndexFunc(all, func(s span) bool { return same(s, false, path) }),
+		slices.IndexFunc(all, func(s span) bool { return same(s, true, table) }); {
 	case i >= 0:
 		d.replace(all[i].start, all[i].end, line+d.eol)
 	case h >= 0: // insert the line after the last key of the table

@@ -67,7 +67,8 @@ func knownTool(h *host.Host, words []string) error {
 		return nil
 	}
 	name := words[0]
-	if c := h.Explain(host.Request{Command: "help " + name}); len(words) == 1 && c.Error != nil && c.Error.Kind == tool.PermissionDenied { // the configuration does not use the tool
+	if c := h.Explain(host.Request{Command: "help " + name}); len(words) == 1 && c.Error != nil &&
+		c.Error.Kind == tool.PermissionDenied { // the configuration does not use the tool
 		return c.Error
 	}
 	return fmt.Errorf("there is no command and no tool %q.%s See toolhost --help and toolhost tools", name, suggest.DidYouMean(name, names))

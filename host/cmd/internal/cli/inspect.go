@@ -93,7 +93,9 @@ func (e *explained) decide(h *host.Host, req host.Request) {
 		return
 	}
 	if d, err := h.Judge(req); err == nil { // ignore the error: Explain already reports the error of the command
-		e.Decision = &decision{Effect: string(d.Effect), Kind: d.Kind, Rule: d.Rule, Reason: d.Reason, Answered: d.Answered}
+		e.Decision = &decision{
+			Effect: string(d.Effect), Kind: d.Kind, Rule: d.Rule, Reason: d.Reason, Answered: d.Answered,
+		}
 	}
 }
 
@@ -209,7 +211,8 @@ func toolsText(w io.Writer, tools []host.Tool) error {
 		for _, trait := range []struct {
 			has  bool
 			name string
-		}{{!t.Enabled, "disabled"}, {t.Traits.ReadOnly, "read-only"}, {t.Traits.ConcurrencySafe, "parallel"}, {t.Traits.Dangerous, "dangerous"}} {
+		}{{!t.Enabled, "disabled"}, {t.Traits.ReadOnly, "read-only"}, {t.Traits.ConcurrencySafe, "parallel"},
+			{t.Traits.Dangerous, "dangerous"}} {
 			if trait.has {
 				traits = append(traits, trait.name)
 			}

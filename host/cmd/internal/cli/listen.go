@@ -291,7 +291,8 @@ func show(ctx context.Context, s process.Stdio, url string) {
 // console returns the web console and the log for rejected clients.
 func (f *serveFlags) console(s *globals.Settings, clients *host.Directory) (*console.Console, *slog.Logger) {
 	log := s.Log(slog.LevelWarn)
-	return console.New(console.Options{Authenticate: clients.Authenticate, Issuers: clients, Secure: f.cert != "", Fleet: f.fleet.On(), Log: log}), log
+	return console.New(console.Options{Authenticate: clients.Authenticate, Issuers: clients, Secure: f.cert != "",
+		Fleet: f.fleet.On(), Log: log}), log
 }
 
 // notify sends the state of the server to the service manager, as sd_notify(3) does. Without a service manager, it does

@@ -43,7 +43,8 @@ Each run has its own session, unless --session names a session that is kept.`,
 			}
 			asks := api.NewAsks(cmp.Or(opts.AskTimeout, 10*time.Minute))
 			h.OfferAsks(asks)
-			opts.Beside = asks.Supervised(h, fmt.Sprintf("%s in process %d (toolhost mcp)", host.LocalUser().Name, os.Getpid()))
+			opts.Beside = asks.Supervised(h,
+				fmt.Sprintf("%s in process %d (toolhost mcp)", host.LocalUser().Name, os.Getpid()))
 			opts.Login = func(ctx context.Context, field string, scopes []string, show func(string)) error {
 				err := logincmd.Login(ctx, s, field, scopes, show)
 				h.LoggedIn(ctx)
@@ -105,7 +106,9 @@ func (c closable) Close() error {
 
 // mcpOptions adds the global settings to the options of a server.
 func mcpOptions(s *globals.Settings, opts mcp.Options) mcp.Options {
-	opts.Session, opts.Branch, opts.Log = s.Session, s.Branch, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: globals.WithoutTime}))
+	opts.Session, opts.Branch, opts.Log = s.Session, s.Branch, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{
+		Level: slog.LevelWarn, ReplaceAttr: globals.WithoutTime,
+	}))
 	return opts
 }
 

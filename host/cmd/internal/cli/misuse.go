@@ -19,7 +19,8 @@ func explainArguments(c *cobra.Command) {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
-		if err == nil || !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command ") {
+		if err == nil || !strings.Contains(err.Error(), "arg(s)") &&
+			!strings.HasPrefix(err.Error(), "unknown command ") {
 			return err
 		}
 		usage := strings.TrimSuffix(c.UseLine(), " [flags]")

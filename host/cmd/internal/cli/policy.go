@@ -171,7 +171,9 @@ func newPolicyList(s *globals.Settings) *cobra.Command {
 			out := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(out, "ID\tANSWER\tKIND\tTOOL\tSUBJECT\tHOLDS FOR")
 			for _, a := range answers {
-				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID, map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool, screen.Printable(a.Subject), a.Scope, screen.Printable(a.Owner))
+				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID,
+					map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool,
+					screen.Printable(a.Subject), a.Scope, screen.Printable(a.Owner))
 			}
 			return out.Flush()
 		},

@@ -28,7 +28,9 @@ func newReference(s *globals.Settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeAll(s.Path(args[0]), map[string][]byte{"cli.md": cli, "configuration.md": []byte(admin.Reference())})
+			return writeAll(s.Path(args[0]), map[string][]byte{
+				"cli.md": cli, "configuration.md": []byte(admin.Reference()),
+			})
 		},
 	}
 }
@@ -93,7 +95,9 @@ func newMan(s *globals.Settings) *cobra.Command {
 			files := make(map[string][]byte)
 			err := eachCommand(c.Root(), func(c *cobra.Command) error {
 				var page bytes.Buffer
-				header := &doc.GenManHeader{Section: "1", Date: &date, Source: "toolhost " + host.Version, Manual: "toolhost"}
+				header := &doc.GenManHeader{
+					Section: "1", Date: &date, Source: "toolhost " + host.Version, Manual: "toolhost",
+				}
 				err := doc.GenMan(c, header, &page)
 				files[strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"] = page.Bytes()
 				return err

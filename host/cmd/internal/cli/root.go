@@ -63,7 +63,11 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), fleetcmd.New(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(&s), newMan(&s))
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s),
+		branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s),
+		configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s),
+		plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), fleetcmd.New(&s),
+		newConsole(&s), newToken(&s), newVersion(&s), newReference(&s), newMan(&s))
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)

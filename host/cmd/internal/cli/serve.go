@@ -143,7 +143,8 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 	leaving := new(leaving)
 	pages, log := f.console(s, clients)
 	web := newWeb(ctx, log, leaving.handler(api.Handler(h, api.Options{
-		Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
+		Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler,
+		Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
 		MCP: mcp.Authenticated(server.Handler(), principalOf), Endpoints: endpoints.Handler(principalOf),
 	})))
 	f.offerConsole(c.Context(), h, listener, pages)
@@ -152,7 +153,9 @@ func (f *serveFlags) run(c *cobra.Command, s *globals.Settings) error {
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)
 	serving()
-	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }, leave) })
+	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error {
+		return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }, leave)
+	})
 }
 
 // principalOf returns the principal of an authenticated request.
@@ -215,7 +218,8 @@ func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
 }
 
 // untilEnd waits until the server is stopped, is replaced, or fails. Then it stops the server and closes the host.
-func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error, replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
+func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error,
+	replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
 	notify(f.settings.Stdio, "READY=1")
 	select {
 	case err = <-served:
@@ -273,7 +277,9 @@ func (f *serveFlags) clients(h *host.Host, s *globals.Settings, token, approver 
 		if err != nil {
 			return nil, out, err
 		}
-		d.Secrets = append(d.Secrets, host.Secret{Token: token, Principal: host.StartToken(append([]string{h.Status().Workspace}, allowed...)...)})
+		d.Secrets = append(d.Secrets, host.Secret{
+			Token: token, Principal: host.StartToken(append([]string{h.Status().Workspace}, allowed...)...),
+		})
 	}
 	if approver != "" {
 		d.Secrets = append(d.Secrets, host.Secret{Token: approver, Principal: host.ApproverToken()})
@@ -345,7 +351,8 @@ func (f *serveFlags) readToken(flag string, files map[string]string, token *stri
 // secrets returns the files that tools must not reach, by their flags.
 func (f *serveFlags) secrets() (map[string]string, error) {
 	out := make(map[string]string)
-	for flag, name := range map[string]string{"--token-file": f.tokenFile, "--approver-token-file": f.approverFile, "--tls-key": f.key, "--fleet-token-file": f.fleet.TokenFile()} {
+	for flag, name := range map[string]string{"--token-file": f.tokenFile, "--approver-token-file": f.approverFile,
+		"--tls-key": f.key, "--fleet-token-file": f.fleet.TokenFile()} {
 		if name == "" {
 			continue
 		}

@@ -25,7 +25,8 @@ type terms struct {
 // termsOf returns the terms of this server with the given clients.
 func (f *serveFlags) termsOf(h *host.Host, clients *host.Directory) *terms {
 	status := h.Status()
-	t := &terms{Workspace: status.Workspace, Workspaces: make(map[string]string), Anonymous: f.noAuth, TLS: f.cert != "", Config: status.Config}
+	t := &terms{Workspace: status.Workspace, Workspaces: make(map[string]string), Anonymous: f.noAuth,
+		TLS: f.cert != "", Config: status.Config}
 	for _, s := range clients.Secrets {
 		digest := sha256.Sum256([]byte(s.Token))
 		t.Workspaces[hex.EncodeToString(digest[:])] = strings.Join(s.Principal.Workspaces, "\n")
@@ -76,7 +77,8 @@ func (t *terms) replacing(old *terms) (refused, warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("the configuration is now %s, and was %s", t.Config, old.Config))
 	}
 	if left := without(old.Tools, t.Tools); len(left) > 0 {
-		warnings = append(warnings, "this server lacks the tools "+strings.Join(left, ", ")+", which clients can still call")
+		warnings = append(warnings,
+			"this server lacks the tools "+strings.Join(left, ", ")+", which clients can still call")
 	}
 	return refused, warnings
 }

@@ -140,7 +140,8 @@ func newTokenList(s *globals.Settings) *cobra.Command {
 				if k.Grant != nil {
 					rights = strings.Join(k.Grant.Rights, ", ")
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", k.ID, screen.Printable(k.Principal), rights, k.Created.Local().Format(time.DateTime), until(&k))
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", k.ID, screen.Printable(k.Principal), rights,
+					k.Created.Local().Format(time.DateTime), until(&k))
 			}
 			return t.Flush()
 		},

@@ -29,18 +29,21 @@ func claiming(text string) sdk.Plugin {
 		if def.Input == nil {
 			def.Input = json.RawMessage(`{"type":"object"}`)
 		}
-		p.Tools = append(p.Tools, sdk.NewTool(def, func(_ context.Context, c *sdk.Call, in map[string]any) (*sdk.Result, error) {
-			if path, ok := in["file_path"].(string); ok && in["write"] == true {
-				if err := os.WriteFile(path, []byte("written by "+def.Name), 0o600); err != nil {
-					return nil, err
+		p.Tools = append(p.Tools,
+			sdk.NewTool(def, func(_ context.Context, c *sdk.Call, in map[string]any) (*sdk.Result, error) {
+				if path, ok := in["file_path"].(string); ok && in["write"] == true {
+					if err := os.WriteFile(path, []byte("written by "+def.Name), 0o600); err != nil {
+						return nil, err
+					}
 				}
-			}
-			res := sdk.Text(def.Name + " got " + string(c.Arguments))
-			if path, ok := in["file_path"].(string); ok && in["mark"] == true {
-				res.Effects = []tool.Effect{{Operation: tool.OpRead, File: tool.FileState{Path: filepath.Join(c.Cwd, path), Size: 8}}}
-			}
-			return res, nil
-		}))
+				res := sdk.Text(def.Name + " got " + string(c.Arguments))
+				if path, ok := in["file_path"].(string); ok && in["mark"] == true {
+					res.Effects = []tool.Effect{
+						{Operation: tool.OpRead, File: tool.FileState{Path: filepath.Join(c.Cwd, path), Size: 8}},
+					}
+				}
+				return res, nil
+			}))
 	}
 	return p
 }

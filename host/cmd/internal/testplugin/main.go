@@ -56,7 +56,8 @@ func main() {
 		sdk.Serve(offering())
 	case "noisy": // prints lines that are hard to parse
 		for _, line := range []string{
-			`{"@message":1}`, `{"@level":7,"@message":"x"}`, `{"@timestamp":[]}`, `{`, "\x00\xff\xfe", strings.Repeat("x", 1<<20),
+			`{"@message":1}`, `{"@level":7,"@message":"x"}`, `{"@timestamp":[]}`, `{`, "\x00\xff\xfe",
+			strings.Repeat("x", 1<<20),
 		} {
 			fmt.Fprintln(os.Stderr, line)
 		}

@@ -18,14 +18,16 @@ func offering() sdk.Plugin {
 		Arguments: []sdk.PromptArgument{{
 			Name: "town", Description: "Where to go.", Required: true,
 			Complete: func(_ context.Context, begin string, _ map[string]string) ([]string, error) {
-				return slices.DeleteFunc(slices.Clone(towns), func(t string) bool { return !strings.HasPrefix(t, begin) }), nil
+				return slices.DeleteFunc(slices.Clone(towns),
+					func(t string) bool { return !strings.HasPrefix(t, begin) }), nil
 			},
 		}, {Name: "days"}},
 		Get: func(_ context.Context, _ *sdk.Call, arguments map[string]string) ([]sdk.Message, error) {
 			if arguments["town"] == "panic" {
 				panic("no such town")
 			}
-			return []sdk.Message{{Text: "Plan " + arguments["days"] + " days in " + arguments["town"] + "."}, {Role: "assistant", Text: "With pleasure."}}, nil
+			return []sdk.Message{{Text: "Plan " + arguments["days"] + " days in " + arguments["town"] + "."},
+				{Role: "assistant", Text: "With pleasure."}}, nil
 		},
 	}}
 	p.Resources = []sdk.Resource{{
@@ -37,7 +39,8 @@ func offering() sdk.Plugin {
 		URI: "town://{name}/flag", Name: "flag", MediaType: "image/png",
 		Read: func(_ context.Context, _ *sdk.Call, variables map[string]string) (sdk.Document, error) {
 			if !slices.Contains(towns, variables["name"]) {
-				return sdk.Document{}, sdk.Errorf(tool.NotFound, "There is no town %q. Read town://list.", variables["name"])
+				return sdk.Document{},
+					sdk.Errorf(tool.NotFound, "There is no town %q. Read town://list.", variables["name"])
 			}
 			return sdk.Document{Data: []byte(variables["name"])}, nil
 		},

@@ -62,7 +62,9 @@ type config struct {
 
 func configure(_ context.Context, c config, _ sdk.Setup) error {
 	if c.Limit < 0 {
-		return &sdk.ConfigError{Path: []string{"limit"}, Summary: "The limit is negative.", Detail: "Give a number from 0 on."}
+		return &sdk.ConfigError{
+			Path: []string{"limit"}, Summary: "The limit is negative.", Detail: "Give a number from 0 on.",
+		}
 	}
 	if c.Greeting != "" {
 		greeting = c.Greeting
@@ -103,7 +105,8 @@ func fail(_ context.Context, _ *sdk.Call, in failArgs) (*sdk.Result, error) {
 	if in.Kind == "plain" {
 		return nil, errors.New("a plain error")
 	}
-	return &sdk.Result{Data: sdk.Data(map[string]int{"partial": 1})}, sdk.Errorf(tool.Kind(in.Kind), "it failed as %s", in.Kind).WithCode(in.Code)
+	return &sdk.Result{Data: sdk.Data(map[string]int{"partial": 1})},
+		sdk.Errorf(tool.Kind(in.Kind), "it failed as %s", in.Kind).WithCode(in.Code)
 }
 
 type napArgs struct {
@@ -161,7 +164,9 @@ func digest(_ context.Context, call *sdk.Call, in digestArgs) (*sdk.Result, erro
 	}
 	time.Sleep(time.Duration(in.MS) * time.Millisecond)
 	res := sdk.Text(fmt.Sprintf("%d: %s", digests.Add(1), text))
-	res.Effects = []tool.Effect{{Operation: tool.OpRead, File: tool.FileState{Path: path, Size: int64(len(text)), Hash: sha256.Sum256(text)}}}
+	res.Effects = []tool.Effect{
+		{Operation: tool.OpRead, File: tool.FileState{Path: path, Size: int64(len(text)), Hash: sha256.Sum256(text)}},
+	}
 	return res, nil
 }
 
@@ -236,9 +241,14 @@ func big(_ context.Context, call *sdk.Call, in bigArgs) (*sdk.Result, error) {
 	case "error":
 		return nil, sdk.Errorf(tool.ExecutionFailed, "%s", text)
 	case "attachment":
-		return &sdk.Result{Output: "see the attachment", Attachments: []sdk.Attachment{{Type: "file", MediaType: "application/octet-stream", Content: []byte(text + "\xff")}}}, nil
+		return &sdk.Result{Output: "see the attachment",
+			Attachments: []sdk.Attachment{
+				{Type: "file", MediaType: "application/octet-stream", Content: []byte(text + "\xff")},
+			}}, nil
 	case "many":
-		return &sdk.Result{Output: "see the attachments", Attachments: slices.Repeat([]sdk.Attachment{{Type: "file", MediaType: "text/plain", Content: []byte("x")}}, in.MB<<16)}, nil
+		return &sdk.Result{Output: "see the attachments",
+			Attachments: slices.Repeat([]sdk.Attachment{{Type: "file", MediaType: "text/plain", Content: []byte("x")}},
+				in.MB<<16)}, nil
 	case "title":
 		return &sdk.Result{Output: "see the title", Title: text, Metadata: map[string]any{"text": text}}, nil
 	case "streamed":
@@ -252,7 +262,8 @@ func big(_ context.Context, call *sdk.Call, in bigArgs) (*sdk.Result, error) {
 func danger(context.Context, *sdk.Call, none) (*sdk.Result, error) { return sdk.Text("done it"), nil }
 
 func ask(ctx context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
-	if err := call.Permit(ctx, tool.Permission{Kind: "external_directory", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
+	if err := call.Permit(ctx,
+		tool.Permission{Kind: "external_directory", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
 		return nil, err
 	}
 	return sdk.Text("thank you"), nil
@@ -279,5 +290,6 @@ func count(_ context.Context, call *sdk.Call, in countArgs) (*sdk.Result, error)
 }
 
 func where(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
-	return sdk.Text(fmt.Sprintf("pid=%d version=%s cwd=%s session=%s greeting=%s secret=%q", os.Getpid(), self["version"], call.Cwd, call.SessionID, greeting, os.Getenv("TOOLHOST_TEST_SECRET"))), nil
+	return sdk.Text(fmt.Sprintf("pid=%d version=%s cwd=%s session=%s greeting=%s secret=%q", os.Getpid(), self["version"], call.Cwd, call.SessionID, greeting,
+		os.Getenv("TOOLHOST_TEST_SECRET"))), nil
 }

@@ -15,11 +15,12 @@ import (
 // the server twice, with and without the token.
 func serveHTTP(config string) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "greet", Description: "Greet somebody."}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
-		Who string `json:"who"`
-	}) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Who}}}, nil, nil
-	})
+	mcp.AddTool(s, &mcp.Tool{Name: "greet", Description: "Greet somebody."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+			Who string `json:"who"`
+		}) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Who}}}, nil, nil
+		})
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,7 +51,8 @@ func serveHTTP(config string) {
 type withTasks struct{ http.ResponseWriter }
 
 func (w withTasks) Write(p []byte) (int, error) {
-	_, err := w.ResponseWriter.Write(bytes.Replace(p, []byte(`"capabilities":{`), []byte(`"capabilities":{"tasks":{"list":{}},`), 1))
+	_, err := w.ResponseWriter.Write(bytes.Replace(p, []byte(`"capabilities":{`),
+		[]byte(`"capabilities":{"tasks":{"list":{}},`), 1))
 	return len(p), err
 }
 

@@ -158,7 +158,8 @@ func list(m message) {
 		"{\"name\":\"hidden\",\"description\":\"\\u001b[31mRed\\u001b[0m \\u202eplain\\u202c\\udb40\\udc41\\udb40\\udc42.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"examples\":{\"type\":\"string\",\"description\":\"x\\udb40\\udc41y\"}}}}",
 		`{"name":"long","description":"` + strings.Repeat("word ", 2000) + `","inputSchema":{"type":"object"}}`,
 	}
-	for _, name := range []string{"pid", "where", "fails", "refuses", "content", "structured", "steps", "waits", "ask", "die", "huge", "spawn", "spawn-and-wait", "grow"} {
+	for _, name := range []string{"pid", "where", "fails", "refuses", "content", "structured", "steps", "waits", "ask",
+		"die", "huge", "spawn", "spawn-and-wait", "grow"} {
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"A tool of the tests.","inputSchema":{"type":"object"}}`, name))
 	}
 	tools = append(tools, `{"name":"once","description":"Dies the first time.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)

@@ -18,21 +18,32 @@ import (
 func serveNewest(config string) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	s.AddPrompt(&mcp.Prompt{Name: "hello"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "Say hello."}}}}, nil
+		return &mcp.GetPromptResult{
+			Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "Say hello."}}},
+		}, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "model", Description: "Ask the model."}, func(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-		//nolint:staticcheck // servers still ask for models
-		if answer, ok := req.Params.InputResponses["ask"].(*mcp.CreateMessageWithToolsResult); ok {
-			said, _ := answer.Content[0].(*mcp.TextContent)
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "the model said " + said.Text}}}, nil, nil
-		}
-		return &mcp.CallToolResult{
+	mcp.AddTool(s, &mcp.Tool{Name: "model", Description: "Ask the model."},
+		func(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 			//nolint:staticcheck // servers still ask for models
-			InputRequests: mcp.InputRequestMap{"ask": &mcp.CreateMessageParams{MaxTokens: 9, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Hi"}}}}},
-			RequestState:  "state",
-		}, nil, nil
+			if answer, ok := req.Params.InputResponses["ask"].(*mcp.CreateMessageWithToolsResult); ok {
+				said, _ := answer.Content[0].(*mcp.TextContent)
+				return &mcp.CallToolResult{
+						Content: []mcp.Content{&mcp.TextContent{Text: "the model said " + said.Text}},
+					},
+					nil, nil
+			}
+			return &mcp.CallToolResult{
+				//nolint:staticcheck // servers still ask for models
+				InputRequests: mcp.InputRequestMap{
+					"ask": &mcp.CreateMessageParams{MaxTokens: 9,
+						Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Hi"}}}},
+				},
+				RequestState: "state",
+			}, nil, nil
+		})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{
+		Stateless: true,
 	})
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -42,7 +53,8 @@ func serveNewest(config string) {
 	mux.HandleFunc("/future", func(w http.ResponseWriter, _ *http.Request) { refuseRevision(w, "2027-03-01") })
 	mux.HandleFunc("/newest", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || bytes.Contains(body, []byte(`"method":"initialize"`)) || r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
+		if err != nil || bytes.Contains(body, []byte(`"method":"initialize"`)) ||
+			r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
 			refuseRevision(w, "2026-07-28")
 			return
 		}

@@ -73,7 +73,9 @@ func misbehave(m message, what string, token json.RawMessage) {
 
 // answerNobody sends answers and errors to requests that nobody sent.
 func answerNobody() {
-	for _, id := range []string{"0", "-1", "1e308", "1e400", "1.5", "18446744073709551616", "1073741824", "9007199254740993", `""`, `"1"`, "null", "true", "{}", "[[]]", `"` + strings.Repeat("9", 1<<20) + `"`, strings.Repeat("9", 1<<20)} {
+	for _, id := range []string{"0", "-1", "1e308", "1e400", "1.5", "18446744073709551616", "1073741824",
+		"9007199254740993", `""`, `"1"`, "null", "true", "{}", "[[]]", `"` + strings.Repeat("9", 1<<20) + `"`,
+		strings.Repeat("9", 1<<20)} {
 		reply(json.RawMessage(id), `{"content":[{"type":"text","text":"to nobody"}]}`)
 		fail(json.RawMessage(id), -32000, "to nobody")
 	}

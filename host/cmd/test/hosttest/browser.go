@@ -40,10 +40,12 @@ func Browser(t *testing.T) context.Context {
 // browser returns a context that starts a browser with a home of its own at its first use.
 func browser(t *testing.T, program string) context.Context {
 	opts := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoFirstRun, chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoFirstRun, chromedp.Headless,
+		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(time.Minute),
-		chromedp.Env("XDG_DATA_DIRS="+filepath.Join(SourceEnv()["DEBIAN"], "usr/share")+":/usr/share", "HOME="+t.TempDir()),
+		chromedp.Env("XDG_DATA_DIRS="+filepath.Join(SourceEnv()["DEBIAN"], "usr/share")+":/usr/share",
+			"HOME="+t.TempDir()),
 	}
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
 	t.Cleanup(stop)
@@ -90,7 +92,9 @@ func Shot(ctx context.Context, t *testing.T, name string) {
 func Look(width int64, scheme string) chromedp.Tasks {
 	return chromedp.Tasks{
 		emulation.SetDeviceMetricsOverride(width, 900, 1, width < 600),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme},
+		}),
 	}
 }
 
@@ -101,7 +105,8 @@ func Look(width int64, scheme string) chromedp.Tasks {
 func Holds(script string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		var shown string
-		for end := time.Now().Add(pageTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(pageTime); time.Now().Before(end) &&
+			ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			var done bool
 			if chromedp.Evaluate(script, &done).Do(ctx) == nil && done {
 				return nil
@@ -136,7 +141,9 @@ func Press(selector string) chromedp.Action {
 
 // Reads waits for an element and stores its text in *to.
 func Reads(selector string, to *string) chromedp.Action {
-	return chromedp.Tasks{Appears(selector), chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).innerText", selector), to)}
+	return chromedp.Tasks{
+		Appears(selector), chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).innerText", selector), to),
+	}
 }
 
 // Awaited makes an evaluation wait for the promise that it returns.

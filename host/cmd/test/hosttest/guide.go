@@ -53,7 +53,8 @@ func NewGuide(t *testing.T) *Guide {
 		t.Fatal(err)
 	}
 	g := &Guide{t: t, Dir: filepath.Join(root, "workspace"), programs: filepath.Join(root, "bin")}
-	for _, dir := range []string{g.Dir, g.programs, filepath.Join(g.programs, "plugins"), filepath.Join(g.programs, trustingDir), filepath.Join(root, "home"), filepath.Join(root, "tmp")} {
+	for _, dir := range []string{g.Dir, g.programs, filepath.Join(g.programs, "plugins"),
+		filepath.Join(g.programs, trustingDir), filepath.Join(root, "home"), filepath.Join(root, "tmp")} {
 		Must(t, os.Mkdir(dir, 0o755))
 	}
 	for _, pattern := range []string{"toolhost*", filepath.Join(trustingDir, "*"), "plugins/*"} {
@@ -67,7 +68,8 @@ func NewGuide(t *testing.T) *Guide {
 	}
 	sources := SourceEnv()
 	Must(t, os.Symlink(filepath.Join(sources["SOURCES"], "sdk"), filepath.Join(root, "sdk")))
-	g.Env = append(os.Environ(), "HOME="+filepath.Join(root, "home"), "XDG_CONFIG_HOME="+filepath.Join(root, "home", ".config"),
+	g.Env = append(os.Environ(), "HOME="+filepath.Join(root, "home"),
+		"XDG_CONFIG_HOME="+filepath.Join(root, "home", ".config"),
 		"XDG_STATE_HOME="+filepath.Join(root, "home", "state"), "TMPDIR="+filepath.Join(root, "tmp"),
 		"PATH="+filepath.Join(g.programs, trustingDir)+":"+os.Getenv("PATH"))
 	for name, value := range sources {
@@ -88,7 +90,8 @@ func (g *Guide) Run(dir string, lines []string) string {
 		if m := status.FindStringSubmatch(line); m != nil {
 			want = m[1]
 		}
-		c := exec.CommandContext(g.t.Context(), "sh", "-c", "cd "+dir+" && {\n"+line+"\n}\nstatus=$?; test $status = "+want+" || { echo exit status $status; exit 1; }")
+		c := exec.CommandContext(g.t.Context(), "sh", "-c",
+			"cd "+dir+" && {\n"+line+"\n}\nstatus=$?; test $status = "+want+" || { echo exit status $status; exit 1; }")
 		c.Dir, c.Env = g.Dir, g.Env
 		out, err := c.CombinedOutput()
 		all.Write(out)

@@ -78,7 +78,8 @@ func (s *Session) Hear(id string) Heard {
 			s.t.Fatal(err)
 		}
 		var h Heard
-		if err := json.Unmarshal(line, &h); err != nil || !bytes.HasPrefix(line, []byte(`{"jsonrpc":"2.0",`)) && !bytes.HasPrefix(line, []byte(`{"id":`)) && h.Method == "" {
+		if err := json.Unmarshal(line, &h); err != nil || !bytes.HasPrefix(line, []byte(`{"jsonrpc":"2.0",`)) &&
+			!bytes.HasPrefix(line, []byte(`{"id":`)) && h.Method == "" {
 			s.t.Fatalf("%v: %.200s", err, line)
 		}
 		if h.Method != "" { // skip notifications
@@ -113,7 +114,8 @@ func MCPDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"toolhost.hcl": fmt.Sprintf(MCPConfig, filepath.Join(Bin, "testplugin")), "notes.txt": "one\ntwo\n"} {
+	for name, text := range map[string]string{"toolhost.hcl": fmt.Sprintf(MCPConfig, filepath.Join(Bin, "testplugin")),
+		"notes.txt": "one\ntwo\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +126,8 @@ func MCPDir(t *testing.T) string {
 // Toolhost returns a command that trusts the configuration of the workspace dir and starts toolhost there.
 func Toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.Command(filepath.Join(Bin, "trusting", "toolhost"), append([]string{"--state", KeptState(t, dir+".state")}, args...)...)
+	c := exec.Command(filepath.Join(Bin, "trusting", "toolhost"),
+		append([]string{"--state", KeptState(t, dir+".state")}, args...)...)
 	c.Dir = dir
 	c.Stderr = t.Output()
 	return c
@@ -167,9 +170,11 @@ func (u *User) answer(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitRes
 }
 
 // Connect connects a client with the given protocol revision. The argument "u" can be nil.
-func Connect(t *testing.T, era string, transport mcp.Transport, u *User, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
+func Connect(t *testing.T, era string, transport mcp.Transport, u *User,
+	progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
-	opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+	opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+		r *mcp.ProgressNotificationClientRequest) {
 		if progress != nil {
 			progress(r.Params)
 		}
@@ -177,7 +182,8 @@ func Connect(t *testing.T, era string, transport mcp.Transport, u *User, progres
 	if u != nil {
 		opts.ElicitationHandler = u.answer
 	}
-	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts).Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: era})
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts).Connect(t.Context(), transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: era})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +279,9 @@ func Serve(t *testing.T, dir string, args ...string) (base, token string) {
 
 // Running reports whether the test started a program with the given name that runs in a directory below dir.
 func Running(name, dir string) bool {
-	return slices.ContainsFunc(Descendants(), func(p Process) bool { return p.Name() == name && strings.HasPrefix(p.Dir(), dir) })
+	return slices.ContainsFunc(Descendants(), func(p Process) bool {
+		return p.Name() == name && strings.HasPrefix(p.Dir(), dir)
+	})
 }
 
 // Peer returns the path of a file in the pinned npm packages of bench/peers. The path is that of the user's cache,
@@ -324,7 +332,10 @@ func PostStateless(t *testing.T, url, token, method, name, workspace string, bod
 // Tell sends a function call over standard input.
 func (s *Session) Tell(id, name string, args map[string]any) {
 	s.t.Helper()
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": "tools/call", "params": map[string]any{"name": name, "arguments": args}})
+	line, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": json.RawMessage(id), "method": "tools/call",
+		"params": map[string]any{"name": name, "arguments": args},
+	})
 	Must(s.t, err)
 	s.Say(string(line))
 }

@@ -107,7 +107,8 @@ func install(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, trustingDir), 0o755), link(self, filepath.Join(dir, trustingDir, trustingName)),
+	return errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, trustingDir), 0o755),
+		link(self, filepath.Join(dir, trustingDir, trustingName)),
 		link(self, filepath.Join(dir, residentName)), learn(dir))
 }
 
@@ -154,7 +155,8 @@ func learn(dir string) error {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
 	}
-	out, err := Command("--config", file, "--workspace", work, "--state", filepath.Join(dir, "kept"), "tools").CombinedOutput()
+	out, err := Command("--config", file, "--workspace", work, "--state", filepath.Join(dir, "kept"),
+		"tools").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("toolhost tools: %w\n%s", err, out)
 	}

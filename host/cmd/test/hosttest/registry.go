@@ -24,7 +24,8 @@ func NewRegistry(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(SourceEnv()["DEBIAN"], "usr/bin/docker-registry")
 	if _, err := os.Stat(program); err != nil || SourceEnv()["DEBIAN"] == "" {
-		server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
+		server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true),
+			registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
 		return "localhost:" + server.URL[strings.LastIndexByte(server.URL, ':')+1:]
 	}
@@ -63,7 +64,10 @@ func NewOperator(t *testing.T, config string) *Operator {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	Must(t, err)
-	o := &Operator{t, dir, append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state", "XDG_DATA_HOME="+dir+"/data", "DOCKER_CONFIG="+dir, "XDG_RUNTIME_DIR=", "PATH="+Bin+":"+os.Getenv("PATH"))}
+	o := &Operator{
+		t, dir, append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state",
+			"XDG_DATA_HOME="+dir+"/data", "DOCKER_CONFIG="+dir, "XDG_RUNTIME_DIR=", "PATH="+Bin+":"+os.Getenv("PATH")),
+	}
 	Must(t, os.MkdirAll(filepath.Join(dir, "config", "toolhost"), 0o755))
 	Must(t, os.Mkdir(filepath.Join(dir, "work"), 0o755))
 	o.Configure(config)

@@ -72,7 +72,10 @@ func (r *Resident) Run(t *testing.T, dir string, env []string, args ...string) (
 // Toolhost runs a command line as [Toolhost] does: it trusts the configuration of the workspace dir before.
 func (r *Resident) Toolhost(t *testing.T, dir string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	return r.mustRun(t, line{Args: append([]string{"--state", KeptState(t, dir+".state")}, args...), Env: os.Environ(), Dir: dir, Trust: true})
+	return r.mustRun(t, line{
+		Args: append([]string{"--state", KeptState(t, dir+".state")}, args...), Env: os.Environ(), Dir: dir,
+		Trust: true,
+	})
 }
 
 func (r *Resident) mustRun(t *testing.T, l line) (stdout, stderr string, status int) {

@@ -38,7 +38,8 @@ func OnSmallDisk(t *testing.T, script string) string {
 		cd ws
 		`+script)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "PATH="+Bin+":"+os.Getenv("PATH"), "XDG_RUNTIME_DIR="+runtime, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	c.Env = append(os.Environ(), "PATH="+Bin+":"+os.Getenv("PATH"), "XDG_RUNTIME_DIR="+runtime,
+		"XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

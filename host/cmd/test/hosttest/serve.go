@@ -44,16 +44,17 @@ func Browse(t *testing.T, page, end string) *url.URL {
 	jar, err := cookiejar.New(nil)
 	Must(t, err)
 	var last *url.URL
-	web := &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if strings.HasPrefix(r.URL.String(), end) {
-			last = r.URL
-			return http.ErrUseLastResponse
-		}
-		if len(via) > 10 {
-			return fmt.Errorf("too many redirects")
-		}
-		return nil
-	}}
+	web := &http.Client{Jar: jar, Timeout: time.Minute,
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if strings.HasPrefix(r.URL.String(), end) {
+				last = r.URL
+				return http.ErrUseLastResponse
+			}
+			if len(via) > 10 {
+				return fmt.Errorf("too many redirects")
+			}
+			return nil
+		}}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
 	Must(t, err)
 	res, err := web.Do(req)

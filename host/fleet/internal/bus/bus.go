@@ -97,8 +97,10 @@ type Bus struct {
 func (o Options) nats() []nats.Option {
 	var refused atomic.Bool
 	out := []nats.Option{
-		nats.Name("toolhost " + o.Name), nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
-		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.RetryOnFailedConnect(true), nats.Timeout(2 * time.Second),
+		nats.Name("toolhost " + o.Name), nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.RetryOnFailedConnect(true),
+		nats.Timeout(2 * time.Second),
 		nats.IgnoreAuthErrorAbort(), // a coordinator that does not have the records yet refuses nodes
 		nats.ReconnectHandler(func(*nats.Conn) { refused.Store(false) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -209,8 +211,11 @@ func (b *Bus) open(ctx context.Context, opts Options) (err error) {
 	try(func(c context.Context) (err error) {
 		if b.Journal, err = b.JS.Stream(c, JournalStream); errors.Is(err, jetstream.ErrStreamNotFound) {
 			b.Journal, err = b.JS.CreateStream(c, jetstream.StreamConfig{
-				Name: JournalStream, Subjects: []string{JournalSubject + "*"}, Replicas: opts.Replicas, Storage: jetstream.FileStorage,
-				Metadata: map[string]string{identityKey: rand.Text()}, MaxMsgsPerSubject: journalRecords, MaxBytes: cmp.Or(opts.JournalBytes, 1<<30), Discard: jetstream.DiscardNew, DenyDelete: true, AllowDirect: false,
+				Name: JournalStream, Subjects: []string{JournalSubject + "*"}, Replicas: opts.Replicas,
+				Storage:  jetstream.FileStorage,
+				Metadata: map[string]string{identityKey: rand.Text()}, MaxMsgsPerSubject: journalRecords,
+				MaxBytes: cmp.Or(opts.JournalBytes, 1<<30), Discard: jetstream.DiscardNew, DenyDelete: true,
+				AllowDirect: false,
 			})
 		}
 		if err == nil {
@@ -220,7 +225,9 @@ func (b *Bus) open(ctx context.Context, opts Options) (err error) {
 	})
 	try(func(c context.Context) (err error) {
 		if b.Objects, err = b.JS.ObjectStore(c, ObjectsStore); errors.Is(err, jetstream.ErrBucketNotFound) {
-			b.Objects, err = b.JS.CreateObjectStore(c, jetstream.ObjectStoreConfig{Bucket: ObjectsStore, Replicas: opts.Replicas})
+			b.Objects, err = b.JS.CreateObjectStore(c, jetstream.ObjectStoreConfig{
+				Bucket: ObjectsStore, Replicas: opts.Replicas,
+			})
 		}
 		return err
 	})
@@ -306,14 +313,16 @@ func (b *Bus) Close() { b.Conn.Close() }
 // IsConflict reports whether a write failed because the record had changed. JetStream has two codes for that.
 func IsConflict(err error) bool {
 	var a *jetstream.APIError
-	return errors.As(err, &a) && (a.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || a.ErrorCode == wrongLastSequenceConstant) || errors.Is(err, jetstream.ErrKeyExists)
+	return errors.As(err, &a) && (a.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		a.ErrorCode == wrongLastSequenceConstant) || errors.Is(err, jetstream.ErrKeyExists)
 }
 
 const wrongLastSequenceConstant = 10164
 
 // IsUnanswered reports whether a request failed because no server answered it, for example while a leader is elected.
 func IsUnanswered(err error) bool {
-	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // ElectionTime is the longest time for which servers elect a leader.

@@ -254,7 +254,8 @@ func (p *Process) said() string {
 // arguments returns the arguments of the program.
 func (p *Process) arguments(r *Role) []string {
 	name, port, _ := net.SplitHostPort(r.Address)
-	args := []string{"--identity", p.Identity, "--store", p.store(), "--listen", net.JoinHostPort(bindable(name), port), "--advertise", r.Address}
+	args := []string{"--identity", p.Identity, "--store", p.store(), "--listen", net.JoinHostPort(bindable(name), port),
+		"--advertise", r.Address}
 	if r.several() {
 		var routes []string
 		for _, a := range r.All {

@@ -270,7 +270,8 @@ func (c *Changer) tellLiving(ctx context.Context, r *Record) error {
 		return c.tell(ctx, r, nodes)
 	}
 	leaving := Nodes(without(r.Members, r.Next))
-	if err := c.tell(ctx, r, slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(leaving, n) })); err != nil {
+	if err := c.tell(ctx, r,
+		slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(leaving, n) })); err != nil {
 		return err
 	}
 	for end := time.Now().Add(tellTimeout); ; time.Sleep(time.Second) {
@@ -368,7 +369,8 @@ func (c *Changer) copies(ctx context.Context, r *Record) error {
 	}
 	removes := !r.grows() && len(r.Next) > 1
 	for _, name := range names {
-		if err := repeat(ctx, copyTimeout, func(ctx context.Context) error { return c.resize(ctx, name, r, !removes) }); err != nil {
+		if err := repeat(ctx, copyTimeout,
+			func(ctx context.Context) error { return c.resize(ctx, name, r, !removes) }); err != nil {
 			return fmt.Errorf("the copies of %s: %w", name, err)
 		}
 		failpoint.At("stream copied")
@@ -376,7 +378,8 @@ func (c *Changer) copies(ctx context.Context, r *Record) error {
 	if !removes {
 		return nil
 	}
-	if err := repeat(ctx, groupTimeout, func(ctx context.Context) error { return c.changesPlaces(ctx, r) }); err != nil {
+	if err := repeat(ctx, groupTimeout,
+		func(ctx context.Context) error { return c.changesPlaces(ctx, r) }); err != nil {
 		return err
 	}
 	// Servers of an earlier replacement that was given up can still have copies.
@@ -386,12 +389,14 @@ func (c *Changer) copies(ctx context.Context, r *Record) error {
 		return err
 	}
 	for _, m := range without(r.Members, r.Next) {
-		if err := repeat(ctx, writeTimeout, func(ctx context.Context) error { return c.Bus.RemoveServer(ctx, bus.PeerID(m.Server)) }); err != nil {
+		if err := repeat(ctx, writeTimeout,
+			func(ctx context.Context) error { return c.Bus.RemoveServer(ctx, bus.PeerID(m.Server)) }); err != nil {
 			return fmt.Errorf("the coordinator of %s cannot be removed from the group: %w", m.Node, err)
 		}
 	}
 	for _, name := range names { // the removal can have moved copies
-		if err := repeat(ctx, copyTimeout, func(ctx context.Context) error { return c.resize(ctx, name, r, true) }); err != nil {
+		if err := repeat(ctx, copyTimeout,
+			func(ctx context.Context) error { return c.resize(ctx, name, r, true) }); err != nil {
 			return fmt.Errorf("the copies of %s: %w", name, err)
 		}
 	}
@@ -439,7 +444,8 @@ func (c *Changer) resize(ctx context.Context, name string, r *Record, check bool
 		}
 		if !check { // servers that still run would keep their copies
 			for _, p := range info.Cluster.Replicas {
-				if !p.Offline && slices.ContainsFunc(without(r.Members, r.Next), func(m Member) bool { return m.Server == p.Name }) {
+				if !p.Offline &&
+					slices.ContainsFunc(without(r.Members, r.Next), func(m Member) bool { return m.Server == p.Name }) {
 					return fmt.Errorf("the coordinator %s has not stopped", p.Name)
 				}
 			}

@@ -166,7 +166,8 @@ func (r *Record) Describe() string {
 		return "adds " + strings.Join(Nodes(without(r.Next, r.Members)), ", ")
 	}
 	if r.replaces() {
-		return "replaces " + strings.Join(Nodes(without(r.Members, r.Next)), ", ") + " with " + strings.Join(Nodes(without(r.Next, r.Members)), ", ")
+		return "replaces " + strings.Join(Nodes(without(r.Members, r.Next)), ", ") + " with " +
+			strings.Join(Nodes(without(r.Next, r.Members)), ", ")
 	}
 	return "removes " + strings.Join(Nodes(without(r.Members, r.Next)), ", ")
 }

@@ -76,7 +76,8 @@ type Directory struct {
 
 // New returns the directory in a bucket. now is the clock of the coordinators.
 func New(kv jetstream.KeyValue, now func() time.Time, log *slog.Logger) *Directory {
-	return &Directory{kv: kv, now: now, log: log, entries: make(map[string]*Entry), gone: make(map[string]uint64), loaded: make(chan struct{})}
+	return &Directory{kv: kv, now: now, log: log, entries: make(map[string]*Entry), gone: make(map[string]uint64),
+		loaded: make(chan struct{})}
 }
 
 // Run keeps the map current until ctx ends.

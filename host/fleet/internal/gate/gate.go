@@ -73,7 +73,8 @@ func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (w *watched) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (w *watched) ClientHandshake(ctx context.Context, authority string,
+	raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return w.gate.watch(w.TransportCredentials.ClientHandshake(ctx, authority, raw))
 }
 

@@ -180,12 +180,15 @@ func (c *Caller) answered(m *fleetpb.Answer) {
 
 // Queued sends to the caller that the call is queued.
 func (c *Caller) Queued(native bool) {
-	_ = c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Queued{Queued: &fleetpb.Queued{Native: native}}}) // the error is ignored: the call ends, or the caller comes back
+	_ = c.mark(&fleetpb.ForwardResponse{
+		Frame: &fleetpb.ForwardResponse_Queued{Queued: &fleetpb.Queued{Native: native}},
+	}) // the error is ignored: the call ends, or the caller comes back
 }
 
 // Begun sends to the caller that the call begins. If waits is true, Begun waits until the caller has confirmed this.
 func (c *Caller) Begun(ctx context.Context, name string, waits bool) error {
-	if err := c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Begun{Begun: &fleetpb.Begun{Tool: name, Waits: waits}}}); err != nil && waits && !c.held() {
+	if err := c.mark(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Begun{Begun: &fleetpb.Begun{Tool: name,
+		Waits: waits}}}); err != nil && waits && !c.held() {
 		return err
 	}
 	if !waits {
@@ -225,14 +228,18 @@ func (c *Caller) Refuse(m *fleetpb.Refusal) error {
 
 // Progress implements [host.Client].
 func (c *Caller) Progress(title string, metadata map[string]any) {
-	b, _ := json.Marshal(metadata)                                                                                                              // the error is ignored: the metadata is only shown
-	_ = c.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Progress{Progress: &fleetpb.Progress{Title: title, Metadata: b}}}, nil) // the connection is lost then
+	b, _ := json.Marshal(metadata) // the error is ignored: the metadata is only shown
+	_ = c.send(&fleetpb.ForwardResponse{
+		Frame: &fleetpb.ForwardResponse_Progress{Progress: &fleetpb.Progress{Title: title, Metadata: b}},
+	}, nil) // the connection is lost then
 }
 
 // Output implements [host.Client]. It blocks while the client of the gateway is slow. While the connection is lost, the
 // output is not sent. It is also in the result.
 func (c *Caller) Output(s tool.Stream, chunk []byte) {
-	_ = c.send(&fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Output{Output: &fleetpb.Output{Stream: int32(s), Chunk: chunk}}}, nil)
+	_ = c.send(&fleetpb.ForwardResponse{
+		Frame: &fleetpb.ForwardResponse_Output{Output: &fleetpb.Output{Stream: int32(s), Chunk: chunk}},
+	}, nil)
 }
 
 // Log implements tool.Logger.
@@ -255,7 +262,8 @@ func (c *Caller) Ask(ctx context.Context, question tool.Ask) (tool.Answer, error
 	if gone {
 		return nobody(), nil
 	}
-	a := &ask{frame: &fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Ask{Ask: &fleetpb.Ask{Id: id, Ask: b}}}, answer: make(chan *fleetpb.Answer, 1)}
+	a := &ask{frame: &fleetpb.ForwardResponse{Frame: &fleetpb.ForwardResponse_Ask{Ask: &fleetpb.Ask{Id: id, Ask: b}}},
+		answer: make(chan *fleetpb.Answer, 1)}
 	if err := c.send(a.frame, func() { c.asks[id] = a }); err != nil && !c.held() {
 		return nobody(), nil // the caller is gone
 	}

@@ -37,8 +37,10 @@ type Request struct {
 // RequestOf returns a request for a workspace in this form.
 func RequestOf(req *host.Request, workspace string) Request {
 	return Request{
-		MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: req.Session, Workspace: workspace, Branch: req.Branch,
-		InOrder: req.InOrder, Preview: req.Preview, From: req.From, Endpoint: req.Endpoint, Exchange: req.Exchange, Client: req.Client,
+		MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: req.Session,
+		Workspace: workspace, Branch: req.Branch,
+		InOrder: req.InOrder, Preview: req.Preview, From: req.From, Endpoint: req.Endpoint, Exchange: req.Exchange,
+		Client:      req.Client,
 		Continuable: req.Continuable, Continuation: req.Continuation,
 	}
 }
@@ -46,8 +48,10 @@ func RequestOf(req *host.Request, workspace string) Request {
 // Host returns the request for a host. The argument workspace replaces the name of the workspace.
 func (r *Request) Host(workspace string) host.Request {
 	return host.Request{
-		MessageID: r.MessageID, Command: r.Command, Name: r.Name, Arguments: r.Arguments, Session: r.Session, InOrder: r.InOrder, From: r.From,
-		Workspace: workspace, Branch: r.Branch, Preview: r.Preview, Endpoint: r.Endpoint, Exchange: r.Exchange, Client: r.Client,
+		MessageID: r.MessageID, Command: r.Command, Name: r.Name, Arguments: r.Arguments, Session: r.Session,
+		InOrder: r.InOrder, From: r.From,
+		Workspace: workspace, Branch: r.Branch, Preview: r.Preview, Endpoint: r.Endpoint, Exchange: r.Exchange,
+		Client:      r.Client,
 		Continuable: r.Continuable, Continuation: r.Continuation,
 	}
 }

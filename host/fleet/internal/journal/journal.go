@@ -340,7 +340,8 @@ func (l *Log) Trim(ctx context.Context) error {
 	}
 	c, cancel := context.WithTimeout(ctx, 2*bus.TryTimeout)
 	defer cancel()
-	if err := l.bus.Journal.Purge(c, jetstream.WithPurgeSubject(l.subject), jetstream.WithPurgeSequence(base)); err != nil {
+	if err := l.bus.Journal.Purge(c, jetstream.WithPurgeSubject(l.subject),
+		jetstream.WithPurgeSequence(base)); err != nil {
 		return fmt.Errorf("old records of the journal cannot be removed: %w", err)
 	}
 	failpoint.At("journal trimmed")

@@ -27,7 +27,8 @@ func Check(ctx context.Context, b *bus.Bus, session string, opened uint64) ([]Re
 // node the writer of the journal in an epoch that is at least the argument epoch and the epochs of all records. The
 // caller must append a snapshot, so that no replay needs the damaged records. The append fails if another owner has
 // appended a record meanwhile.
-func Salvage(ctx context.Context, b *bus.Bus, node, session string, epoch uint64) (l *Log, records []Record, unreadable int, err error) {
+func Salvage(ctx context.Context, b *bus.Bus, node, session string,
+	epoch uint64) (l *Log, records []Record, unreadable int, err error) {
 	l = &Log{bus: b, subject: bus.JournalSubject + session, node: node, epoch: epoch}
 	c, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

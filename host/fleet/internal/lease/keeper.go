@@ -64,7 +64,8 @@ type Keeper struct {
 // New returns the keeper of a node. The record describes the node.
 func New(kv jetstream.KeyValue, own Record, s Settings) *Keeper {
 	own.Schema, own.Lease, own.Fenced, own.Cut = Schema, s.Lease, false, false
-	k := &Keeper{kv: kv, settings: s, own: &own, peers: make(map[string]*Peer), living: make(map[string]*life), dirty: make(chan struct{}, 1), changed: make(chan struct{})}
+	k := &Keeper{kv: kv, settings: s, own: &own, peers: make(map[string]*Peer), living: make(map[string]*life),
+		dirty: make(chan struct{}, 1), changed: make(chan struct{})}
 	k.begin()
 	return k
 }
@@ -123,7 +124,8 @@ func (k *Keeper) Join(ctx context.Context) error {
 			living := !other.Fenced && other.State != StateLeft && !k.isEarlierRun(&other)
 			if living && e.Revision() != seen {
 				if seen != 0 {
-					return &NameTakenError{Node: other.Node, Address: other.Address, Copy: bytes.Equal(other.Certificate, k.own.Certificate)}
+					return &NameTakenError{Node: other.Node, Address: other.Address,
+						Copy: bytes.Equal(other.Certificate, k.own.Certificate)}
 				}
 				seen, first = e.Revision(), k.settings.Clock()
 			}

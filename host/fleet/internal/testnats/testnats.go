@@ -13,7 +13,8 @@ import (
 // options. It can be nil.
 func Server(t *testing.T, edit func(*server.Options)) *server.Server {
 	t.Helper()
-	opts := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, JetStreamMaxStore: 64 << 20, JetStreamMaxMemory: 16 << 20}
+	opts := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true,
+		NoLog: true, JetStreamMaxStore: 64 << 20, JetStreamMaxMemory: 16 << 20}
 	if edit != nil {
 		edit(opts)
 	}

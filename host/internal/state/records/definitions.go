@@ -25,7 +25,9 @@ type Definitions struct {
 
 // SumOf returns the hash of tool definitions and their JSON text. The order of the definitions does not matter.
 func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
-	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
+	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	for i := range sorted { // invalid JSON is encoded as a string
 		// Ignore these fields, because they only serve searches and comparisons. Otherwise definitions that were
 		// approved before a host recorded these fields would no longer count as approved.

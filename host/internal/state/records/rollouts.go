@@ -62,7 +62,8 @@ func (l *Log) Rollouts() ([]Rollout, error) {
 
 // SaveRollout replaces the record of a plugin.
 func (l *Log) SaveRollout(r *Rollout) error {
-	_, err := l.sql.Exec(`INSERT OR REPLACE INTO rollouts (`+rolloutColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, r.Config, r.Plugin, r.Path, r.Serving, r.Tried, r.Why, time.Now().UnixNano())
+	_, err := l.sql.Exec(`INSERT OR REPLACE INTO rollouts (`+rolloutColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, r.Config,
+		r.Plugin, r.Path, r.Serving, r.Tried, r.Why, time.Now().UnixNano())
 	return err
 }
 

@@ -62,7 +62,9 @@ type continued struct {
 // New returns a keeper for the sessions of an endpoint. A session without requests for the time idle is closed; it can
 // be continued later.
 func New(server *mcp.Server, store Store, endpoint string, idle time.Duration, log *slog.Logger) *Keeper {
-	k := &Keeper{server: server, store: store, endpoint: endpoint, idle: idle, log: log, continued: make(map[string]*continued)}
+	k := &Keeper{
+		server: server, store: store, endpoint: endpoint, idle: idle, log: log, continued: make(map[string]*continued),
+	}
 	server.AddReceivingMiddleware(k.save)
 	return k
 }

@@ -105,7 +105,8 @@ func notJSON(line []byte) *Message {
 	case err == nil, strings.Contains(err.Error(), "max depth"):
 		m.ID, _ = Head(line)
 		return m.tooDeep()
-	case bytes.HasPrefix(line, []byte("\xff\xfe")), bytes.HasPrefix(line, []byte("\xfe\xff")), len(line) > 1 && (line[0] == 0) != (line[1] == 0):
+	case bytes.HasPrefix(line, []byte("\xff\xfe")), bytes.HasPrefix(line, []byte("\xfe\xff")),
+		len(line) > 1 && (line[0] == 0) != (line[1] == 0):
 		return m.invalid(jsonrpc.CodeParseError, "The line is not JSON: its encoding seems to be UTF-16. Each message is one line of JSON in UTF-8.")
 	}
 	return m.invalid(jsonrpc.CodeParseError, "The line is not JSON: %v. Each message is one line of JSON.", err)

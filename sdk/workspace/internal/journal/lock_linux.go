@@ -25,7 +25,9 @@ func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err err
 		return func() {}, nil
 	}
 	sum := sha256.Sum256([]byte(path))
-	at := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(binary.LittleEndian.Uint64(sum[:]) >> 2), Len: 1}
+	at := unix.Flock_t{
+		Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(binary.LittleEndian.Uint64(sum[:]) >> 2), Len: 1,
+	}
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
 		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at)
 		switch {

@@ -25,7 +25,10 @@ var preferred = strings.Split("Go,C,C++,Java,JavaScript,TypeScript,TSX,Python,Ru
 	"ReScript,Reason,RPM Spec,SubRip Text,Puppet,Prolog,Groovy,Go Template,Raku,Teal,vCard,Vim Script,M4,SuperCollider,Wolfram Language", ",")
 
 // This map contains exceptions for extensions whose preferred language would be wrong.
-var overruled = map[string]string{".sc": "Scala", ".bi": "FreeBASIC", ".cgi": "Perl", ".fcgi": "Perl", ".l": "Lex", ".ms": "Roff", ".n": "Roff", ".spec": "RPM Spec", ".workflow": "XML", ".mod": "Modula-2", ".mm": "Objective-C++", ".properties": "Java Properties", ".inc": "PHP", ".p": "OpenEdge ABL"}
+var overruled = map[string]string{
+	".sc": "Scala", ".bi": "FreeBASIC", ".cgi": "Perl", ".fcgi": "Perl", ".l": "Lex", ".ms": "Roff", ".n": "Roff",
+	".spec": "RPM Spec", ".workflow": "XML", ".mod": "Modula-2", ".mm": "Objective-C++", ".properties": "Java Properties", ".inc": "PHP", ".p": "OpenEdge ABL",
+}
 
 func main() {
 	var out bytes.Buffer

@@ -61,7 +61,8 @@ func readCatalog(text []byte) ([]Listed, error) {
 }
 
 // PublishCatalog publishes a list of plugins. The key must not be nil, because a catalog must be signed.
-func (m *Manager) PublishCatalog(ctx context.Context, ref artifact.Reference, place artifact.Place, file string, key crypto.Signer) error {
+func (m *Manager) PublishCatalog(ctx context.Context, ref artifact.Reference, place artifact.Place, file string,
+	key crypto.Signer) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -75,12 +76,16 @@ func (m *Manager) PublishCatalog(ctx context.Context, ref artifact.Reference, pl
 	}
 	layer := artifact.Descriptor{MediaType: typeCatalog, Digest: fetch.Digest(text), Size: int64(len(text))}
 	empty := artifact.Descriptor{MediaType: artifact.TypeEmpty, Digest: fetch.Digest([]byte("{}")), Size: 2}
-	if err := errors.Join(repo.PushBlob(ctx, layer, bytes.NewReader(text)), repo.PushBlob(ctx, empty, strings.NewReader("{}"))); err != nil {
+	if err := errors.Join(repo.PushBlob(ctx, layer, bytes.NewReader(text)),
+		repo.PushBlob(ctx, empty, strings.NewReader("{}"))); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(artifact.Manifest{
-		SchemaVersion: 2, MediaType: artifact.TypeManifest, ArtifactType: typeCatalog, Config: empty, Layers: []artifact.Descriptor{layer},
-		Annotations: map[string]string{artifact.AnnotationSource: ref.String(), artifact.AnnotationVersion: ref.Version.String()},
+		SchemaVersion: 2, MediaType: artifact.TypeManifest, ArtifactType: typeCatalog, Config: empty,
+		Layers: []artifact.Descriptor{layer},
+		Annotations: map[string]string{
+			artifact.AnnotationSource: ref.String(), artifact.AnnotationVersion: ref.Version.String(),
+		},
 	})
 	if err != nil {
 		return err
@@ -91,7 +96,10 @@ func (m *Manager) PublishCatalog(ctx context.Context, ref artifact.Reference, pl
 }
 
 func (m *Manager) cache(c config.Catalog) ownfile.File {
-	return ownfile.File{Path: filepath.Join(m.Store.Root(), "records", "catalog-"+strings.NewReplacer("/", "_", ":", "_").Replace(c.Source.String())+".list"), Name: "the copy of the catalog"}
+	return ownfile.File{
+		Path: filepath.Join(m.Store.Root(), "records", "catalog-"+strings.NewReplacer("/", "_", ":",
+			"_").Replace(c.Source.String())+".list"), Name: "the copy of the catalog",
+	}
 }
 
 // UpdateCatalogs downloads the catalogs of the configuration.
@@ -133,13 +141,15 @@ func (m *Manager) updateCatalog(ctx context.Context, c config.Catalog) error {
 			return nil, err
 		}
 		var manifest artifact.Manifest
-		if err := unmarshal(raw, &manifest); err != nil || len(manifest.Layers) != 1 || manifest.ArtifactType != typeCatalog {
+		if err := unmarshal(raw, &manifest); err != nil || len(manifest.Layers) != 1 ||
+			manifest.ArtifactType != typeCatalog {
 			return nil, errors.Join(errors.New("this is not a catalog"), err)
 		}
 		if err := checkNames(manifest.Annotations, c.Source, v.String()); err != nil {
 			return nil, err
 		}
-		verdict, err := m.judge(ctx, subject{repo, c.Source, v.String(), at}, known{key: was.Key, locked: was.Version == v.String()}, Consent{})
+		verdict, err := m.judge(ctx, subject{repo, c.Source, v.String(), at},
+			known{key: was.Key, locked: was.Version == v.String()}, Consent{})
 		if err != nil {
 			return nil, err
 		}

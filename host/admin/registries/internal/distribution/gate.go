@@ -113,7 +113,8 @@ func (m *Manager) judge(ctx context.Context, s subject, was known, consent Conse
 }
 
 // decide applies the rules about keys to the found signatures.
-func (m *Manager) decide(out *verdict, publisher *config.Publisher, was known, consent Consent, signers []string) error {
+func (m *Manager) decide(out *verdict, publisher *config.Publisher, was known, consent Consent,
+	signers []string) error {
 	signers = slices.DeleteFunc(signers, func(s string) bool { return s == "" })
 	is := out.key.Fingerprint
 	switch {
@@ -152,7 +153,8 @@ func by(signers []string) string {
 
 // signatureAt reads one signature. It also returns the keys that can have made the signature: the keys of the
 // publisher, or the attached key.
-func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor, publisher *config.Publisher) ([]byte, []artifact.Key, error) {
+func (s subject) signatureAt(ctx context.Context, d artifact.Descriptor,
+	publisher *config.Publisher) ([]byte, []artifact.Key, error) {
 	_, b, err := s.repo.Manifest(ctx, d.Digest)
 	if err != nil {
 		return nil, nil, err
@@ -189,7 +191,8 @@ const maxReason = 300
 
 // yank returns the reason why the publisher withdrew the version. The withdrawal must be signed with a key of the
 // publisher. Without a publisher block, it must be signed with the key of the version.
-func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publisher *config.Publisher, signer artifact.Key) (reason string, yanked bool, err error) {
+func (s subject) yank(ctx context.Context, referrers []artifact.Descriptor, publisher *config.Publisher,
+	signer artifact.Key) (reason string, yanked bool, err error) {
 	keys := []artifact.Key{signer}
 	if publisher != nil {
 		keys = publisher.Keys
@@ -233,17 +236,21 @@ func checkNames(annotations map[string]string, name artifact.Name, version strin
 func (s subject) attach(ctx context.Context, artifactType string, blob []byte, annotations map[string]string) error {
 	layer := artifact.Descriptor{MediaType: artifactType, Digest: fetch.Digest(blob), Size: int64(len(blob))}
 	empty := artifact.Descriptor{MediaType: artifact.TypeEmpty, Digest: fetch.Digest([]byte("{}")), Size: 2}
-	if err := errors.Join(s.repo.PushBlob(ctx, layer, bytes.NewReader(blob)), s.repo.PushBlob(ctx, empty, strings.NewReader("{}"))); err != nil {
+	if err := errors.Join(s.repo.PushBlob(ctx, layer, bytes.NewReader(blob)),
+		s.repo.PushBlob(ctx, empty, strings.NewReader("{}"))); err != nil {
 		return err
 	}
 	b, err := json.Marshal(artifact.Manifest{
-		SchemaVersion: 2, MediaType: artifact.TypeManifest, ArtifactType: artifactType, Config: empty, Layers: []artifact.Descriptor{layer},
-		Subject: &artifact.Descriptor{MediaType: s.at.MediaType, Digest: s.at.Digest, Size: s.at.Size}, Annotations: annotations,
+		SchemaVersion: 2, MediaType: artifact.TypeManifest, ArtifactType: artifactType, Config: empty,
+		Layers:      []artifact.Descriptor{layer},
+		Subject:     &artifact.Descriptor{MediaType: s.at.MediaType, Digest: s.at.Digest, Size: s.at.Size},
+		Annotations: annotations,
 	})
 	if err != nil {
 		return err
 	}
-	return s.repo.PushManifest(ctx, artifact.Descriptor{MediaType: artifact.TypeManifest, Digest: fetch.Digest(b), Size: int64(len(b)), ArtifactType: artifactType}, b, "")
+	return s.repo.PushManifest(ctx, artifact.Descriptor{MediaType: artifact.TypeManifest, Digest: fetch.Digest(b),
+		Size: int64(len(b)), ArtifactType: artifactType}, b, "")
 }
 
 // sign adds a signature of the subject.
@@ -265,5 +272,7 @@ func (s subject) sign(ctx context.Context, key crypto.Signer, artifactType, pred
 		return err
 	}
 	block, _ := pem.Decode(text)
-	return s.attach(ctx, artifactType, raw, map[string]string{annotationKey: base64.StdEncoding.EncodeToString(block.Bytes)})
+	return s.attach(ctx, artifactType, raw, map[string]string{
+		annotationKey: base64.StdEncoding.EncodeToString(block.Bytes),
+	})
 }

@@ -89,7 +89,8 @@ func (m *Manager) Install(ctx context.Context, opts InstallOptions) ([]Result, e
 // dropUnused removes the entries of plugins that are no longer in the configuration.
 func (m *Manager) dropUnused(lock *trust.Lock) (changed bool) {
 	maps.DeleteFunc(lock.Plugins, func(name string, p trust.Pin) bool {
-		drop := p.Source != "" && !slices.Contains(m.Kept, name) && !slices.ContainsFunc(m.Wanted, func(w Wanted) bool { return w.Name == name })
+		drop := p.Source != "" && !slices.Contains(m.Kept, name) &&
+			!slices.ContainsFunc(m.Wanted, func(w Wanted) bool { return w.Name == name })
 		changed = changed || drop
 		return drop
 	})
@@ -97,7 +98,8 @@ func (m *Manager) dropUnused(lock *trust.Lock) (changed bool) {
 }
 
 // installOne installs one plugin and returns its entry for the lock file.
-func (m *Manager) installOne(ctx context.Context, w Wanted, lock *trust.Lock, opts InstallOptions, out *Result) (*trust.Pin, error) {
+func (m *Manager) installOne(ctx context.Context, w Wanted, lock *trust.Lock, opts InstallOptions,
+	out *Result) (*trust.Pin, error) {
 	pin, known := lock.Plugins[w.Name]
 	known = known && pin.Source == w.Source.String()
 	if known {
@@ -145,13 +147,15 @@ func (m *Manager) select1(ctx context.Context, w Wanted, locked *trust.Pin, cons
 
 // describe adds the candidate's data that is new in the lock file to a result.
 func (c *candidate) describe(out *Result) {
-	out.Version, out.Key, out.Publisher, out.Unsigned, out.NewKey = c.pin.Version, c.pin.Key, c.verdict.publisher, c.pin.Unsigned, c.verdict.isNew
+	out.Version, out.Key, out.Publisher, out.Unsigned, out.NewKey = c.pin.Version, c.pin.Key, c.verdict.publisher,
+		c.pin.Unsigned, c.verdict.isNew
 	out.Tools = slices.Sorted(maps.Keys(c.pin.Tools))
 	out.Needs = needed(c.config.Description)
 }
 
 // installLocked installs exactly the version in the lock file.
-func (m *Manager) installLocked(ctx context.Context, w Wanted, pin trust.Pin, opts InstallOptions, out *Result) (*trust.Pin, error) {
+func (m *Manager) installLocked(ctx context.Context, w Wanted, pin trust.Pin, opts InstallOptions,
+	out *Result) (*trust.Pin, error) {
 	out.Version, out.Key, out.Unsigned = pin.Version, pin.Key, pin.Unsigned
 	if pin.Constraint != w.Constraint.String() {
 		if opts.Locked {
@@ -189,5 +193,7 @@ func (m *Manager) remember(name string, before trust.Pin) error {
 	if err != nil {
 		return err
 	}
-	return m.Store.Change(m.Lock, func(r *artifact.StoreRecord) { r.Previous = with(r.Previous, name, json.RawMessage(raw)) })
+	return m.Store.Change(m.Lock, func(r *artifact.StoreRecord) {
+		r.Previous = with(r.Previous, name, json.RawMessage(raw))
+	})
 }

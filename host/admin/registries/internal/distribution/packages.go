@@ -27,7 +27,8 @@ type WantedPackage struct {
 
 // installPackages installs the MCP servers. The result "changed" reports whether the lock changed. If the argument
 // "fresh" is true, the newest versions are installed.
-func (m *Manager) installPackages(ctx context.Context, packages []WantedPackage, lock *trust.Lock, opts InstallOptions, fresh bool) (results []Result, changed bool) {
+func (m *Manager) installPackages(ctx context.Context, packages []WantedPackage, lock *trust.Lock, opts InstallOptions,
+	fresh bool) (results []Result, changed bool) {
 	for _, p := range packages {
 		r := Result{Name: p.Field, Source: p.Spec, State: Current}
 		before := lock.Packages[p.Field]
@@ -40,7 +41,8 @@ func (m *Manager) installPackages(ctx context.Context, packages []WantedPackage,
 	return results, changed
 }
 
-func (m *Manager) installPackage(ctx context.Context, p WantedPackage, lock *trust.Lock, opts InstallOptions, fresh bool, out *Result) error {
+func (m *Manager) installPackage(ctx context.Context, p WantedPackage, lock *trust.Lock, opts InstallOptions,
+	fresh bool, out *Result) error {
 	pin, known := lock.Packages[p.Field]
 	known = known && pin.Package == p.Spec && !fresh
 	if opts.Locked && !known {
@@ -94,7 +96,9 @@ func (m *Manager) installPackage(ctx context.Context, p WantedPackage, lock *tru
 	if pin.Version != done.Version {
 		out.From = pin.Version
 	}
-	lock.Packages = with(lock.Packages, p.Field, trust.Package{Package: p.Spec, Version: done.Version, Lock: digest, Program: done.Program})
+	lock.Packages = with(lock.Packages, p.Field, trust.Package{
+		Package: p.Spec, Version: done.Version, Lock: digest, Program: done.Program,
+	})
 	return nil
 }
 

@@ -61,14 +61,18 @@ func (m *Manager) Publish(ctx context.Context, p Publication) (*Published, error
 	if err != nil {
 		return nil, err
 	}
-	config, err := json.Marshal(artifact.Config{Name: ref.Base(), Version: ref.Version.String(), Runtime: p.Runtime, Summary: p.Summary, Description: description})
+	config, err := json.Marshal(artifact.Config{
+		Name: ref.Base(), Version: ref.Version.String(), Runtime: p.Runtime, Summary: p.Summary,
+		Description: description,
+	})
 	if err != nil {
 		return nil, err
 	}
 	index := artifact.Index{SchemaVersion: 2, MediaType: artifact.TypeIndex, Annotations: map[string]string{
 		artifact.AnnotationSource: ref.String(), artifact.AnnotationVersion: ref.Version.String(),
 	}}
-	out := &Published{Reference: ref.String() + ":" + ref.Version.String(), Place: p.Place.String(), Platforms: make(map[string]int64), Needs: needed(description)}
+	out := &Published{Reference: ref.String() + ":" + ref.Version.String(), Place: p.Place.String(),
+		Platforms: make(map[string]int64), Needs: needed(description)}
 	for _, t := range description.Tools {
 		out.Tools = append(out.Tools, t.Name)
 	}
@@ -155,7 +159,8 @@ func (m *Manager) describeBuild(ctx context.Context, p Publication) (*tool.Descr
 }
 
 // pushBuild packs the build for one platform and pushes it. It returns the entry of the index.
-func pushBuild(ctx context.Context, repo fetch.Repository, platform, from, name string, config []byte) (*artifact.Descriptor, int64, error) {
+func pushBuild(ctx context.Context, repo fetch.Repository, platform, from, name string,
+	config []byte) (*artifact.Descriptor, int64, error) {
 	is, err := artifact.ParsePlatform(platform)
 	if err != nil {
 		return nil, 0, err
@@ -174,14 +179,18 @@ func pushBuild(ctx context.Context, repo fetch.Repository, platform, from, name 
 		return nil, 0, err
 	}
 	layer := artifact.Descriptor{MediaType: artifact.TypeLayer, Digest: packed.Digest, Size: packed.Size}
-	described := artifact.Descriptor{MediaType: artifact.TypeConfig, Digest: fetch.Digest(config), Size: int64(len(config))}
+	described := artifact.Descriptor{
+		MediaType: artifact.TypeConfig, Digest: fetch.Digest(config), Size: int64(len(config)),
+	}
 	if err := repo.PushBlob(ctx, layer, file); err != nil {
 		return nil, 0, err
 	}
 	if err := repo.PushBlob(ctx, described, bytes.NewReader(config)); err != nil {
 		return nil, 0, err
 	}
-	b, err := json.Marshal(artifact.Manifest{SchemaVersion: 2, MediaType: artifact.TypeManifest, Config: described, Layers: []artifact.Descriptor{layer}})
+	b, err := json.Marshal(artifact.Manifest{
+		SchemaVersion: 2, MediaType: artifact.TypeManifest, Config: described, Layers: []artifact.Descriptor{layer},
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -190,12 +199,15 @@ func pushBuild(ctx context.Context, repo fetch.Repository, platform, from, name 
 		return nil, 0, err
 	}
 	at.Platform = &is
-	at.Annotations = map[string]string{artifact.AnnotationContent: packed.Content, artifact.AnnotationEntry: packed.Entry}
+	at.Annotations = map[string]string{
+		artifact.AnnotationContent: packed.Content, artifact.AnnotationEntry: packed.Entry,
+	}
 	return &at, packed.Size, nil
 }
 
 // Yank withdraws a version. Later upgrades skip the version, and installations that have the version show the reason.
-func (m *Manager) Yank(ctx context.Context, ref artifact.Reference, place artifact.Place, key crypto.Signer, reason string) error {
+func (m *Manager) Yank(ctx context.Context, ref artifact.Reference, place artifact.Place, key crypto.Signer,
+	reason string) error {
 	if reason == "" || len(reason) > maxReason {
 		return fmt.Errorf("the reason has %d characters; write 1 to %d, and name the version to use instead", len(reason), maxReason)
 	}
@@ -211,10 +223,13 @@ func (m *Manager) Yank(ctx context.Context, ref artifact.Reference, place artifa
 	if err != nil {
 		return err
 	}
-	if _, err := m.releaseAt(ctx, repo, ref.Name, ref.Version.String(), at, raw, known{key: public.Fingerprint, locked: true}, Consent{}); err != nil {
+	if _, err := m.releaseAt(ctx, repo, ref.Name, ref.Version.String(), at, raw,
+		known{key: public.Fingerprint, locked: true}, Consent{}); err != nil {
 		return fmt.Errorf("a version can only be withdrawn with the key that signed it. Name that key with --key: %w", err)
 	}
-	return subject{repo, ref.Name, ref.Version.String(), at}.sign(ctx, key, typeYank, artifact.Yanked, withdrawal{reason})
+	return subject{repo, ref.Name, ref.Version.String(), at}.sign(ctx, key, typeYank, artifact.Yanked, withdrawal{
+		reason,
+	})
 }
 
 // CheckRuntime returns an error if the text is not the name of a known runtime.

@@ -295,7 +295,8 @@ func documentOf(raw []byte) (*artifact.Manifest, error) {
 }
 
 // copyManifest copies a manifest and its blobs. The function "read" reads the manifest and checks its sizes.
-func (m *Manager) copyManifest(ctx context.Context, from, to fetch.Repository, digest string, read func([]byte) (*artifact.Manifest, error)) (n int64, err error) {
+func (m *Manager) copyManifest(ctx context.Context, from, to fetch.Repository, digest string,
+	read func([]byte) (*artifact.Manifest, error)) (n int64, err error) {
 	at, raw, err := from.Manifest(ctx, digest)
 	if err != nil {
 		return 0, err
@@ -363,7 +364,8 @@ func (m *Manager) Info(ctx context.Context, name artifact.Name, version string) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Info{Source: name.String(), Version: version, Key: r.verdict.key.Fingerprint, Publisher: r.verdict.publisher, Unsigned: r.verdict.unsigned}
+	out := &Info{Source: name.String(), Version: version, Key: r.verdict.key.Fingerprint,
+		Publisher: r.verdict.publisher, Unsigned: r.verdict.unsigned}
 	if r.verdict.withdrawn {
 		out.Yanked = r.verdict.yanked
 	}

@@ -39,7 +39,8 @@ type release struct {
 }
 
 // release reads the index of a version and decides whether it is trusted.
-func (m *Manager) release(ctx context.Context, repo fetch.Repository, name artifact.Name, version, key string, consent Consent) (*release, error) {
+func (m *Manager) release(ctx context.Context, repo fetch.Repository, name artifact.Name, version, key string,
+	consent Consent) (*release, error) {
 	at, raw, err := repo.Manifest(ctx, version)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func (m *Manager) release(ctx context.Context, repo fetch.Repository, name artif
 	return out, nil
 }
 
-func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name artifact.Name, version string, at artifact.Descriptor, raw []byte, was known, consent Consent) (*release, error) {
+func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name artifact.Name, version string,
+	at artifact.Descriptor, raw []byte, was known, consent Consent) (*release, error) {
 	index, err := artifact.ReadIndex(raw)
 	if err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name art
 
 // newest returns the newest version that satisfies the constraint, was not withdrawn and has a trusted signature. If
 // the lock file already has this version, newest returns nil.
-func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, locked *trust.Pin, consent Consent) (*release, error) {
+func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, locked *trust.Pin,
+	consent Consent) (*release, error) {
 	tags, err := repo.Tags(ctx)
 	if err != nil {
 		return nil, err
@@ -81,7 +84,9 @@ func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, l
 	}
 	yanked := make(map[string]bool)
 	for {
-		v, ok := artifact.SelectVersion(versions, w.Constraint, func(v artifact.Version) bool { return yanked[v.String()] })
+		v, ok := artifact.SelectVersion(versions, w.Constraint, func(v artifact.Version) bool {
+			return yanked[v.String()]
+		})
 		if !ok {
 			return nil, noVersion(w, versions, yanked)
 		}
@@ -154,7 +159,8 @@ func (m *Manager) admit(ctx context.Context, w Wanted, r *release) (*candidate, 
 		return nil, fmt.Errorf("the artifact describes the plugin %.100q in version %.100q, but %s %s was asked for", cfg.Name, cfg.Version, w.Source.Base(), r.version)
 	}
 	pin := trust.Pin{
-		Source: w.Source.String(), Constraint: w.Constraint.String(), Version: r.version, Index: r.at.Digest, Key: r.verdict.key.Fingerprint, Unsigned: r.verdict.unsigned,
+		Source: w.Source.String(), Constraint: w.Constraint.String(), Version: r.version, Index: r.at.Digest,
+		Key: r.verdict.key.Fingerprint, Unsigned: r.verdict.unsigned,
 		Platforms: platformsOf(r.index), Tools: trust.Definitions(cfg.Description.Defined()),
 	}
 	damaged, err := m.damaged(&pin)
@@ -179,7 +185,8 @@ func (m *Manager) admit(ctx context.Context, w Wanted, r *release) (*candidate, 
 func platformsOf(index *artifact.Index) map[string]trust.Platform {
 	out := make(map[string]trust.Platform, len(index.Manifests))
 	for _, e := range index.Manifests {
-		out[e.Platform.String()] = trust.Platform{Manifest: e.Digest, Content: e.Annotations[artifact.AnnotationContent], Entry: e.Annotations[artifact.AnnotationEntry]}
+		out[e.Platform.String()] = trust.Platform{Manifest: e.Digest,
+			Content: e.Annotations[artifact.AnnotationContent], Entry: e.Annotations[artifact.AnnotationEntry]}
 	}
 	return out
 }
@@ -204,7 +211,8 @@ func (m *Manager) damaged(pin *trust.Pin) (bool, error) {
 // unpack downloads the files of a pinned version for this platform, and adds them to the store. If the argument
 // "replace" is true, the downloaded files replace the files in the store. The old files stay until the download is
 // complete.
-func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, manifest *artifact.Manifest, pin *trust.Pin, replace bool) (int64, error) {
+func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, manifest *artifact.Manifest,
+	pin *trust.Pin, replace bool) (int64, error) {
 	want := pin.Platforms[trust.ThisPlatform()]
 	if m.Store.Has(want.Content) && !replace {
 		return 0, nil
@@ -310,7 +318,8 @@ func (m *Manager) checkResembling(w Wanted, lock *trust.Lock) error {
 	}
 	for _, k := range known {
 		other, err := artifact.ParseName(k)
-		if err != nil || other.Host == w.Source.Host && strings.HasPrefix(w.Source.Path, strings.TrimSuffix(other.Path, other.Base())) { // the same publisher
+		if err != nil || other.Host == w.Source.Host &&
+			strings.HasPrefix(w.Source.Path, strings.TrimSuffix(other.Path, other.Base())) { // the same publisher
 			continue
 		}
 		if d := suggest.Distance(is, k); d > 0 && d <= 2 {

@@ -82,7 +82,8 @@ func (m *Manager) compare(ctx context.Context, pin *trust.Pin, c *candidate, out
 	old := filepath.Join(m.Store.Dir(pin.Platforms[trust.ThisPlatform()].Content), pin.Base())
 	if !fileExists(old) { // only the hashes of the old definitions are known
 		out.Changes = pin.Changes(now.Defined())
-		return slices.DeleteFunc(slices.Clone(out.Changes), func(s string) bool { return strings.HasSuffix(s, " is new") }), nil
+		return slices.DeleteFunc(slices.Clone(out.Changes),
+			func(s string) bool { return strings.HasSuffix(s, " is new") }), nil
 	}
 	was, err := m.Describe(ctx, old)
 	if err != nil {
@@ -177,5 +178,6 @@ func (m *Manager) Rollback(ctx context.Context, name string) (*Result, error) {
 	if err := m.swap(ctx, name, lock, before, true); err != nil {
 		return nil, err
 	}
-	return &Result{Name: name, Source: before.Source, State: Installed, From: pin.Version, Version: before.Version, Key: before.Key, Unsigned: before.Unsigned}, nil
+	return &Result{Name: name, Source: before.Source, State: Installed, From: pin.Version, Version: before.Version,
+		Key: before.Key, Unsigned: before.Unsigned}, nil
 }

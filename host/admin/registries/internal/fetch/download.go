@@ -38,7 +38,8 @@ func (d *Download) Done() error { return errors.Join(os.Remove(d.path), d.File.C
 // Get downloads a blob into a directory. It continues a download that an earlier process began, or that was interrupted
 // because its connection was cut. It computes the digest meanwhile. It removes a file that has a wrong digest or fills
 // the disk. It calls progress with the number of bytes; progress can be nil.
-func Get(ctx context.Context, r Repository, blob artifact.Descriptor, dir string, progress func(int64)) (*Download, error) {
+func Get(ctx context.Context, r Repository, blob artifact.Descriptor, dir string,
+	progress func(int64)) (*Download, error) {
 	name, err := blobName(blob.Digest)
 	if err != nil {
 		return nil, err
@@ -131,7 +132,8 @@ func (d *Download) restart(sum hash.Hash) error {
 }
 
 // transfer reads a blob from an offset until the end or an error. It returns the number of bytes that it wrote.
-func (d *Download) transfer(ctx context.Context, r Repository, blob artifact.Descriptor, from int64, sum io.Writer, progress func(int64)) (n int64, err error) {
+func (d *Download) transfer(ctx context.Context, r Repository, blob artifact.Descriptor, from int64, sum io.Writer,
+	progress func(int64)) (n int64, err error) {
 	body, err := r.Blob(ctx, blob, from)
 	if err != nil {
 		return 0, err

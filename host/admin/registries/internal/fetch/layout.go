@@ -98,7 +98,9 @@ func (l *layout) Manifest(ctx context.Context, ref string) (artifact.Descriptor,
 		if err != nil {
 			return artifact.Descriptor{}, nil, err
 		}
-		i := slices.IndexFunc(all.Manifests, func(m artifact.Descriptor) bool { return m.Annotations[tagAnnotation] == ref })
+		i := slices.IndexFunc(all.Manifests, func(m artifact.Descriptor) bool {
+			return m.Annotations[tagAnnotation] == ref
+		})
 		if i < 0 {
 			return artifact.Descriptor{}, nil, fmt.Errorf("%s: version %s: %w", l.files, ref, ErrNotFound)
 		}
@@ -133,7 +135,8 @@ func (l *layout) Blob(ctx context.Context, d artifact.Descriptor, from int64) (i
 }
 
 // Referrers reads the manifests without a tag, because a layout has no index of referrers.
-func (l *layout) Referrers(ctx context.Context, d artifact.Descriptor, artifactType string) ([]artifact.Descriptor, error) {
+func (l *layout) Referrers(ctx context.Context, d artifact.Descriptor,
+	artifactType string) ([]artifact.Descriptor, error) {
 	all, err := l.list(ctx)
 	if err != nil {
 		return nil, err
@@ -141,7 +144,8 @@ func (l *layout) Referrers(ctx context.Context, d artifact.Descriptor, artifactT
 	var out []artifact.Descriptor
 	read := make(map[string]bool) // a hostile mirror can list a manifest many times
 	for _, m := range all.Manifests {
-		if read[m.Digest] || m.Annotations[tagAnnotation] != "" || m.ArtifactType != "" && artifactType != "" && m.ArtifactType != artifactType {
+		if read[m.Digest] || m.Annotations[tagAnnotation] != "" ||
+			m.ArtifactType != "" && artifactType != "" && m.ArtifactType != artifactType {
 			continue
 		}
 		read[m.Digest] = true
@@ -153,7 +157,8 @@ func (l *layout) Referrers(ctx context.Context, d artifact.Descriptor, artifactT
 			return nil, err
 		}
 		var manifest artifact.Manifest
-		if json.Unmarshal(b, &manifest) == nil && manifest.Subject != nil && manifest.Subject.Digest == d.Digest && (artifactType == "" || manifest.ArtifactType == artifactType) {
+		if json.Unmarshal(b, &manifest) == nil && manifest.Subject != nil && manifest.Subject.Digest == d.Digest &&
+			(artifactType == "" || manifest.ArtifactType == artifactType) {
 			m.ArtifactType, m.Annotations = manifest.ArtifactType, manifest.Annotations
 			out = append(out, m)
 		}
@@ -221,7 +226,8 @@ func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, conten
 	defer lock.Close() //nolint:errcheck // also unlocks
 	all, err := l.list(ctx)
 	if errors.Is(err, ErrNotFound) {
-		all, err = &listing{SchemaVersion: 2, MediaType: artifact.TypeIndex}, durable.ReplaceMode(filepath.Join(l.write, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644)
+		all, err = &listing{SchemaVersion: 2, MediaType: artifact.TypeIndex},
+			durable.ReplaceMode(filepath.Join(l.write, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644)
 	}
 	if err != nil {
 		return err
@@ -231,7 +237,8 @@ func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, conten
 		entry.Annotations = map[string]string{tagAnnotation: tag}
 	}
 	all.Manifests = slices.DeleteFunc(all.Manifests, func(m artifact.Descriptor) bool {
-		return m.Digest == d.Digest && m.Annotations[tagAnnotation] == tag || tag != "" && m.Annotations[tagAnnotation] == tag
+		return m.Digest == d.Digest && m.Annotations[tagAnnotation] == tag ||
+			tag != "" && m.Annotations[tagAnnotation] == tag
 	})
 	all.Manifests = append(all.Manifests, entry)
 	b, err := json.MarshalIndent(all, "", "  ")
@@ -289,7 +296,8 @@ func (w web) open(ctx context.Context, name string, from int64) (io.ReadCloser, 
 	}
 	body := watch(response.Body, cancel)
 	switch {
-	case response.StatusCode == http.StatusPartialContent && from > 0, response.StatusCode == http.StatusOK && from == 0:
+	case response.StatusCode == http.StatusPartialContent && from > 0,
+		response.StatusCode == http.StatusOK && from == 0:
 		return body, nil
 	case response.StatusCode == http.StatusOK: // a server without Range
 		if _, err := io.CopyN(io.Discard, body, from); err != nil {

@@ -41,15 +41,16 @@ const agent = "toolhost"
 func client() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the type is documented
 	transport.ResponseHeaderTimeout = idle
-	return &http.Client{Transport: retry.NewTransport(transport), CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if len(via) >= 10 {
-			return errors.New("more than 10 redirects")
-		}
-		if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-			return fmt.Errorf("the server redirects from https to %s", r.URL.Scheme)
-		}
-		return nil
-	}}
+	return &http.Client{Transport: retry.NewTransport(transport),
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) >= 10 {
+				return errors.New("more than 10 redirects")
+			}
+			if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+				return fmt.Errorf("the server redirects from https to %s", r.URL.Scheme)
+			}
+			return nil
+		}}
 }
 
 func openRemote(at string, opts Options) (Repository, error) {
@@ -72,7 +73,9 @@ func openRemote(at string, opts Options) (Repository, error) {
 			return c, nil
 		}
 	}
-	repo.Client = &auth.Client{Client: client(), Cache: auth.NewCache(), Credential: credential, Header: http.Header{"User-Agent": {agent}}}
+	repo.Client = &auth.Client{
+		Client: client(), Cache: auth.NewCache(), Credential: credential, Header: http.Header{"User-Agent": {agent}},
+	}
 	repo.PlainHTTP = loopback(repo.Reference.Registry)
 	repo.TagListMaxPages, repo.ReferrerListMaxPages = 100, 10
 	repo.SkipReferrersGC = true // registries often forbid deletion
@@ -142,20 +145,23 @@ func (r *remoteRepository) Blob(ctx context.Context, d artifact.Descriptor, from
 // registry refuses the range, rest requests the whole blob.
 func (r *remoteRepository) rest(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error) {
 	body, err := r.part(ctx, d, from, fmt.Sprintf("bytes=%d-%d", from, d.Size-1))
-	if refused := (*errcode.ErrorResponse)(nil); errors.As(err, &refused) && refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+	if refused := (*errcode.ErrorResponse)(nil); errors.As(err, &refused) &&
+		refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {
 		return r.part(ctx, d, from, "")
 	}
 	return body, err
 }
 
-func (r *remoteRepository) part(ctx context.Context, d artifact.Descriptor, from int64, part string) (io.ReadCloser, error) {
+func (r *remoteRepository) part(ctx context.Context, d artifact.Descriptor, from int64,
+	part string) (io.ReadCloser, error) {
 	ref := r.repo.Reference
 	scheme := "https"
 	if r.repo.PlainHTTP {
 		scheme = "http"
 	}
 	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, ref.Host(), ref.Repository, d.Digest), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, ref.Host(), ref.Repository, d.Digest), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -175,14 +181,19 @@ func (r *remoteRepository) part(ctx context.Context, d artifact.Descriptor, from
 		}
 		return response.Body, nil
 	}
-	return nil, errors.Join(&errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: response.StatusCode}, response.Body.Close())
+	return nil, errors.Join(&errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: response.StatusCode},
+		response.Body.Close())
 }
 
-func (r *remoteRepository) Referrers(ctx context.Context, d artifact.Descriptor, artifactType string) ([]artifact.Descriptor, error) {
+func (r *remoteRepository) Referrers(ctx context.Context, d artifact.Descriptor,
+	artifactType string) ([]artifact.Descriptor, error) {
 	var out []artifact.Descriptor
 	err := r.repo.Referrers(ctx, native(d), artifactType, func(l []ocispec.Descriptor) error {
 		for _, d := range l {
-			out = append(out, artifact.Descriptor{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: d.ArtifactType, Annotations: d.Annotations})
+			out = append(out, artifact.Descriptor{
+				MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: d.ArtifactType,
+				Annotations: d.Annotations,
+			})
 		}
 		if len(out) > maxReferrers {
 			return fmt.Errorf("%s has more than %d signatures and other referrers", d.Digest, maxReferrers)
@@ -234,7 +245,8 @@ func (r *remoteRepository) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
+	case errors.As(err, &response) &&
+		(response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		return fmt.Errorf("the registry %s refuses access to %s (%d). Log in: docker login %s", r.host, r.repo.Reference.Repository, response.StatusCode, r.host)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return fmt.Errorf("the registry %s wants a login. Log in: docker login %[1]s", r.host)

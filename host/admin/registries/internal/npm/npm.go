@@ -71,7 +71,10 @@ type Installed struct {
 // Install installs a package into an empty directory. lock is the package lock of an earlier installation, or nil to
 // select the newest versions.
 func Install(ctx context.Context, p artifact.Package, dir string, lock []byte) (*Installed, error) {
-	manifest, err := json.Marshal(map[string]any{"name": "toolhost-server", "version": "0.0.0", "private": true, "dependencies": map[string]string{p.Name: p.Range}})
+	manifest, err := json.Marshal(map[string]any{
+		"name": "toolhost-server", "version": "0.0.0", "private": true,
+		"dependencies": map[string]string{p.Name: p.Range},
+	})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "package.json"), manifest, 0o600)
 	}

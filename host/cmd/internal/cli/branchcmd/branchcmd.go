@@ -31,7 +31,8 @@ the branch if it does not exist.`,
   toolhost branch revert fix1
   toolhost branch discard fix1`,
 	}
-	c.AddCommand(newList(s), newDiff(s), newApply(s), newRevert(s), newDiscard(s), newCheckpoint(s), newCheckpoints(s), newRestore(s), newShell(s), newAccept(s))
+	c.AddCommand(newList(s), newDiff(s), newApply(s), newRevert(s), newDiscard(s), newCheckpoint(s), newCheckpoints(s),
+		newRestore(s), newShell(s), newAccept(s))
 	return c
 }
 
@@ -92,7 +93,8 @@ func printList(to io.Writer, list []admin.BranchInfo) error {
 		case b.Files == 0:
 			state = "no changes"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), paths, screen.Size(b.Bytes), len(b.Sessions), state, screen.Printable(b.Base))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), paths,
+			screen.Size(b.Bytes), len(b.Sessions), state, screen.Printable(b.Base))
 	}
 	for _, p := range problems {
 		fmt.Fprintln(t, screen.Printable(p)+".")

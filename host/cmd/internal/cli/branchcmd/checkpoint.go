@@ -57,7 +57,8 @@ func newCheckpoints(s *globals.Settings) *cobra.Command {
 				}
 				t := tabwriter.NewWriter(screen.New(s.Out), 0, 0, 2, ' ', 0)
 				for _, c := range all {
-					fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", c.Number, c.At.Local().Format(time.DateTime), screen.Count(c.Files, "file"), screen.Size(c.Bytes), screen.Printable(c.Message))
+					fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", c.Number, c.At.Local().Format(time.DateTime),
+						screen.Count(c.Files, "file"), screen.Size(c.Bytes), screen.Printable(c.Message))
 				}
 				if len(all) == 0 {
 					fmt.Fprintf(t, "The branch %s has no checkpoints.\n", args[0])
@@ -83,7 +84,8 @@ func confirmRestore(s process.Stdio, b *admin.Branches, name string, number int,
 	if message != "" {
 		message = " (" + message + ")"
 	}
-	fmt.Fprintf(w, "Checkpoint %d%s of the branch %s was made %s ago. To go back to it changes %s of the branch:\n", to.Number, screen.Printable(message), name, time.Since(to.At).Round(time.Second), screen.Count(len(changes), "path"))
+	fmt.Fprintf(w, "Checkpoint %d%s of the branch %s was made %s ago. To go back to it changes %s of the branch:\n", to.Number, screen.Printable(message), name, time.Since(to.At).Round(time.Second),
+		screen.Count(len(changes), "path"))
 	for i := range changes {
 		if i == maxRestored {
 			fmt.Fprintf(w, "  and %d more\n", len(changes)-i)

@@ -17,7 +17,8 @@ import (
 // New returns the command "toolhost config".
 func New(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Manage the configuration"}
-	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newConfigImport(s), newConfigHistory(s), newConfigRollback(s), plugincmd.NewReload(s, false))
+	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newConfigImport(s),
+		newConfigHistory(s), newConfigRollback(s), plugincmd.NewReload(s, false))
 	return c
 }
 
@@ -52,7 +53,8 @@ Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it doe
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			summary, err := admin.Validate(s.Options())
-			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Unchecked: summary.Unchecked, Problems: append(admin.Problems(err), summary.Warnings...)}
+			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins,
+				Unchecked: summary.Unchecked, Problems: append(admin.Problems(err), summary.Warnings...)}
 			if err != nil {
 				text := err.Error()
 				v.Error = &text
@@ -88,7 +90,8 @@ func (v *validation) status() error {
 func (v *validation) text(s process.Stdio) error {
 	for _, p := range v.Problems {
 		if p.Severity == "warning" {
-			fmt.Fprintf(s.Err, "%s:%d:%d: warning: %s. %s\n", screen.Printable(p.File), p.Line, p.Column, screen.Clean(p.Summary), screen.Clean(p.Detail))
+			fmt.Fprintf(s.Err, "%s:%d:%d: warning: %s. %s\n", screen.Printable(p.File), p.Line, p.Column,
+				screen.Clean(p.Summary), screen.Clean(p.Detail))
 		}
 	}
 	if v.Error != nil {

@@ -62,7 +62,8 @@ func listServed(s *globals.Settings, r *admin.Records) error {
 		if !marked && e.Digest == h.Digest {
 			mark, marked = "  (on disk)", true
 		}
-		if _, err = fmt.Fprintf(out, "%6d  %s  %.12s  %s%s\n", e.ID, e.At.Local().Format(time.DateTime), e.Digest[len("sha256:"):], screen.Printable(e.By), mark); err != nil {
+		if _, err = fmt.Fprintf(out, "%6d  %s  %.12s  %s%s\n", e.ID, e.At.Local().Format(time.DateTime),
+			e.Digest[len("sha256:"):], screen.Printable(e.By), mark); err != nil {
 			return err
 		}
 	}
@@ -100,7 +101,8 @@ func showServed(s *globals.Settings, r *admin.Records, text string) error {
 		}
 		if !bytes.Equal(now, e.Files[name]) {
 			same = false
-			if err := showSource(s.Out, diff.Diff(name, now, fmt.Sprintf("%s (%d)", name, id), e.Files[name])); err != nil {
+			if err := showSource(s.Out,
+				diff.Diff(name, now, fmt.Sprintf("%s (%d)", name, id), e.Files[name])); err != nil {
 				return err
 			}
 		}

@@ -134,7 +134,8 @@ func planText(w io.Writer, p planned) error {
 		case c.To == "":
 			say("  - %s = %s", screen.Printable(c.Path), screen.Printable(c.From))
 		default:
-			say("  ~ %s: %s → %s%s", screen.Printable(c.Path), screen.Printable(c.From), screen.Printable(c.To), screen.Printable(at))
+			say("  ~ %s: %s → %s%s", screen.Printable(c.Path), screen.Printable(c.From), screen.Printable(c.To),
+				screen.Printable(at))
 		}
 	}
 	for _, what := range p.Increases {

@@ -52,7 +52,8 @@ func newQuarantineList(s *globals.Settings) *cobra.Command {
 				if !e.Restored.IsZero() {
 					state = "restored"
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Local().Format(time.DateTime), state, screen.Printable(e.Path), screen.Printable(strings.Join(e.Names, ", ")))
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Local().Format(time.DateTime), state,
+					screen.Printable(e.Path), screen.Printable(strings.Join(e.Names, ", ")))
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(t, "The quarantine is empty.")

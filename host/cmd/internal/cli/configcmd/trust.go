@@ -81,7 +81,8 @@ func reviewContent(s *globals.Settings) error {
 		fmt.Fprintf(s.Err, "toolhost: there is no terminal to ask on. To trust this content: toolhost trust --accept %s\n", r.Digest)
 		return process.ExitError(process.ExitFailure)
 	}
-	if err := process.Confirm(s.In, s.Out, "Trust this content here?", "Not trusted. Nothing was changed."); err != nil {
+	if err := process.Confirm(s.In, s.Out, "Trust this content here?",
+		"Not trusted. Nothing was changed."); err != nil {
 		return err
 	}
 	return acceptContent(s, r.Digest)
@@ -139,7 +140,8 @@ func newTrustList(s *globals.Settings) *cobra.Command {
 				return screen.PrintJSON(s.Out, append([]admin.ContentDecision{}, all...))
 			}
 			for _, d := range all {
-				fmt.Fprintf(s.Out, "%s  %s  %s\n", d.At.Local().Format(time.DateTime), d.Digest(), screen.Printable(d.Config))
+				fmt.Fprintf(s.Out, "%s  %s  %s\n", d.At.Local().Format(time.DateTime), d.Digest(),
+					screen.Printable(d.Config))
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(s.Out, "No project file is trusted.")
@@ -164,7 +166,9 @@ func newTrustShow(s *globals.Settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all = slices.DeleteFunc(all, func(d admin.ContentDecision) bool { return d.Config != path && filepath.Dir(d.Config) != path })
+			all = slices.DeleteFunc(all, func(d admin.ContentDecision) bool {
+				return d.Config != path && filepath.Dir(d.Config) != path
+			})
 			if len(all) == 0 {
 				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
@@ -172,7 +176,8 @@ func newTrustShow(s *globals.Settings) *cobra.Command {
 				return screen.PrintJSON(s.Out, all)
 			}
 			for _, d := range all {
-				fmt.Fprintf(s.Out, "%s, %s, trusted at %s\n", screen.Printable(d.Config), d.Digest(), d.At.Local().Format(time.DateTime))
+				fmt.Fprintf(s.Out, "%s, %s, trusted at %s\n", screen.Printable(d.Config), d.Digest(),
+					d.At.Local().Format(time.DateTime))
 				for _, line := range d.Review {
 					fmt.Fprintln(s.Out, " ", screen.Printable(strings.ReplaceAll(line, "\t", "  ")))
 				}

@@ -132,7 +132,8 @@ func showTrial(s *globals.Settings, t *fleet.Trial) error {
 		if n.Problem != "" {
 			calls, failures = "-", screen.Printable(n.Problem)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", screen.Printable(n.Node), screen.Printable(n.State), screen.Printable(config), calls, failures)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", screen.Printable(n.Node), screen.Printable(n.State),
+			screen.Printable(config), calls, failures)
 	}
 	fmt.Fprintf(w, "on trial since %s, from %s. End the trial: toolhost fleet config promote, or abort\n", t.At.Local().Format("15:04:05"), screen.Printable(t.By))
 	return w.Flush()

@@ -29,11 +29,15 @@ Complete it with "resume", or give it up with "abort", on any node.`,
 	c.AddCommand(
 		&cobra.Command{
 			Use: "add NODE…", Short: "Start coordinators on nodes", Args: cobra.MinimumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error { return changeCoordinators(c, s, fleet.ChangeAdd, args) },
+			RunE: func(c *cobra.Command, args []string) error {
+				return changeCoordinators(c, s, fleet.ChangeAdd, args)
+			},
 		},
 		&cobra.Command{
 			Use: "remove NODE…", Short: "Stop coordinators on nodes", Args: cobra.MinimumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error { return changeCoordinators(c, s, fleet.ChangeRemove, args) },
+			RunE: func(c *cobra.Command, args []string) error {
+				return changeCoordinators(c, s, fleet.ChangeRemove, args)
+			},
 		},
 		&cobra.Command{
 			Use: "replace OLD NEW", Short: "Move a coordinator to another node", Args: cobra.ExactArgs(2),
@@ -59,7 +63,9 @@ had a single one do not answer, run this on the node of that one.`,
 
 // changeCoordinators changes the coordinators, and prints the coordinators after the change.
 func changeCoordinators(c *cobra.Command, s *globals.Settings, change string, nodes []string) error {
-	out, err := do[fleet.Coordinators](c.Context(), s, fleet.OpCoordinators, fleet.Arguments{Change: change, Nodes: nodes})
+	out, err := do[fleet.Coordinators](c.Context(), s, fleet.OpCoordinators, fleet.Arguments{
+		Change: change, Nodes: nodes,
+	})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,9 @@ that runs on this machine with the same state directory. "toolhost serve --fleet
   toolhost fleet sessions --node east2
   toolhost fleet drain east2 --wait 10m`,
 	}
-	c.AddCommand(newStatus(s), newSessions(s), newMove(s), newDrain(s), newUndrain(s), newToken(s), newTakeover(s), newForget(s), newRevoke(s), newSession(s), newLog(s), newConfig(s), newRollout(s), newUpgrade(s), newCoordinators(s))
+	c.AddCommand(newStatus(s), newSessions(s), newMove(s), newDrain(s), newUndrain(s), newToken(s), newTakeover(s),
+		newForget(s), newRevoke(s), newSession(s), newLog(s), newConfig(s), newRollout(s), newUpgrade(s),
+		newCoordinators(s))
 	return c
 }
 
@@ -76,13 +78,16 @@ func statusText(to io.Writer, st *fleet.Status) error {
 		if n.Left > 0 {
 			lease = fmt.Sprintf("%.1fs", n.Left)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.8s\t%d\t%d\t%s\n", screen.Printable(n.Node), screen.Printable(n.State), lease, screen.Printable(n.Version), screen.Printable(n.Config), n.Sessions, n.Calls, screen.Printable(strings.Join(n.Workspaces, " ")))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.8s\t%d\t%d\t%s\n", screen.Printable(n.Node), screen.Printable(n.State), lease,
+			screen.Printable(n.Version), screen.Printable(n.Config), n.Sessions, n.Calls,
+			screen.Printable(strings.Join(n.Workspaces, " ")))
 	}
 	leader := ""
 	if st.Leader != "" {
 		leader = ", leader " + screen.Printable(st.Leader)
 	}
-	fmt.Fprintf(w, "fleet %s: %s, %d of %s current%s\n", screen.Printable(st.Fleet), screen.Count(st.Sessions, "session"), st.Current, screen.Count(st.Coordinators, "coordinator"), leader)
+	fmt.Fprintf(w, "fleet %s: %s, %d of %s current%s\n", screen.Printable(st.Fleet),
+		screen.Count(st.Sessions, "session"), st.Current, screen.Count(st.Coordinators, "coordinator"), leader)
 	if len(st.Trial) > 0 {
 		fmt.Fprintf(w, "a configuration is on trial at %s; see toolhost fleet rollout\n", screen.Printable(strings.Join(st.Trial, ", ")))
 	}
@@ -111,7 +116,8 @@ func newSessions(s *globals.Settings) *cobra.Command {
 				if name == "" {
 					name = "(default)"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", screen.Printable(name), screen.Printable(e.Principal), screen.Printable(e.Workspace), screen.Printable(e.Node), e.Epoch, e.Key)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", screen.Printable(name), screen.Printable(e.Principal),
+					screen.Printable(e.Workspace), screen.Printable(e.Node), e.Epoch, e.Key)
 			}
 			return w.Flush()
 		},
@@ -137,7 +143,8 @@ func newMove(s *globals.Settings) *cobra.Command {
 }
 
 // act carries out an operation. It prints the format as text, or v with the flag --json.
-func act(c *cobra.Command, s *globals.Settings, operation string, a fleet.Arguments, v any, format string, args ...any) error {
+func act(c *cobra.Command, s *globals.Settings, operation string, a fleet.Arguments, v any, format string,
+	args ...any) error {
 	if _, err := do[struct{}](c.Context(), s, operation, a); err != nil {
 		return err
 	}
@@ -190,7 +197,8 @@ func newUndrain(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "undrain [NODE]", Short: "Return a drained node to service", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return act(c, s, fleet.OpUndrain, fleet.Arguments{Node: strings.Join(args, "")}, struct{}{}, "the node takes sessions again")
+			return act(c, s, fleet.OpUndrain, fleet.Arguments{Node: strings.Join(args, "")}, struct{}{},
+				"the node takes sessions again")
 		},
 	}
 }
@@ -226,7 +234,8 @@ command, it runs, but it need not succeed: your word counts.`,
 			if !fenced {
 				return errors.New("first make sure that the node cannot change shared files any more, then repeat the command with --i-have-fenced-it")
 			}
-			return act(c, s, fleet.OpTakeover, fleet.Arguments{Node: args[0]}, struct{}{}, "other nodes take the sessions of %s", args[0])
+			return act(c, s, fleet.OpTakeover, fleet.Arguments{Node: args[0]}, struct{}{},
+				"other nodes take the sessions of %s", args[0])
 		},
 	}
 	c.Flags().BoolVar(&fenced, "i-have-fenced-it", false, "the node cannot change shared files any more")
@@ -237,7 +246,8 @@ func newForget(s *globals.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "forget NODE", Short: "Remove a stopped node from the list", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return act(c, s, fleet.OpForget, fleet.Arguments{Node: args[0]}, struct{}{}, "node %s is forgotten", args[0])
+			return act(c, s, fleet.OpForget, fleet.Arguments{Node: args[0]}, struct{}{},
+				"node %s is forgotten", args[0])
 		},
 	}
 }
@@ -275,7 +285,8 @@ func newRemoveSession(s *globals.Settings) *cobra.Command {
 A later call with the same name begins a new session.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.Session = args[0]
-			return act(c, s, fleet.OpRemove, a, map[string]string{"removed": a.Session}, "session %s is removed", a.Session)
+			return act(c, s, fleet.OpRemove, a, map[string]string{"removed": a.Session},
+				"session %s is removed", a.Session)
 		},
 	}
 	c.Flags().DurationVar(&a.Wait, "wait", time.Minute, "how long to wait for its calls and jobs before jobs are ended")

@@ -37,7 +37,9 @@ that does not answer is named at the end.`,
 				if what == "" {
 					what = "-"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04:05"), screen.Printable(e.Node), screen.Printable(e.Principal), screen.Printable(what), screen.Printable(e.Outcome), screen.Printable(string(e.Arguments)))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04:05"),
+					screen.Printable(e.Node), screen.Printable(e.Principal), screen.Printable(what),
+					screen.Printable(e.Outcome), screen.Printable(string(e.Arguments)))
 			}
 			for node, why := range out.Missing {
 				fmt.Fprintf(w, "missing: node %s: %s\n", screen.Printable(node), screen.Printable(why))

@@ -77,7 +77,8 @@ func (f *NodeFlags) Start(ctx context.Context, s *globals.Settings, h *host.Host
 	if !f.on {
 		return func() {}, nil
 	}
-	opts := fleet.Options{Join: f.join, Node: f.node, Listen: f.listen, Outward: f.outward, Log: s.Log(slog.LevelInfo), Began: func(command, token string) { tellBegan(s.Err, command, token) }}
+	opts := fleet.Options{Join: f.join, Node: f.node, Listen: f.listen, Outward: f.outward, Log: s.Log(slog.LevelInfo),
+		Began: func(command, token string) { tellBegan(s.Err, command, token) }}
 	if f.tokenFile != "" {
 		b, err := os.ReadFile(s.Path(f.tokenFile))
 		if err != nil {
@@ -122,7 +123,8 @@ The node can join again as a new node with a new token.`,
 			if len(out.Serials) == 0 {
 				fmt.Fprintf(w, "node %s was revoked before; the list was sent again\n", screen.Printable(args[0]))
 			} else {
-				fmt.Fprintf(w, "node %s is revoked: %s\n", screen.Printable(args[0]), screen.Count(len(out.Serials), "certificate"))
+				fmt.Fprintf(w, "node %s is revoked: %s\n", screen.Printable(args[0]),
+					screen.Count(len(out.Serials), "certificate"))
 			}
 			fmt.Fprintf(w, "refused by: %s\n", screen.Printable(strings.Join(out.Told, ", ")))
 			for _, name := range slices.Sorted(maps.Keys(out.Missing)) {

@@ -81,7 +81,9 @@ func (u *upgrade) run(ctx context.Context) error {
 // until the node is ready.
 func (u *upgrade) one(ctx context.Context, n *fleet.NodeStatus) error {
 	u.progress("node %s: moves its sessions", n.Node)
-	drained, err := do[fleet.Drained](ctx, u.settings, fleet.OpDrain, fleet.Arguments{Node: n.Node, Wait: u.wait, AbandonLocal: u.abandon})
+	drained, err := do[fleet.Drained](ctx, u.settings, fleet.OpDrain, fleet.Arguments{
+		Node: n.Node, Wait: u.wait, AbandonLocal: u.abandon,
+	})
 	if err != nil {
 		_, again := do[struct{}](ctx, u.settings, fleet.OpUndrain, fleet.Arguments{Node: n.Node})
 		return errors.Join(err, again)

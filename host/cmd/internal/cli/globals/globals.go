@@ -94,7 +94,8 @@ func (s *Settings) Options() host.Options {
 		files = append(files, s.Path(f))
 	}
 	return host.Options{
-		Config: admin.FindConfig(s.Path(s.Config), s.Dir, s.Getenv), Variables: s.Vars, VariableFiles: files, Workspace: cmp.Or(s.Path(s.Workspace), s.Dir), StateDir: s.Path(s.State),
+		Config: admin.FindConfig(s.Path(s.Config), s.Dir, s.Getenv), Variables: s.Vars, VariableFiles: files,
+		Workspace: cmp.Or(s.Path(s.Workspace), s.Dir), StateDir: s.Path(s.State),
 		ReadOnly: s.ReadOnly, Trust: s.Trust, RequireTrust: s.RequireTrust,
 	}
 }

@@ -89,7 +89,8 @@ func Login(ctx context.Context, s *globals.Settings, field string, added []strin
 }
 
 // login logs in and saves the login. It returns [authorize.ErrNotNeeded] if the server needs no login.
-func (f *loginFlags) login(ctx context.Context, s *globals.Settings, field string, show func(page string)) (*admin.Login, error) {
+func (f *loginFlags) login(ctx context.Context, s *globals.Settings, field string,
+	show func(page string)) (*admin.Login, error) {
 	server, err := admin.FindRemoteServer(s.Options(), field)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,8 @@ func (f *loginFlags) login(ctx context.Context, s *globals.Settings, field strin
 		return nil, err
 	}
 	got, err := authorize.Login(ctx, authorize.Options{
-		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: show, Scopes: f.scopes, AddScopes: f.added, ClientID: f.clientID, ClientSecret: secret, Port: f.port,
+		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: show, Scopes: f.scopes, AddScopes: f.added,
+		ClientID: f.clientID, ClientSecret: secret, Port: f.port,
 	})
 	switch {
 	case errors.Is(err, authorize.ErrNotNeeded):
@@ -114,8 +116,10 @@ func (f *loginFlags) login(ctx context.Context, s *globals.Settings, field strin
 		return nil, fmt.Errorf("cannot log in at %s: %s", server.URL, shown(err))
 	}
 	l := &admin.Login{
-		Resource: server.URL, Issuer: got.Issuer, ClientID: got.ClientID, ClientSecret: got.ClientSecret, TokenURL: got.TokenURL, AuthStyle: got.AuthStyle,
-		RevokeURL: got.RevokeURL, Scopes: got.Scopes, Access: got.Token.AccessToken, Refresh: got.Token.RefreshToken, Obtained: time.Now(), Expiry: got.Token.Expiry,
+		Resource: server.URL, Issuer: got.Issuer, ClientID: got.ClientID, ClientSecret: got.ClientSecret,
+		TokenURL: got.TokenURL, AuthStyle: got.AuthStyle,
+		RevokeURL: got.RevokeURL, Scopes: got.Scopes, Access: got.Token.AccessToken, Refresh: got.Token.RefreshToken,
+		Obtained: time.Now(), Expiry: got.Token.Expiry,
 	}
 	return l, admin.SaveLogin(s.Options(), l)
 }

@@ -64,7 +64,8 @@ func printPings(out io.Writer, list []admin.Pinged) error {
 		if p == nil {
 			continue
 		}
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.1f ms\n", header, list[i].Field, screen.Printable(p.Protocol), screen.Printable(p.Name), screen.Printable(p.Version),
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.1f ms\n", header, list[i].Field, screen.Printable(p.Protocol), screen.Printable(p.Name),
+			screen.Printable(p.Version),
 			p.Tools, p.Prompts, p.Resources, p.Templates, float64(p.RoundTrip)/float64(time.Millisecond))
 		header = ""
 	}
@@ -73,12 +74,14 @@ func printPings(out io.Writer, list []admin.Pinged) error {
 	}
 	for i := range list {
 		if p := list[i].Server; p != nil && len(p.Capabilities) > 0 {
-			if _, err := fmt.Fprintf(out, "%s announces %s\n", list[i].Field, screen.Printable(capabilities(p.Capabilities))); err != nil {
+			if _, err := fmt.Fprintf(out, "%s announces %s\n", list[i].Field,
+				screen.Printable(capabilities(p.Capabilities))); err != nil {
 				return err
 			}
 		}
 		if e := list[i].Error; e != nil {
-			if _, err := fmt.Fprintf(out, "%s: %s\n  next: %s\n", list[i].Field, screen.Clean(e.Message), list[i].Next); err != nil {
+			if _, err := fmt.Fprintf(out, "%s: %s\n  next: %s\n", list[i].Field, screen.Clean(e.Message),
+				list[i].Next); err != nil {
 				return err
 			}
 		}

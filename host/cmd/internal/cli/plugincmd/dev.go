@@ -279,7 +279,8 @@ func (d *dev) running(name string) int {
 // prompt runs commands until the input ends. The end of the input ends the program only if the input is a terminal. If
 // the input is a file or a pipe, the program then continues until the user interrupts it.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
-	p := terminal.Prompt{Stdio: d.settings.Stdio, Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
+	p := terminal.Prompt{Stdio: d.settings.Stdio, Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON,
+		Status: report.Status}
 	if err := p.Run(ctx); err != nil || screen.IsTerminal(d.settings.In) {
 		ended <- err
 	}

@@ -47,7 +47,8 @@ func trustText(w io.Writer, t *admin.Trust) error {
 		if sum == "" {
 			sum = "-"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%.12s\t%s\t%s\n", p.Name, screen.Printable(version), sum, pinState(&p), screen.Printable(p.Path))
+		fmt.Fprintf(out, "%s\t%s\t%.12s\t%s\t%s\n", p.Name, screen.Printable(version), sum, pinState(&p),
+			screen.Printable(p.Path))
 	}
 	return out.Flush()
 }

@@ -78,7 +78,9 @@ func (l *pluginLogs) run(ctx context.Context, plugin string) error {
 		if len(entries) == 0 && first && !l.follow {
 			fmt.Fprintf(l.settings.Err, "Plugin %s has printed nothing since its log was begun.\n", plugin)
 		}
-		entries = slices.DeleteFunc(entries, func(e admin.PluginLine) bool { return slices.Index(logLevels, e.Level) < l.least })
+		entries = slices.DeleteFunc(entries, func(e admin.PluginLine) bool {
+			return slices.Index(logLevels, e.Level) < l.least
+		})
 		if first && l.lines > 0 {
 			entries = entries[max(0, len(entries)-l.lines):]
 		}
@@ -114,6 +116,7 @@ func logLine(w io.Writer, e *admin.PluginLine) error {
 		}
 		fields.WriteString(" " + name + "=" + value)
 	}
-	_, err := fmt.Fprintf(w, "%s %-5s %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), strings.ToUpper(e.Level), screen.Printable(e.Message), screen.Printable(fields.String()))
+	_, err := fmt.Fprintf(w, "%s %-5s %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"),
+		strings.ToUpper(e.Level), screen.Printable(e.Message), screen.Printable(fields.String()))
 	return err
 }

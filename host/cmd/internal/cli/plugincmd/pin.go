@@ -72,7 +72,8 @@ whether a version was withdrawn or republished. The exit status is 1 if a plugin
 			} else {
 				err = verifyText(screen.New(s.Out), t, installed)
 			}
-			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) || slices.ContainsFunc(installed, func(v registries.Verified) bool { return v.Problem != "" }) {
+			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) ||
+				slices.ContainsFunc(installed, func(v registries.Verified) bool { return v.Problem != "" }) {
 				err = errors.Join(err, process.ExitError(process.ExitFailure))
 			}
 			return err
@@ -97,7 +98,8 @@ func verifyText(w io.Writer, t *admin.Trust, installed []registries.Verified) er
 	}
 	for _, p := range t.Plugins {
 		switch {
-		case slices.ContainsFunc(installed, func(v registries.Verified) bool { return v.Name == p.Name && v.Problem != "" }):
+		case slices.ContainsFunc(installed,
+			func(v registries.Verified) bool { return v.Name == p.Name && v.Problem != "" }):
 			continue
 		case p.Error != "":
 			say("%s: cannot be loaded: %s", p.Name, screen.Printable(p.Error))

@@ -21,7 +21,9 @@ import (
 // New returns the command "toolhost plugin".
 func New(s *globals.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "plugin", Short: "Inspect, pin, install, replace and create plugins"}
-	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s), newPluginDocs(s), newPluginLogs(s), newRollout(s))
+	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s),
+		NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s),
+		newPluginDocs(s), newPluginLogs(s), newRollout(s))
 	c.AddCommand(registrycmd.New(s)...)
 	return c
 }

@@ -87,7 +87,9 @@ func newRolloutStatus(s *globals.Settings) *cobra.Command {
 					return fmt.Errorf("host %d: %w", h.PID, err)
 				}
 				if len(args) > 0 {
-					st.Rollouts = slices.DeleteFunc(st.Rollouts, func(r host.RolloutStatus) bool { return r.Plugin != args[0] })
+					st.Rollouts = slices.DeleteFunc(st.Rollouts, func(r host.RolloutStatus) bool {
+						return r.Plugin != args[0]
+					})
 				}
 				all = append(all, rollouts{PID: h.PID, Rollouts: append([]host.RolloutStatus{}, st.Rollouts...)})
 			}
@@ -141,9 +143,11 @@ func rolloutText(w io.Writer, r host.RolloutStatus) error {
 	}
 	fmt.Fprintf(w, "compared %d calls, %d differ\n", r.Compared, r.Differs)
 	for _, c := range r.Cases {
-		fmt.Fprintf(w, "  %s %s %s\n", c.At.Local().Format(time.TimeOnly), screen.Printable(c.Tool), screen.Printable(c.Arguments))
+		fmt.Fprintf(w, "  %s %s %s\n", c.At.Local().Format(time.TimeOnly), screen.Printable(c.Tool),
+			screen.Printable(c.Arguments))
 		for _, d := range c.Differences {
-			fmt.Fprintf(w, "    %s: old %s, new %s\n", screen.Printable(d.Part), screen.Printable(d.Want), screen.Printable(d.Got))
+			fmt.Fprintf(w, "    %s: old %s, new %s\n", screen.Printable(d.Part), screen.Printable(d.Want),
+				screen.Printable(d.Got))
 		}
 	}
 	for _, e := range r.History {

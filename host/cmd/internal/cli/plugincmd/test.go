@@ -113,11 +113,14 @@ func (t *pluginTest) replay(ctx context.Context, r *conformance.Report) error {
 		return err
 	}
 	began := time.Now()
-	out, err := recording.Replay(ctx, t.settings.Options(), t.settings.Path(t.tape), recording.ReplayOptions{Binary: binary})
+	out, err := recording.Replay(ctx, t.settings.Options(), t.settings.Path(t.tape), recording.ReplayOptions{
+		Binary: binary,
+	})
 	if err != nil {
 		return fmt.Errorf("--tape: %w", err)
 	}
-	check := conformance.Result{ID: "tape", Title: fmt.Sprintf("%d calls of the tape have the recorded results", len(out.Calls)), Status: conformance.Passed, Seconds: time.Since(began).Seconds()}
+	check := conformance.Result{ID: "tape", Title: fmt.Sprintf("%d calls of the tape have the recorded results", len(out.Calls)), Status: conformance.Passed,
+		Seconds: time.Since(began).Seconds()}
 	for _, c := range out.Calls {
 		for _, d := range c.Differences {
 			check.Problems = append(check.Problems, fmt.Sprintf("%s %s: %s", c.Tool, c.Arguments, d))
@@ -153,7 +156,8 @@ func bindExample(def tool.Definition, example string) (map[string]json.RawMessag
 	if err != nil {
 		return nil, false, nil //nolint:nilerr // another check reports invalid schemas
 	}
-	cmd := router.Parse("tool:"+strings.TrimSpace(example), oneTool{def.Name, tool.Signature{Schema: schema, Stdin: def.StdinParameter}}, router.Options{})
+	cmd := router.Parse("tool:"+strings.TrimSpace(example),
+		oneTool{def.Name, tool.Signature{Schema: schema, Stdin: def.StdinParameter}}, router.Options{})
 	switch {
 	case cmd.Error != nil:
 		return nil, true, cmd.Error
@@ -183,9 +187,12 @@ func (oneTool) RoleName(tool.Role) string                                  { ret
 func (oneTool) FieldNames(string) []string                                 { return nil }
 
 func conformanceText(w io.Writer, r *conformance.Report) {
-	marks := map[conformance.Status]string{conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Warned: "warn", conformance.Skipped: "skip"}
+	marks := map[conformance.Status]string{
+		conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Warned: "warn", conformance.Skipped: "skip",
+	}
 	if r.Name != "" {
-		fmt.Fprintf(w, "plugin %s %s: %s\n", screen.Printable(r.Name), screen.Printable(r.Version), screen.Printable(strings.Join(r.Tools, ", ")))
+		fmt.Fprintf(w, "plugin %s %s: %s\n", screen.Printable(r.Name), screen.Printable(r.Version),
+			screen.Printable(strings.Join(r.Tools, ", ")))
 	}
 	count := make(map[conformance.Status]int)
 	var before []string // problems of the previous check, if it was skipped
@@ -214,5 +221,6 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out: %s\n", screen.Printable(l))
 	}
-	fmt.Fprintf(w, "%d passed, %d failed, %d with warnings, %d skipped\n", count[conformance.Passed], count[conformance.Failed], count[conformance.Warned], count[conformance.Skipped])
+	fmt.Fprintf(w, "%d passed, %d failed, %d with warnings, %d skipped\n", count[conformance.Passed], count[conformance.Failed], count[conformance.Warned],
+		count[conformance.Skipped])
 }

@@ -39,7 +39,9 @@ Operators list the public key in a publisher block.`,
 				}
 			}
 			if s.JSON {
-				return screen.PrintJSON(s.Out, map[string]string{"private": args[0] + ".key", "public": args[0] + ".pub", "fingerprint": fingerprint})
+				return screen.PrintJSON(s.Out, map[string]string{
+					"private": args[0] + ".key", "public": args[0] + ".pub", "fingerprint": fingerprint,
+				})
 			}
 			fmt.Fprintf(s.Out, "%s.key  the private key: keep it secret\n%[1]s.pub  the public key, %s\n", screen.Printable(args[0]), fingerprint)
 			return nil
@@ -104,7 +106,8 @@ func (f *publishFlags) run(c *cobra.Command, s *globals.Settings, text string) e
 	if err != nil {
 		return err
 	}
-	p := registries.Publication{Reference: ref, Place: place, Runtime: f.runtime, Summary: f.summary, Builds: make(map[string]string), Attached: make(map[string]string)}
+	p := registries.Publication{Reference: ref, Place: place, Runtime: f.runtime, Summary: f.summary,
+		Builds: make(map[string]string), Attached: make(map[string]string)}
 	switch {
 	case f.key != "":
 		if p.Key, err = registries.ReadSigningKey(keyPath(s, f.key)); err != nil {
@@ -158,7 +161,8 @@ func (f *publishFlags) builds(s *globals.Settings, p *registries.Publication, re
 		}
 		p.Builds[platform] = s.Path(path)
 	}
-	for kind, file := range map[string]string{"application/vnd.cyclonedx+json": f.sbom, "application/vnd.in-toto+json": f.provenance} {
+	for kind, file := range map[string]string{"application/vnd.cyclonedx+json": f.sbom,
+		"application/vnd.in-toto+json": f.provenance} {
 		if file != "" {
 			p.Attached[kind] = s.Path(file)
 		}

@@ -20,7 +20,8 @@ import (
 
 // New returns the commands.
 func New(s *globals.Settings) []*cobra.Command {
-	all := []*cobra.Command{newInstall(s), newUpgrade(s), newRollback(s), newOutdated(s), newCollect(s), newKey(s), newPublish(s), newYank(s), newMirror(s), newSearch(s)}
+	all := []*cobra.Command{newInstall(s), newUpgrade(s), newRollback(s), newOutdated(s), newCollect(s), newKey(s),
+		newPublish(s), newYank(s), newMirror(s), newSearch(s)}
 	for _, c := range all {
 		run := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error { return failed(s, run(c, args)) }

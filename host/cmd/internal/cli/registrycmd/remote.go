@@ -51,7 +51,8 @@ func outdatedText(to io.Writer, list []registries.Outdated) error {
 	fmt.Fprintln(w, "PLUGIN\tLOCKED\tWITHIN CONSTRAINT\tNEWEST\tNOTE")
 	for _, o := range list {
 		if o.Error == "" {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", o.Name, orDash(o.Locked), orDash(o.Fitting), orDash(o.Newest), screen.Printable(o.Note))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", o.Name, orDash(o.Locked), orDash(o.Fitting), orDash(o.Newest),
+				screen.Printable(o.Note))
 		}
 	}
 	return errors.Join(w.Flush(), shown.Flush())

@@ -144,7 +144,8 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 // pluginText prints how one plugin is confined.
 func pluginText(w io.Writer, p *admin.PluginDiagnosis) {
 	fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", screen.Printable(p.Name), p.Backend, p.Enforce)
-	if origin := strings.Join(slices.DeleteFunc([]string{p.From, p.Relation}, func(s string) bool { return s == "" }), ", "); origin != "" {
+	if origin := strings.Join(slices.DeleteFunc([]string{p.From, p.Relation}, func(s string) bool { return s == "" }),
+		", "); origin != "" {
 		fmt.Fprintf(w, "  from: %s\n", screen.Printable(origin))
 	}
 	if p.Refused != "" {

@@ -73,7 +73,8 @@ func hostText(out io.Writer, h runningHost) {
 		fmt.Fprintf(out, "\nHOST %d\t%s\n", h.PID, screen.Printable(h.Error))
 		return
 	}
-	fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), screen.Printable(h.Workspace))
+	fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime),
+		screen.Printable(h.Workspace))
 	if h.ConfigRefused != "" {
 		fmt.Fprintf(out, "! the new configuration is not used: %s\n", screen.Indented(h.ConfigRefused))
 	}
@@ -117,7 +118,8 @@ func quotasText(out io.Writer, quotas []host.QuotaStatus) {
 			fmt.Fprintf(out, ", breaker %s", q.Breaker)
 		}
 		if q.RetryAfter > 0 {
-			fmt.Fprintf(out, ", next call in %s", time.Duration(q.RetryAfter*float64(time.Second)).Round(100*time.Millisecond))
+			fmt.Fprintf(out, ", next call in %s",
+				time.Duration(q.RetryAfter*float64(time.Second)).Round(100*time.Millisecond))
 		}
 		fmt.Fprintln(out)
 	}
@@ -154,13 +156,15 @@ func callsText(out io.Writer, calls []host.CallStatus) {
 		if !c.Running {
 			state = "waits for " + c.WaitsFor + " (" + c.Reason + ")"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", screen.Printable(c.Call), screen.Printable(state), c.Since.Local().Format(time.TimeOnly), screen.Printable(c.Session))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", screen.Printable(c.Call), screen.Printable(state),
+			c.Since.Local().Format(time.TimeOnly), screen.Printable(c.Session))
 	}
 }
 
 // shown reports whether an alarm already shows the given problem, at the configuration or at the plugin that has it.
 func shown(alarms []host.Alarm, problem string) bool {
 	return slices.ContainsFunc(alarms, func(a host.Alarm) bool {
-		return a.Message == problem && slices.Contains([]string{"config_refused", "plugin_refused", "plugin_suspended", "approval_needed"}, a.Kind)
+		return a.Message == problem &&
+			slices.Contains([]string{"config_refused", "plugin_refused", "plugin_suspended", "approval_needed"}, a.Kind)
 	})
 }

@@ -112,7 +112,8 @@ func showLog(ctx context.Context, w io.Writer, r *admin.Records, q host.LogQuery
 		for _, e := range entries {
 			if !titled {
 				titled = true
-				fmt.Fprintf(w, "%-23s  %-5s  %-17s  %9s  %s\n", "time", "rules", "outcome", "duration", "tool and arguments")
+				fmt.Fprintf(w, "%-23s  %-5s  %-17s  %9s  %s\n", "time", "rules", "outcome", "duration",
+					"tool and arguments")
 			}
 			if how.json {
 				err = screen.PrintJSON(w, e)
@@ -150,7 +151,9 @@ func logText(w io.Writer, e host.LogEntry, programs bool) error {
 	if decision == "" {
 		decision = "-"
 	}
-	_, err := fmt.Fprintf(w, "%s  %-5s  %-17s  %7.1fms  %s  %s\n", e.At.Format("2006-01-02 15:04:05.000"), decision, e.Outcome, float64(e.Duration.Microseconds())/1000, screen.Printable(e.Tool), screen.Printable(string(e.Arguments)))
+	_, err := fmt.Fprintf(w, "%s  %-5s  %-17s  %7.1fms  %s  %s\n", e.At.Format("2006-01-02 15:04:05.000"), decision,
+		e.Outcome, float64(e.Duration.Microseconds())/1000, screen.Printable(e.Tool),
+		screen.Printable(string(e.Arguments)))
 	if err == nil && e.Layer == host.LayerAdministration {
 		_, err = fmt.Fprintf(w, "    by %s%s\n", screen.Printable(e.Principal), screen.Printable(refusal(e.Error)))
 	}
@@ -198,7 +201,8 @@ func programsText(w io.Writer, e *host.LogEntry) error {
 		if p.Answered != "" {
 			by += "  answered " + p.Answered
 		}
-		if _, err := fmt.Fprintf(w, "    %-5s  %s  %s%s\n", p.Decision, screen.Printable(p.Path), screen.Printable(p.Command), screen.Printable(by)); err != nil {
+		if _, err := fmt.Fprintf(w, "    %-5s  %s  %s%s\n", p.Decision, screen.Printable(p.Path),
+			screen.Printable(p.Command), screen.Printable(by)); err != nil {
 			return err
 		}
 	}

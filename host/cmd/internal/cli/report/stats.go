@@ -79,7 +79,8 @@ func statsText(w io.Writer, stats []hostStats) error {
 			fmt.Fprintf(w, "HOST %d  %s\n", h.PID, screen.Printable(h.Error))
 			continue
 		}
-		fmt.Fprintf(w, "HOST %d  since %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), screen.Printable(h.Workspace))
+		fmt.Fprintf(w, "HOST %d  since %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime),
+			screen.Printable(h.Workspace))
 		if len(h.Tools) == 0 {
 			fmt.Fprintln(w, "No call has ended yet.")
 		}
@@ -109,7 +110,8 @@ func toolStatsText(w io.Writer, tools []host.ToolStats) error {
 		}
 		x, q := t.Execution, t.Queue
 		fmt.Fprintf(out, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d/%d/%.1f\t%d\t%s\n", screen.Printable(t.Name), t.Calls, t.Failures,
-			timeText(x, x.Average), timeText(x, x.P50), timeText(x, x.P95), timeText(x, x.P99), timeText(x, x.Max), timeText(q, q.P50), timeText(q, q.P95),
+			timeText(x, x.Average), timeText(x, x.P50), timeText(x, x.P95), timeText(x, x.P99), timeText(x, x.Max),
+			timeText(q, q.P50), timeText(q, q.P95),
 			t.Waited, t.Running, t.RunningMax, t.RunningAverage, t.Retries, strings.Join(errs, ", "))
 	}
 	return out.Flush()
@@ -128,7 +130,8 @@ func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 		if a.Limit > 0 {
 			limit, most = fmt.Sprint(a.Limit), fmt.Sprint(a.LimitMost)
 		}
-		fmt.Fprintf(out, "%s%s\t%.0f\t%.0f\t%s\t%s\t%d\t%d\t%d\n", head, screen.Printable(t.Name), a.Timeout, a.TimeoutMost, limit, most, a.Raised, a.Lowered, t.CacheHits)
+		fmt.Fprintf(out, "%s%s\t%.0f\t%.0f\t%s\t%s\t%d\t%d\t%d\n", head, screen.Printable(t.Name), a.Timeout,
+			a.TimeoutMost, limit, most, a.Raised, a.Lowered, t.CacheHits)
 		head = ""
 	}
 	return out.Flush()
@@ -161,7 +164,8 @@ func pluginStatsText(w io.Writer, plugins []host.PluginStats) error {
 			cpu, memory = fmt.Sprintf("%.2f s", u.CPU), mebibytes(&u.Memory)
 			read, written = mebibytes(u.Read), mebibytes(u.Written)
 		}
-		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", screen.Printable(p.Name), pids, p.Starts, p.FailedStarts, p.Crashes, cpu, memory, read, written)
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", screen.Printable(p.Name), pids, p.Starts,
+			p.FailedStarts, p.Crashes, cpu, memory, read, written)
 	}
 	return out.Flush()
 }

@@ -114,7 +114,8 @@ func statusText(w io.Writer, st status) error {
 	if len(st.Sessions) > 0 {
 		fmt.Fprintln(out, "\nSESSION\tDIRECTORY\tLAST USED")
 		for _, s := range st.Sessions {
-			fmt.Fprintf(out, "%s\t%s\t%s", screen.Printable(s.ID), screen.Printable(s.Cwd), s.Used.Format(time.DateTime))
+			fmt.Fprintf(out, "%s\t%s\t%s", screen.Printable(s.ID), screen.Printable(s.Cwd),
+				s.Used.Format(time.DateTime))
 			for _, plugin := range slices.Sorted(maps.Keys(s.Summaries)) {
 				fmt.Fprintf(out, "\t%s: %s", screen.Printable(plugin), screen.Printable(s.Summaries[plugin]))
 			}
@@ -133,10 +134,12 @@ func pluginsText(out io.Writer, plugins []host.PluginStatus) {
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", p.Name, pluginState(p), tools, p.Path)
 		if p.LastFailure != "" && (!p.Running || p.Breaker != "closed") {
-			fmt.Fprintf(out, "! %s: last failure at %s: %s\n", p.Name, p.LastFailureAt.Local().Format(time.TimeOnly), screen.Indented(p.LastFailure))
+			fmt.Fprintf(out, "! %s: last failure at %s: %s\n", p.Name, p.LastFailureAt.Local().Format(time.TimeOnly),
+				screen.Indented(p.LastFailure))
 		}
 		for _, c := range p.Unapproved {
-			fmt.Fprintf(out, "! %s: changed since %s: %s (toolhost plugin approve %s)\n", p.Name, p.UnapprovedSince.Local().Format(time.DateTime), screen.Printable(c.String()), p.Name)
+			fmt.Fprintf(out, "! %s: changed since %s: %s (toolhost plugin approve %s)\n", p.Name, p.UnapprovedSince.Local().Format(time.DateTime),
+				screen.Printable(c.String()), p.Name)
 		}
 		for _, u := range p.Unneeded {
 			fmt.Fprintf(out, "! %s: not needed: %s (%s)\n", p.Name, screen.Printable(u.What), screen.Printable(u.How))

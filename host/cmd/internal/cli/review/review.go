@@ -42,7 +42,8 @@ func Apply(s process.Stdio, changes []*agent.Change, o Options, write func() err
 		if c.After == nil {
 			after = os.DevNull
 		}
-		if _, err := out.Write(token.ReplaceAll(diff.Diff(before, c.Before, after, c.After), []byte("$1(token)"))); err != nil {
+		if _, err := out.Write(token.ReplaceAll(diff.Diff(before, c.Before, after, c.After),
+			[]byte("$1(token)"))); err != nil {
 			return false, err
 		}
 	}

@@ -63,7 +63,8 @@ func offered(w io.Writer, plan *agent.Plan, done string, names []string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("the settings are written, but the server offers no tools to %s; see toolhost tools", plan.Agent.Title)
 	}
-	_, err := fmt.Fprintf(w, "%s as %s does. It offers %d tools: %s\n", screen.Printable(done), plan.Agent.Title, len(names), screen.Printable(strings.Join(names, ", ")))
+	_, err := fmt.Fprintf(w, "%s as %s does. It offers %d tools: %s\n", screen.Printable(done), plan.Agent.Title, len(names),
+		screen.Printable(strings.Join(names, ", ")))
 	return err
 }
 
@@ -93,7 +94,9 @@ func remoteTools(ctx context.Context, url, authorization string) ([]string, erro
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // only this server may get the token
 	}
-	names, err := tools(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: client, DisableStandaloneSSE: true, MaxRetries: -1})
+	names, err := tools(ctx, &mcp.StreamableClientTransport{
+		Endpoint: url, HTTPClient: client, DisableStandaloneSSE: true, MaxRetries: -1,
+	})
 	if err != nil && transport.refused != nil {
 		err = transport.refused
 	}

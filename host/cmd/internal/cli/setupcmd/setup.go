@@ -119,7 +119,8 @@ func (f *flags) run(ctx context.Context, name string) error {
 	}
 	if len(plan.Changes) == 0 {
 		fmt.Fprintf(f.settings.Out, "%s is set up already. Nothing was changed.\n", a.Title)
-	} else if written, err := review.Apply(f.settings.Stdio, plan.Changes, f.Options, func() error { return f.write(ctx, store, plan, earlier.Tokens) }); err != nil || !written {
+	} else if written, err := review.Apply(f.settings.Stdio, plan.Changes, f.Options,
+		func() error { return f.write(ctx, store, plan, earlier.Tokens) }); err != nil || !written {
 		return err
 	} else {
 		fmt.Fprintf(f.settings.Out, "The earlier files are kept in %s. To take this back: toolhost setup %s --undo%s\n", screen.Printable(store.Backup(plan)), name, f.more())
@@ -143,7 +144,8 @@ func (f *flags) more() string {
 }
 
 func (f *flags) place() (*agent.Place, error) {
-	if f.name == "" || strings.ContainsFunc(f.name, func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
+	if f.name == "" || strings.ContainsFunc(f.name,
+		func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
 		return nil, fmt.Errorf("%q cannot name a server; use lower-case letters, digits and '-'", f.name)
 	}
 	dir, err := f.settings.WorkDir()
@@ -205,7 +207,8 @@ func (f *flags) takeBack(store agent.Store, a *agent.Agent, place *agent.Place, 
 	}
 	if len(plan.Changes) == 0 {
 		fmt.Fprintf(f.settings.Out, "No set-up of %s is left to take back.\n", a.Title)
-	} else if written, err := review.Apply(f.settings.Stdio, plan.Changes, f.Options, func() error { return store.Restore(plan) }); err != nil || !written {
+	} else if written, err := review.Apply(f.settings.Stdio, plan.Changes, f.Options,
+		func() error { return store.Restore(plan) }); err != nil || !written {
 		return err
 	} else {
 		fmt.Fprintf(f.settings.Out, "%s no longer uses toolhost.\n", a.Title)

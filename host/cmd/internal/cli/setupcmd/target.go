@@ -70,7 +70,8 @@ func principal(a *agent.Agent, place *agent.Place) string {
 	if !place.Project {
 		return a.Name
 	}
-	base := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(place.Dir)), "-"), "-")
+	base := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(filepath.Base(place.Dir)),
+		"-"), "-")
 	sum := sha256.Sum256([]byte(place.Dir))
 	return strings.Join([]string{a.Name, base, hex.EncodeToString(sum[:3])}, "-")
 }

@@ -51,7 +51,8 @@ The archive lacks branches, caches and what hosts make anew.`,
 			if s.JSON {
 				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Fprintf(s.Out, "%s: %s (%s), %s\n", screen.Printable(out.Path), screen.Count(out.Files, "file"), screen.Count(out.Databases, "database"), screen.Size(out.Bytes))
+			fmt.Fprintf(s.Out, "%s: %s (%s), %s\n", screen.Printable(out.Path), screen.Count(out.Files, "file"),
+				screen.Count(out.Databases, "database"), screen.Size(out.Bytes))
 			for _, l := range out.LeftOut {
 				fmt.Fprintln(s.Out, "  left out:", screen.Printable(l))
 			}
@@ -75,7 +76,8 @@ step. No process may use the directory. Its earlier content stays beside it, unt
 			if s.JSON {
 				return screen.PrintJSON(s.Out, out)
 			}
-			fmt.Fprintf(s.Out, "%s has the state of %s: %s, %s\n", screen.Printable(out.To), out.At.Local().Format(time.DateTime), screen.Count(out.Files, "file"), screen.Size(out.Bytes))
+			fmt.Fprintf(s.Out, "%s has the state of %s: %s, %s\n", screen.Printable(out.To),
+				out.At.Local().Format(time.DateTime), screen.Count(out.Files, "file"), screen.Size(out.Bytes))
 			if out.Before != "" {
 				fmt.Fprintf(s.Out, "Its earlier content is in %s. Remove it when you no longer need it.\n", screen.Printable(out.Before))
 			}
@@ -113,7 +115,8 @@ func printGarbage(w io.Writer, out *admin.StateGarbage) error {
 		did = "would delete"
 	}
 	fmt.Fprintf(w, "%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s), %d copies of plugins (%s)\n",
-		did, out.Sessions, out.History, out.Audit, out.Output, screen.Size(out.OutputBytes), out.Versions, screen.Size(out.VersionBytes))
+		did, out.Sessions, out.History, out.Audit, out.Output, screen.Size(out.OutputBytes), out.Versions,
+		screen.Size(out.VersionBytes))
 	if out.Freed > 0 {
 		fmt.Fprintf(w, "the database is %s smaller\n", screen.Size(out.Freed))
 	}

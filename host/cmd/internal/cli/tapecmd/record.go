@@ -69,6 +69,7 @@ func record(c *cobra.Command, s *globals.Settings, r recording.Settings) error {
 	if len(counts.LeftOut) > 0 {
 		left = "; left out: " + strings.Join(counts.LeftOut, ", ")
 	}
-	fmt.Fprintf(s.Out, "%s: %s, %s of the workspace%s\n", r.Path, screen.Count(counts.Calls, "call"), screen.Count(counts.Files, "file"), screen.Printable(left))
+	fmt.Fprintf(s.Out, "%s: %s, %s of the workspace%s\n", r.Path, screen.Count(counts.Calls, "call"),
+		screen.Count(counts.Files, "file"), screen.Printable(left))
 	return nil
 }

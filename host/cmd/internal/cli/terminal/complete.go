@@ -17,7 +17,9 @@ type candidate struct {
 }
 
 // promptCommands lists the commands that the prompt itself handles.
-var promptCommands = []candidate{{"exit ", "end the prompt"}, {"help ", "describe tools"}, {"status ", "show the plugins"}}
+var promptCommands = []candidate{
+	{"exit ", "end the prompt"}, {"help ", "describe tools"}, {"status ", "show the plugins"},
+}
 
 // lastWord splits a text into the part before its last word and the last word. A space after a backslash belongs to the
 // word.
@@ -105,7 +107,8 @@ func summary(description string) string {
 }
 
 // quoted escapes the characters of a path that have a special meaning in a command.
-var quoted = strings.NewReplacer(" ", `\ `, "'", `\'`, `"`, `\"`, `\`, `\\`, "$", `\$`, "`", "\\`", "(", `\(`, ")", `\)`, "&", `\&`, ";", `\;`, "|", `\|`, "<", `\<`, ">", `\>`, "*", `\*`, "?", `\?`, "[", `\[`, "#", `\#`, "!", `\!`)
+var quoted = strings.NewReplacer(" ", `\ `, "'", `\'`, `"`, `\"`, `\`, `\\`, "$", `\$`, "`", "\\`", "(", `\(`, ")",
+	`\)`, "&", `\&`, ";", `\;`, "|", `\|`, "<", `\<`, ">", `\>`, "*", `\*`, "?", `\?`, "[", `\[`, "#", `\#`, "!", `\!`)
 
 // paths returns candidates for directory entries that begin with the given word.
 func (r *Prompt) paths(word string) []candidate {

@@ -46,7 +46,8 @@ func (e *early) add(chunk []byte) []byte {
 
 // plain reports whether a result has a line as the command wrote it.
 func plain(line []byte) bool {
-	return utf8.Valid(line) && !bytes.ContainsFunc(line, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) })
+	return utf8.Valid(line) &&
+		!bytes.ContainsFunc(line, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) })
 }
 
 // rest returns what remains to be printed of the text of a result.

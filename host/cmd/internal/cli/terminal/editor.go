@@ -73,7 +73,9 @@ func newEditor(keys *keyboard, history []string, complete func(before string) []
 		before := string(line[:cursor])
 		var values []readline.Completion
 		for _, c := range complete(before) {
-			values = append(values, readline.Completion{Value: c.text, Display: strings.TrimSpace(c.text), Description: c.about})
+			values = append(values, readline.Completion{
+				Value: c.text, Display: strings.TrimSpace(c.text), Description: c.about,
+			})
 		}
 		out := readline.CompleteRaw(values)
 		_, out.PREFIX = lastWord(before)

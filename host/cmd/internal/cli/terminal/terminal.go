@@ -227,7 +227,8 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 			fmt.Fprintf(t.stdio.Err, "%s\n", screen.Clean(note))
 		}
 		if diff, ok := p.Metadata["diff"].(string); ok {
-			fmt.Fprintf(t.stdio.Err, "%s\n", screen.Clean(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed")))
+			fmt.Fprintf(t.stdio.Err, "%s\n",
+				screen.Clean(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed")))
 		}
 		return t.permission(ctx)
 	}
@@ -301,7 +302,8 @@ func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 		case "a", host.ScopeAlways:
 			return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeAlways}}, nil
 		case "v", host.ScopeNever:
-			return tool.Answer{Outcome: tool.Declined, Values: []string{host.ScopeNever}, Message: "the user declined, for good"}, nil
+			return tool.Answer{Outcome: tool.Declined, Values: []string{host.ScopeNever},
+				Message: "the user declined, for good"}, nil
 		case "", "n", "no":
 			return declined, nil
 		}

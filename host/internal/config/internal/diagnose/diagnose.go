@@ -75,7 +75,8 @@ func (e *Error) List() []Problem {
 			p.Severity = "warning"
 		}
 		if at := d.Subject; at != nil {
-			p.File, p.Line, p.Column, p.EndLine, p.EndColumn = at.Filename, at.Start.Line, at.Start.Column, at.End.Line, at.End.Column
+			p.File, p.Line, p.Column, p.EndLine, p.EndColumn = at.Filename, at.Start.Line, at.Start.Column, at.End.Line,
+				at.End.Column
 		}
 		out = append(out, p)
 	}
@@ -132,7 +133,9 @@ func snippet(src []byte, r hcl.Range) string {
 
 // Problemf returns an error diagnostic for a position in a file.
 func Problemf(at hcl.Range, summary, detail string, a ...any) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...), Subject: at.Ptr()}
+	return &hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...), Subject: at.Ptr(),
+	}
 }
 
 // Capital returns s with a capital first letter. The text must not be empty.

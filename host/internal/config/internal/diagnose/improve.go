@@ -58,13 +58,16 @@ func unknownReference(d *hcl.Diagnostic) {
 	for _, t := range d.Expression.Variables() {
 		root, attr := Reference(t)
 		all, ok := d.EvalContext.Variables[root]
-		if root != "var" && root != "local" || !ok || !all.Type().IsObjectType() || attr == "" || all.Type().HasAttribute(attr) {
+		if root != "var" && root != "local" || !ok || !all.Type().IsObjectType() || attr == "" ||
+			all.Type().HasAttribute(attr) {
 			continue
 		}
 		near := suggest.DidYouMean(attr, slices.Sorted(maps.Keys(all.Type().AttributeTypes())))
-		d.Summary, d.Detail = fmt.Sprintf("There is no variable %q", attr), fmt.Sprintf("Declare it: variable %q {}.%s", attr, near)
+		d.Summary, d.Detail = fmt.Sprintf("There is no variable %q", attr),
+			fmt.Sprintf("Declare it: variable %q {}.%s", attr, near)
 		if root == "local" {
-			d.Summary, d.Detail = fmt.Sprintf("There is no local %q", attr), fmt.Sprintf("Add it: locals { %s = … }.%s", attr, near)
+			d.Summary, d.Detail = fmt.Sprintf("There is no local %q", attr),
+				fmt.Sprintf("Add it: locals { %s = … }.%s", attr, near)
 		}
 		return
 	}
@@ -103,7 +106,9 @@ func wrongType(d *hcl.Diagnostic) {
 // oneLine explains a block in one line that has more than one attribute, or a block. The detail has the block over
 // several lines.
 func oneLine(d *hcl.Diagnostic, files []*hcl.File) {
-	i := slices.IndexFunc(files, func(f *hcl.File) bool { return f.Body.MissingItemRange().Filename == d.Subject.Filename })
+	i := slices.IndexFunc(files, func(f *hcl.File) bool {
+		return f.Body.MissingItemRange().Filename == d.Subject.Filename
+	})
 	if i < 0 {
 		return
 	}
@@ -125,9 +130,13 @@ func severalLines(line string) string {
 		next, gap := tokens[i+1].Type, string(src[end:t.Range.Start.Byte])
 		before, after := gap, ""
 		switch end = t.Range.End.Byte; {
-		case depth > 0 && slices.Contains([]hclsyntax.TokenType{hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd}, t.Type):
+		case depth > 0 &&
+			slices.Contains([]hclsyntax.TokenType{hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen,
+				hclsyntax.TokenTemplateSeqEnd}, t.Type):
 			depth--
-		case value && slices.Contains([]hclsyntax.TokenType{hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl}, t.Type):
+		case value &&
+			slices.Contains([]hclsyntax.TokenType{hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
+				hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl}, t.Type):
 			depth++
 		case depth > 0:
 		case t.Type == hclsyntax.TokenEqual:
@@ -140,7 +149,8 @@ func severalLines(line string) string {
 			value = false
 			out.WriteString("\n")
 			continue
-		case value && t.Type == hclsyntax.TokenIdent && tokens[i-1].Type != hclsyntax.TokenEqual && (next == hclsyntax.TokenEqual || next == hclsyntax.TokenOBrace):
+		case value && t.Type == hclsyntax.TokenIdent && tokens[i-1].Type != hclsyntax.TokenEqual &&
+			(next == hclsyntax.TokenEqual || next == hclsyntax.TokenOBrace):
 			value, before = false, "\n"
 		}
 		out.WriteString(before + string(t.Bytes) + after)

@@ -72,7 +72,8 @@ func (a *Attribute) Wider() string {
 	if len(a.Order) > 0 {
 		return strings.Join(slices.DeleteFunc(slices.Clone(a.Order), func(s string) bool { return s == "" }), " > ")
 	}
-	return map[Rights]string{Higher: "higher", Lower: "lower", Longer: "longer", Shorter: "shorter", Filter: "longer, or none", Compared: "yes"}[a.Rights]
+	return map[Rights]string{Higher: "higher", Lower: "lower", Longer: "longer", Shorter: "shorter",
+		Filter: "longer, or none", Compared: "yes"}[a.Rights]
 }
 
 // Falls reports whether a lower value, or a shorter list, permits more.

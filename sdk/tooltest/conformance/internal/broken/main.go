@@ -91,9 +91,11 @@ const textSchema = `{"type":"object","properties":{"text":{"type":"string"}},"re
 
 func describe() *toolpb.DescribeResponse {
 	readOnly := &toolpb.Traits{ReadOnly: true, ConcurrencySafe: true}
-	echo := &toolpb.Tool{Name: "echo", Description: "Give the text back.", InputSchema: []byte(textSchema), Traits: readOnly, Category: "custom", Examples: []string{"echo hello"}}
+	echo := &toolpb.Tool{Name: "echo", Description: "Give the text back.", InputSchema: []byte(textSchema),
+		Traits: readOnly, Category: "custom", Examples: []string{"echo hello"}}
 	report := &toolpb.Tool{
-		Name: "report", Description: "Report.", InputSchema: []byte(`{"type":"object"}`), Traits: readOnly, Category: "custom",
+		Name: "report", Description: "Report.", InputSchema: []byte(`{"type":"object"}`), Traits: readOnly,
+		Category:     "custom",
 		OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`),
 	}
 	nap := &toolpb.Tool{

@@ -35,7 +35,9 @@ func (p *plugin) Describe(_ context.Context, r *toolpb.DescribeRequest) (*toolpb
 
 func (p *plugin) Configure(_ context.Context, r *toolpb.ConfigureRequest) (*toolpb.ConfigureResponse, error) {
 	refuse := func(path []string, summary string) (*toolpb.ConfigureResponse, error) {
-		return &toolpb.ConfigureResponse{Diagnostics: []*toolpb.Diagnostic{{Severity: toolpb.Diagnostic_SEVERITY_ERROR, Summary: summary, Path: path}}}, nil
+		return &toolpb.ConfigureResponse{Diagnostics: []*toolpb.Diagnostic{
+			{Severity: toolpb.Diagnostic_SEVERITY_ERROR, Summary: summary, Path: path},
+		}}, nil
 	}
 	var c struct {
 		Limit int `json:"limit"`
@@ -266,7 +268,9 @@ var loop sync.Mutex
 func report(stream callStream) error {
 	good := &toolpb.Result{Output: "n is 1", Data: []byte(`{"n":1}`)}
 	event := func(e *toolpb.CallResponse) { _ = stream.Send(e) }
-	progress := &toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{Title: "reporting"}}}
+	progress := &toolpb.CallResponse{
+		Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{Title: "reporting"}},
+	}
 	switch mode {
 	case "late-progress":
 		_ = say(stream, good)
@@ -287,7 +291,13 @@ func report(stream callStream) error {
 	case "failing-status":
 		return status.Error(codes.Internal, "it failed")
 	case "ask-0":
-		event(&toolpb.CallResponse{Message: &toolpb.CallResponse_Ask{Ask: &toolpb.Ask{Ask: &toolpb.Ask_Question{Question: &toolpb.Question{Text: "Really?", FreeText: true}}}}})
+		event(&toolpb.CallResponse{
+			Message: &toolpb.CallResponse_Ask{
+				Ask: &toolpb.Ask{
+					Ask: &toolpb.Ask_Question{Question: &toolpb.Question{Text: "Really?", FreeText: true}},
+				},
+			},
+		})
 	case "bad-data":
 		good.Data = []byte(`{"n":"one"}`)
 	case "no-json":
@@ -301,7 +311,9 @@ func report(stream callStream) error {
 	case "leaky":
 		good.Title = "reporting with " + os.Getenv("BROKEN_TOKEN")
 	case "relative":
-		good.Effects = []*toolpb.Effect{{Operation: toolpb.Effect_OPERATION_READ, File: &toolpb.FileState{Path: "a.txt", Hash: make([]byte, 32)}}}
+		good.Effects = []*toolpb.Effect{
+			{Operation: toolpb.Effect_OPERATION_READ, File: &toolpb.FileState{Path: "a.txt", Hash: make([]byte, 32)}},
+		}
 	}
 	event(progress)
 	return say(stream, good)
@@ -324,7 +336,11 @@ func (p *plugin) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 		if mode == "shared-mixed" {
 			id = 1
 		}
-		_ = stream.Send(&toolpb.CallsResponse{Call: id, Message: &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: "sample"}}}})
+		_ = stream.Send(&toolpb.CallsResponse{
+			Call: id, Message: &toolpb.CallResponse{
+				Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: "sample"}},
+			},
+		})
 		if answered++; answered == 20 && mode == "shared-short" {
 			return nil
 		}
