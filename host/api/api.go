@@ -1,36 +1,5 @@
-// Package api implements the HTTP interface of a host, with calls as JSON and MCP. [Handler] returns the interface:
-//
-//	POST /v1/run     runs one request in the format of batch: {"command": "read main.go"}
-//	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1. With ?atomic=1,
-//	            the requests run in a branch. If all succeed, its changes are made in the workspace; the last line reports that
-//	GET  /v1/branches lists the branches of the principal, and those of the principals that it supervises
-//	GET  /v1/branches/NAME returns what a branch or a preview changes, also as a diff
-//	POST /v1/branches/NAME/apply makes the changes (for a preview, exactly those that it shows); POST /v1/branches/NAME/discard drops them.
-//	            With the right to administer, both also work for branches of others: NAME is then an id from the list
-//	GET  /v1/tools   lists the tools; ?format= and ?single=1 are as in the command "toolhost tools"
-//	GET  /v1/tools/NAME/health checks a tool: healthy, unhealthy, not_found or error, with details
-//	GET  /v1/status  returns the configuration, the plugins and the sessions
-//	GET  /v1/stats   returns the outcomes of calls by tool, and the resource usage of plugins
-//	GET  /metrics    returns the same statistics for Prometheus
-//	GET  /v1/asks    lists the open asks of calls over this interface, and the permission asks of other hosts of the user
-//	POST /v1/asks/ID answers an ask: {"outcome": "accepted", "values": […]}
-//	GET  /v1/calls   lists the calls that run or wait; POST /v1/calls/ID/cancel cancels one
-//	GET  /v1/log     returns entries of the audit log, selected by session, tool, principal, kind, decision, layer, text,
-//	            since, until, after and limit; ?format= is json, jsonl or csv
-//	GET  /v1/plan    returns what a reload would change; POST /v1/reload reloads
-//	GET  /v1/config/history lists the configurations that hosts used; POST /v1/config/rollback {"id": N} restores one
-//	POST /v1/enable/NAME, /v1/disable/NAME turn a tool, or all tools of a plugin, on and off
-//	POST /v1/rollouts/PLUGIN/ACTION pauses, resumes, promotes or aborts a rollout
-//	POST /v1/plugins/PLUGIN/ACTION pins a plugin, or approves the definitions of its tools
-//	GET  /v1/fleet   returns the nodes of the fleet and the configuration on trial
-//	POST /v1/fleet/ACTION drains or undrains a node, moves a session, or promotes or aborts a configuration:
-//	            {"node": "east2"}, {"session": "s1", "to": "east2"}
-//	GET  /v1/doctor  returns what the machine enforces
-//	     /mcp        serves MCP over HTTP
-//	GET  /.well-known/oauth-protected-resource
-//	            returns where clients get a token; needs no token
-//	GET  /healthz    returns "ok", and the kinds of the problems; needs no token
-//	GET  /readyz     returns "ok", or the status 503 if calls cannot succeed; needs no token
+// Package api implements the HTTP interface of a host, with calls as JSON and MCP. [Handler] returns the interface, and
+// [Reference] the list of its paths, which is docs/reference/http.md.
 package api
 
 import (
@@ -51,7 +20,6 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/batch"
 	"toolhost.dev/host/export"
-	"toolhost.dev/host/exposition"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -116,26 +84,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		s.asks = NewAsks(opts.AskTimeout)
 	}
 	calls := http.NewServeMux()
-	for _, route := range []struct {
-		method, path string
-		needs        string // rights; the principal needs at least one of them
-		handler      http.HandlerFunc
-	}{
-		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/branches", "call log", s.branches},
-		{"GET", "/v1/branches/{name}", "call log", supervised(s.branch, s.branchWithID)},
-		{"POST", "/v1/branches/{name}/apply", "call administer", supervised(s.applyBranch, s.applyBranchWithID)},
-		{"POST", "/v1/branches/{name}/discard", "call administer", supervised(s.discardBranch, s.discardBranchWithID)},
-		{"GET", "/v1/tools", "call log", s.tools},
-		{"GET", "/v1/tools/{name}/health", "call log", s.health},
-		{"GET", "/v1/status", "log", s.status}, {"GET", "/v1/stats", "log", s.stats}, {"GET", "/metrics", "log", exposition.Handler(h).ServeHTTP},
-		{"GET", "/v1/asks", "call answer log", s.listAsks}, {"POST", "/v1/asks/{id}", "call answer", s.answerAsk},
-		{"GET", "/v1/calls", "log", s.calls}, {"POST", "/v1/calls/{id}/cancel", "administer", s.cancelCall}, {"GET", "/v1/log", "log", s.log},
-		{"GET", "/v1/plan", "administer", s.plan}, {"POST", "/v1/reload", "administer", s.reload}, {"GET", "/v1/config/history", "log", s.configHistory},
-		{"POST", "/v1/config/rollback", "administer", s.rollback}, {"POST", "/v1/enable/{name}", "administer", s.setEnabled(true)},
-		{"POST", "/v1/disable/{name}", "administer", s.setEnabled(false)}, {"GET", "/v1/doctor", "log", s.doctor},
-		{"POST", "/v1/rollouts/{plugin}/{action}", "administer", s.rollout}, {"POST", "/v1/plugins/{plugin}/{action}", "administer", s.pin},
-		{"GET", "/v1/fleet", "log", s.fleet}, {"POST", "/v1/fleet/{action}", "administer", s.steerFleet},
-	} {
+	for _, route := range s.routes() {
 		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", route.method)
@@ -150,7 +99,12 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp/{endpoint}", requires("call", http.MaxBytesHandler(opts.Endpoints, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/branches, /v1/branches/NAME, /v1/branches/NAME/apply, /v1/branches/NAME/discard, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /v1/rollouts/PLUGIN/ACTION, /v1/plugins/PLUGIN/ACTION, /v1/fleet, /v1/fleet/ACTION, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
+		var known []string
+		for _, route := range append(s.routes(), others...) {
+			known = append(known, route.shown())
+		}
+		refuse(w, http.StatusNotFound, tool.NotFound,
+			"unknown path "+r.URL.Path+"; use one of "+strings.Join(known, ", "))
 	})
 	all := s.outer(calls)
 	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))

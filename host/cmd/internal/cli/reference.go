@@ -13,6 +13,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/api"
 	"toolhost.dev/host/cmd/internal/cli/globals"
 )
 
@@ -29,7 +30,7 @@ func newReference(s *globals.Settings) *cobra.Command {
 				return err
 			}
 			return writeAll(s.Path(args[0]), map[string][]byte{
-				"cli.md": cli, "configuration.md": []byte(admin.Reference()),
+				"cli.md": cli, "configuration.md": []byte(admin.Reference()), "http.md": []byte(api.Reference()),
 			})
 		},
 	}
