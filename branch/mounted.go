@@ -104,7 +104,7 @@ func (m *Mounts) hold(id string, own int) (mount *Mount, release func(), err err
 	}, nil
 }
 
-// ErrNotMounted means that this process has not mounted a branch.
+// ErrNotMounted means that a branch is not mounted in this process, for example because it was unmounted meanwhile.
 var ErrNotMounted = errors.New("the branch is no longer mounted. Repeat the call")
 
 // Checkpoint is like [Store.Checkpoint] for a mounted branch. The branch's jobs keep running. The argument "own" is the

@@ -231,7 +231,7 @@ func exchanges(dir string) error {
 		defer os.Remove(at[i]) //nolint:errcheck // a test
 	}
 	if err := filetree.ExchangePaths(at[0], at[1]); err != nil {
-		return fmt.Errorf("the file system of %s cannot exchange two names in one step (%w), so the changes of a branch could not be applied as one. Use a workspace and a state directory on a local file system", dir, err)
+		return fmt.Errorf("the file system of %s cannot exchange two files atomically, which the apply of a branch needs: %w. Use a workspace and a state directory on a local file system", dir, err)
 	}
 	return nil
 }

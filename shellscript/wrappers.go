@@ -21,7 +21,7 @@ type wrapper struct {
 	// visible reports whether the program has effects of its own. The analysis then lists it as a separate
 	// command.
 	visible bool
-	// more reports whether the program adds unknown arguments to the command.
+	// more reports whether the program adds arguments that it reads from its input, as xargs does.
 	more bool
 	// remote reports whether the program runs the command on another machine.
 	remote bool

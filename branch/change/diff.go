@@ -203,8 +203,8 @@ func (u *unlisted) add(list []Change, e *Change, limit int) []Change {
 	return list
 }
 
-// entry returns the change of a path of v to the file "at" of a layer, which has the state st. If they are equal, the
-// change has no operation.
+// entry compares a path in v with the file "at" in a layer and returns the change. The argument st is the state of the
+// file in the layer. If both files are equal, the field Op of the change is empty.
 func (v View) entry(path, at string, st *unix.Stat_t) Change {
 	e := Change{Path: path, Op: OpCreate, Is: typeOf(uint32(st.Mode)), Mode: uint32(st.Mode) & 0o7777, Size: st.Size} //nolint:unconvert // not all systems have 32 bits here
 	if e.Is == "other" {

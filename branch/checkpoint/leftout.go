@@ -18,8 +18,8 @@ const (
 	maxIgnoredPaths = 2000
 )
 
-// room is the space that a checkpoint has for ignored files. One limit applies to each file or directory, and another
-// limit to all remaining files together.
+// room limits the ignored files in a checkpoint. The fields "bytes" and "paths" limit each file or directory. The
+// fields allBytes and allPaths limit the total of all files that can still be added.
 type room struct {
 	bytes, allBytes int64
 	paths, allPaths int

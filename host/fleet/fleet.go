@@ -195,7 +195,7 @@ func (f *Fleet) lockDir(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("another toolhost serve --fleet uses the state directory %s. Stop it, or use another one: --state DIR", f.host.StateDir())
+			return fmt.Errorf("another toolhost serve --fleet uses the state directory %s. Stop that process, or use another state directory: --state DIR", f.host.StateDir())
 		}
 		select {
 		case <-ctx.Done():

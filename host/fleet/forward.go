@@ -283,7 +283,7 @@ func (t *trip) ended(ctx context.Context, m *fleetpb.ForwardResponse) attempt {
 		}
 		return attempt{result: res}
 	}
-	return attempt{result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know.", t.node))}
+	return attempt{result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know. Ask the operator to run the same version on all nodes.", t.node))}
 }
 
 // errNodeEnded is the cancellation cause of a forwarded call whose node has ended.

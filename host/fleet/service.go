@@ -146,7 +146,7 @@ func contextOf(ctx context.Context, start *fleetpb.Start) (context.Context, cont
 	}
 }
 
-// serveCall runs a forwarded call, and sends its result. The function cancel cancels ctx.
+// serveCall runs a forwarded call and sends its result. The argument "cancel" is the cancel function of ctx.
 func (f *Fleet) serveCall(ctx context.Context, cancel context.CancelCauseFunc, in *incoming, c *hop.Caller) error {
 	defer context.AfterFunc(f.calling, func() { cancel(context.Cause(f.calling)) })()
 	res, refused := f.runHere(ctx, in, c.Client())

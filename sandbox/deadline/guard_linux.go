@@ -38,7 +38,7 @@ type Guard struct {
 func Start(program string, keep *os.File, lost func()) (*Guard, error) {
 	fd, err := unix.MemfdCreate("deadline", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("the page of the deadline cannot be created: %w", err)
+		return nil, fmt.Errorf("the shared memory of the deadline watcher cannot be created: %w", err)
 	}
 	page := os.NewFile(uintptr(fd), "deadline")
 	defer page.Close() //nolint:errcheck // it stays mapped

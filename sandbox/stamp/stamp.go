@@ -16,7 +16,8 @@ type Stamp struct {
 	Taken          time.Time // time before the state was read
 }
 
-// Settled is the minimum age of a change after which every later change has a different time.
+// Settled is the minimum age of a file's last change when a stamp is taken. If the change is younger, a later change
+// can have the same change time.
 const Settled = 200 * time.Millisecond
 
 // Of returns the stamp of a state. The argument "taken" is a time before the state was read.

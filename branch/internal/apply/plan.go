@@ -142,7 +142,7 @@ func (p *selecting) add(c change.Change) error {
 	if g := p.repository(c.Path); g != nil {
 		c.BothChanged = true
 		if selected && !p.selects(g.Dir) && !p.covers(p.Theirs, g.Dir) {
-			return fmt.Errorf("the workspace changed %s, too, so it can only be applied as a whole, and not %s alone. Select %[1]s", g.Dir, c.Path)
+			return fmt.Errorf("%[1]s can only be applied as a whole, because the workspace also changed it. Select %[1]s instead of %[2]s", g.Dir, c.Path)
 		}
 		ours = false // the rules of [change.Repository] decide
 	}

@@ -190,7 +190,7 @@ func (j *Journal) reserve(record int) error {
 	return os.WriteFile(filepath.Join(j.dir, reserveFile), make([]byte, size), 0o600)
 }
 
-// Release removes the reserve of a journal.
+// Release removes the file that reserves disk space for the end of the apply.
 func (j *Journal) Release() {
 	// Ignore the error: the file is missing if an earlier end was interrupted.
 	_ = os.Remove(filepath.Join(j.dir, reserveFile))

@@ -205,7 +205,7 @@ func (s store) adopt(ctx context.Context, srv *server.Server, js jetstream.JetSt
 	return os.RemoveAll(s.links())
 }
 
-// sizes returns the sequence numbers of the last records of the streams that the server has loaded.
+// sizes maps the name of each loaded stream to the sequence number of its last record.
 func sizes(srv *server.Server) map[string]uint64 {
 	out := make(map[string]uint64)
 	all, err := srv.Jsz(&server.JSzOptions{Accounts: true, Streams: true})

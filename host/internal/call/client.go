@@ -6,9 +6,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Caller receives the events of a running call and answers its questions. A frontend implements it. A caller can have
-// more methods of [Client], which [Complete] finds. For a caller that answers requests of MCP servers, the method
-// AnswersRequests has no result.
+// Caller receives the events of a running call and answers its questions. Frontends implement it. A Caller can also
+// implement further methods of [Client]; [Complete] detects them. AnswersRequests differs: a Caller implements it
+// without a result, and only if it answers requests of MCP servers.
 type Caller interface {
 	Progress(title string, metadata map[string]any)
 	Output(stream tool.Stream, chunk []byte)

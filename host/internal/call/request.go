@@ -110,8 +110,8 @@ type Layer struct {
 	MaxFiles int
 	// Usage measures the layer, and LastUsage returns the last measurement.
 	Usage, LastUsage func() (size int64, files int)
-	// Unasked records that the call needs an answer in the workspace, and that somebody must therefore confirm the
-	// apply of the branch. It is nil if the call must ask.
+	// Unasked records that a permission request was accepted without asking a person. A person must then confirm the
+	// apply of the branch. A nil Unasked means that every permission request goes to the client.
 	Unasked func() error
 }
 

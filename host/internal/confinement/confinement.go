@@ -199,7 +199,7 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	case l.listed != nil && listable(p) && Profile(p).StartProcesses && l.Kernel().Gate(backend) != nil:
 		return fmt.Errorf("programs that are not listed (permissions.programs) cannot be kept from running: %w", l.Kernel().Gate(backend))
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
-		return fmt.Errorf("limits for all processes of the plugin together cannot be enforced: %s", l.Kernel().NoCgroup)
+		return fmt.Errorf("the limits in the block total cannot be enforced: %s", l.Kernel().NoCgroup)
 	}
 	return nil
 }

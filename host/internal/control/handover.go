@@ -179,7 +179,7 @@ func receiveListener(conn *net.UnixConn) (*Taken, error) {
 	for text = text[:size]; !bytes.HasSuffix(text, []byte("\n")); { // the text can arrive in several reads
 		more, err := conn.Read(text[len(text):cap(text)])
 		if err != nil {
-			return nil, fmt.Errorf("the terms of the other host are incomplete: %w", err)
+			return nil, fmt.Errorf("the other host did not send all settings of its server: %w. Try again", err)
 		}
 		text = text[:len(text)+more]
 	}

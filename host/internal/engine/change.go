@@ -28,7 +28,7 @@ type Ledger = call.Ledger
 // AskQueue contains unanswered permission requests and questions. People can answer them through another host.
 type AskQueue = control.AskQueue
 
-// Listening describes the listening socket of a server. Another process can acquire the socket.
+// Listening describes the listening socket that a server offers to other processes.
 type Listening = control.Listening
 
 // Taken is a socket that this process acquired from another host.

@@ -213,7 +213,7 @@ func (g *Generation) checkToolBlocks() {
 		case err != nil:
 		case t.OfProject() && g.Registry.Find(meant) != nil: // it only adds restrictions
 		case g.Registry.Find(meant) == nil && g.Registry.Absent(meant) == "":
-			err = errors.New("a block is about one tool. Write its full name")
+			err = errors.New("a tool block applies to one tool, not to a pattern or a field. Write the full name of the tool")
 		case first != "":
 			err = fmt.Errorf("the block tool %q is about the same tool. Put both into one", first)
 		case meant != name && exact:

@@ -95,7 +95,7 @@ func TestMisnames(t *testing.T) {
 	for block, want := range map[string]string{
 		"tool \"echo\" {\n enabled = false\n}":                                                        "",
 		"tool \"ekho\" {\n timeout = \"1s\"\n}":                                                       `Unknown tool "ekho". Did you mean "echo"?`,
-		"tool \"e*\" {\n timeout = \"1s\"\n}":                                                         "A block is about one tool",
+		"tool \"e*\" {\n timeout = \"1s\"\n}":                                                         "A tool block applies to one tool",
 		"tool \"tool:echo\" {\n enabled = false\n}":                                                   "",
 		"alias \"say\" {\n tool = \"echo\"\n}\ntool \"say\" {}":                                       "",
 		"tool \"echo\" {}\ntool \"tool:echo\" {}":                                                     `The block tool "echo" is about the same tool`,

@@ -74,8 +74,9 @@ func Verify(name string, sum [sha256.Size]byte) bool {
 	return ok && p.sum == sum
 }
 
-// contains returns the name of a program that is in the directory. It follows symbolic links to the directory and to
-// the program. The program need not exist, because a build may be about to replace it.
+// contains returns the last element of a path if the path is in the directory. Otherwise it returns "". It follows
+// symbolic links to the directory and to the program. The program need not exist, because a build may be about to
+// replace it.
 func (d *Directory) contains(path string) (name string) {
 	dir, err := d.links()
 	if err != nil {

@@ -410,7 +410,8 @@ func (r *runs) changed() error {
 	return nil
 }
 
-// stamp returns the state of a regular file. It follows links. The result is zero for other files, and comparable.
+// stamp returns the stamp of a regular file. It follows links. For any other file, it returns a zero Stamp. The results
+// can be compared with ==, because their field Taken is zero.
 func (h hostFiles) stamp(path string) (out stamp.Stamp) {
 	target, err := h.Follow(path)
 	var st unix.Stat_t

@@ -189,11 +189,11 @@ func (r *Recording) send(kind string, value any) error {
 		return err
 	}
 	if err := r.out.Encode(message{Kind: kind, Value: b}); err != nil {
-		return fmt.Errorf("the recording does not answer: %w", err)
+		return fmt.Errorf("the process that records the session does not answer: %w", err)
 	}
 	var a answer
 	if err := r.in.Decode(&a); err != nil {
-		return fmt.Errorf("the recording does not answer: %w", err)
+		return fmt.Errorf("the process that records the session does not answer: %w", err)
 	}
 	if a.Error != "" {
 		return fmt.Errorf("the tape cannot be written: %s", a.Error)

@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// replacement replaces a range of the file by a text. Its offsets are in LF space.
+// replacement replaces a range of the file by a text. Its offsets refer to the text with normalized line endings (LF
+// space); see [file].
 type replacement struct {
 	from, to int
 	with     string

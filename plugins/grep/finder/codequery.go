@@ -127,7 +127,8 @@ const (
 	nearTime = 2 * time.Second
 )
 
-// near returns a question about the declared names that are similar to the name of a query without matches, or "".
+// near returns a "Did you mean" question for a query without matches. The question suggests the most similar declared
+// names. If no declared name is similar, near returns an empty string.
 func (f *finder) near(ctx context.Context, p *place, q *definition.Query) string {
 	similar := q.Names.Near(q.Group == symbol.Files)
 	if similar == nil {

@@ -168,7 +168,7 @@ func newCollection(offset, limit int) *collection {
 	return &collection{most: offset + limit}
 }
 
-// page returns the kept files. It skips the number of files in the argument "offset".
+// page returns the kept files, newest first, without the first "offset" files.
 func (c *collection) page(offset int) *Found {
 	c.sort()
 	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]

@@ -33,7 +33,7 @@ const (
 	sessionsClient = "client"
 )
 
-// checkWords checks the attributes whose values are words.
+// checkWords returns an error if "offer", "allow" or "sessions" has an unknown value.
 func (c *Config) checkWords() error {
 	check := func(attribute string, given []string, known ...string) error {
 		for _, word := range given {

@@ -120,8 +120,8 @@ func (p *player) answer(name string, call *sdk.Call) (*sdk.Result, error) {
 	return res, nil
 }
 
-// take returns the recorded call with which the next call of a session is answered. It returns nil if the tape has no
-// such call.
+// take returns the next recorded call with this key for a session. After the last such call, it returns that call
+// again. It returns nil if the tape has no call with this key.
 func (p *player) take(session, key string) *tape.Call {
 	all := p.calls[key]
 	if len(all) == 0 {

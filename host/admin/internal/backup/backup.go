@@ -268,7 +268,7 @@ func (w *writer) file(rel, path string, info fs.FileInfo) error {
 		return err
 	}
 	if _, err := io.CopyN(io.MultiWriter(w.tar, sum), io.MultiReader(bytes.NewReader(content), f), size); err != nil {
-		return fmt.Errorf("%s became shorter while it was read: %w", path, err)
+		return fmt.Errorf("%s cannot be copied to the archive: %w. If the file became shorter meanwhile, make the backup again", path, err)
 	}
 	w.add(rel, size, sum)
 	return nil

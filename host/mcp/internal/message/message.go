@@ -33,7 +33,7 @@ const (
 // maxDepth is the maximum nesting of a request. The SDK does not decode more than 1000 levels.
 const maxDepth = 500
 
-// Message is a line of a client, or an element of a batch. Its parts share the memory of the line.
+// Message is one line from a client, or one element of a batch. Its fields alias the memory of the line.
 type Message struct {
 	Kind Kind
 	// ID is the id as the client wrote it: a string or a number. It is nil if the message has none, or if it cannot be

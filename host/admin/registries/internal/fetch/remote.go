@@ -196,7 +196,7 @@ func (r *remoteRepository) Referrers(ctx context.Context, d artifact.Descriptor,
 			})
 		}
 		if len(out) > maxReferrers {
-			return fmt.Errorf("%s has more than %d signatures and other referrers", d.Digest, maxReferrers)
+			return fmt.Errorf("%s has more than %d signatures and other referrers. Remove old ones, or name another version", d.Digest, maxReferrers)
 		}
 		return nil
 	})
