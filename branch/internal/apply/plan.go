@@ -21,8 +21,8 @@ import (
 type Choice struct {
 	// Paths limits the apply. An empty list means all changes.
 	Paths []string
-	// Ours lists paths with conflicts at which the branch's content is used, and Theirs those at which the base's
-	// content is kept.
+	// Ours and Theirs list paths with conflicts. At the paths of Ours, the content of the branch is used. At those of
+	// Theirs, the content of the base is kept.
 	Ours, Theirs []string
 }
 

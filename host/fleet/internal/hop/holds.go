@@ -18,9 +18,10 @@ type held struct {
 	late        *time.Timer // ends the call if the caller does not come back; nil while there is a connection
 }
 
-// Patience is how long a caller tries to come back. A call is held a little longer.
 const (
-	Patience   = 2 * time.Minute
+	// Patience is how long a caller tries to come back.
+	Patience = 2 * time.Minute
+	// holdsAfter is how long a call without a connection is held: a little longer than its caller tries.
 	holdsAfter = Patience + 30*time.Second
 )
 

@@ -181,7 +181,7 @@ func (s *Settings) connected(h *host.Host) (*host.Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--on %s: %w", s.On, err), h.Close())
 	}
-	h.Join(n)
+	h.Join(n) // the connection ends with this process
 	return h, nil
 }
 
