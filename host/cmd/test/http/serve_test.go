@@ -33,7 +33,7 @@ func TestServe(t *testing.T) {
 	c.Want(200, `"parametersJsonSchema"`, "GET", "/v1/tools?format=gemini&single=1", "")
 	c.Want(400, "use anthropic", "GET", "/v1/tools?format=yaml", "")
 	c.Want(200, `"workspace":"`+dir, "GET", "/v1/status", "")
-	c.Want(404, "use /v1/run", "GET", "/v2", "")
+	c.Want(404, "use one of /v1/run, /v1/batch", "GET", "/v2", "")
 	c.Want(405, "use POST", "GET", "/v1/run", "")
 	// A named session must be separate from the default session.
 	c.Want(200, dir+"/sub", "POST", "/v1/run", `{"session":"s","command":"mkdir sub && cd sub && pwd"}`)
