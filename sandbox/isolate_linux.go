@@ -2,10 +2,15 @@ package sandbox
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +19,8 @@ import (
 )
 
 // isolate makes the command start in new namespaces if the policy requires it. User ids are the same inside and outside
-// of the namespaces. Therefore root keeps its access to other users' files, and no other user becomes root.
+// of the namespaces. Therefore root keeps its access to other users' files, and no other user becomes root. The caller
+// must call [mapPlugin] after the start.
 func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	if !p.Namespaces {
 		return
@@ -24,37 +30,79 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 		attr = &syscall.SysProcAttr{}
 		cmd.SysProcAttr = attr
 	}
-	ownUsers(attr)
-	attr.Cloneflags |= unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	attr.Cloneflags |= ownUsers | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if p.OwnNetwork() {
 		attr.Cloneflags |= unix.CLONE_NEWNET
 	}
 	if p.PrivateProcesses {
 		attr.Cloneflags |= unix.CLONE_NEWPID
 	}
-	if os.Getuid() == 0 {
-		attr.GidMappings = withoutLast(attr.GidMappings) // the last group owns the mask objects, see maskObject
-	}
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+	if os.Getuid() == 0 {
+		attr.AmbientCaps = append(attr.AmbientCaps, confine.Kept...)
+	}
+	p.Unmapped = true
 }
 
-// Holder makes the command start in a new user namespace and a new mount namespace, in which it can mount the overlay
-// of a branch. The command gets the capabilities that the overlay needs to copy files to its upper layer. Its program
-// is the launcher, or one that calls [Init].
-func Holder(cmd *exec.Cmd) {
-	cmd.Args[0] = launcherName
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	ownUsers(cmd.SysProcAttr)
+// StartHolder starts the launcher as the holder of an overlay, in a new user namespace and a new mount namespace. It gets
+// the capabilities that the overlay needs to copy files to its upper layer. The socket is the other end of the socket
+// in the description. The process runs with the environment and the descriptors of cmd, and the caller must wait for it.
+func StartHolder(cmd *exec.Cmd, h confine.Hold, socket io.Writer) error {
+	h.Unmapped = true
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	cmd.Args = []string{launcherName, confine.HoldArg, string(text)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Cloneflags: ownUsers}
 	cmd.SysProcAttr.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID,
 	}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_SETFCAP)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := mapIDs(cmd.Process.Pid, mappings("/proc/self/gid_map", os.Getgid()), socket); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // only to release the process
+		return err
+	}
+	return nil
 }
 
-// ownUsers requests a new user namespace and a new mount namespace.
-func ownUsers(attr *syscall.SysProcAttr) {
-	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS
-	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
-	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
+// ownUsers requests a new user namespace and a new mount namespace. The new process shares the memory of this process
+// until it executes its program. Without a user namespace, os/exec requests the same by default. A copy of the memory
+// would take longer, and this process would then have to copy each page that it writes. This process cannot map the ids
+// while the memory is shared, so [mapIDs] maps them when the program runs.
+const ownUsers = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_VM | unix.CLONE_VFORK
+
+// mapPlugin maps the ids of a plugin's launcher. For root, the namespace has all groups but the last one, which owns the
+// mask objects (see maskObject).
+func mapPlugin(pid int, socket io.Writer) error {
+	groups := mappings("/proc/self/gid_map", os.Getgid())
+	if os.Getuid() == 0 {
+		groups = withoutLast(groups)
+	}
+	return mapIDs(pid, groups, socket)
+}
+
+// mapIDs maps the user ids and the given groups in the user namespace of a launcher. Then it writes [confine.Mapped] to
+// the socket of the launcher, which waits for this byte.
+func mapIDs(pid int, groups []syscall.SysProcIDMap, socket io.Writer) error {
+	process := filepath.Join("/proc", strconv.Itoa(pid))
+	for _, f := range []struct{ name, content string }{
+		{"uid_map", idLines(mappings("/proc/self/uid_map", os.Getuid()))},
+		{"setgroups", "deny"}, // the kernel requires this of users other than root
+		{"gid_map", idLines(groups)},
+	} {
+		if err := os.WriteFile(filepath.Join(process, f.name), []byte(f.content), 0); err != nil {
+			return fmt.Errorf("the ids of its user namespace cannot be mapped: %w", err)
+		}
+	}
+	_, err := socket.Write([]byte{confine.Mapped})
+	return err
 }
 
 // mappings returns mappings that map each id to itself. For root, they contain all ids of the current user namespace,
@@ -66,6 +114,15 @@ func mappings(own string, id int) []syscall.SysProcIDMap {
 		}
 	}
 	return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+}
+
+// idLines returns mappings in the form of /proc/PID/uid_map.
+func idLines(all []syscall.SysProcIDMap) string {
+	var out strings.Builder
+	for _, m := range all {
+		fmt.Fprintln(&out, m.ContainerID, m.HostID, m.Size)
+	}
+	return out.String()
 }
 
 func readMappings(path string) []syscall.SysProcIDMap {

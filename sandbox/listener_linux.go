@@ -13,9 +13,9 @@ import (
 )
 
 // statusPipe returns the connection on which the launcher reports its status. The connection is a socket pair if the
-// launcher must pass a descriptor. Otherwise it is a pipe.
-func statusPipe(passes bool) (ours, theirs *os.File, err error) {
-	if !passes {
+// launcher must pass a descriptor or receive a byte. Otherwise it is a pipe.
+func statusPipe(socket bool) (ours, theirs *os.File, err error) {
+	if !socket {
 		return os.Pipe()
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

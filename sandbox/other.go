@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -21,8 +22,7 @@ func Forget(string) {}
 
 func isolate(*exec.Cmd, *confine.Policy) {}
 
-// Holder does nothing, because only Linux has overlays.
-func Holder(*exec.Cmd) {}
+func mapPlugin(int, io.Writer) error { return errUnsupported }
 
 // foreignGroup returns zero, because this system has no sandboxes with groups of their own.
 func foreignGroup() (int, error) { return 0, nil }

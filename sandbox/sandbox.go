@@ -57,7 +57,7 @@ const launchTimeout = 10 * time.Second
 // command runs, or returns the reason why it failed to start. Then the caller must wait for the process. A
 // [syscall.Errno] as error means that executing the command failed.
 func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
-	status, theirs, err := statusPipe(p.ProxyPort > 0 || p.Gate)
+	status, theirs, err := statusPipe(p.ProxyPort > 0 || p.Gate || p.Namespaces)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make pipes: %w", err)
 	}
@@ -76,6 +76,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 		p.Branches[i].FD = p.StatusFD + len(pass)
 		pass = append(pass, p.Mounts[i])
 	}
+	isolate(cmd, &p)
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, errors.Join(err, status.Close(), closeAll(pass))
@@ -83,12 +84,16 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	cmd.ExtraFiles = append(cmd.ExtraFiles, pass...)
 	cmd.Args = append([]string{launcherName, string(text)}, cmd.Args[1:]...)
 	cmd.Path = launcher
-	isolate(cmd, &p)
 	return func(start error, gate func(listener *os.File)) (net.Listener, error) {
 		defer func() { _ = status.Close() }()
 		_ = closeAll(pass)
 		if start != nil {
 			return nil, &SetupError{Cause: fmt.Errorf("%s cannot be started: %w", launcher, start)}
+		}
+		if p.Unmapped {
+			if err := mapPlugin(cmd.Process.Pid, status); err != nil {
+				return nil, &SetupError{Cause: err}
+			}
 		}
 		return settle(status, &p, gate)
 	}, nil

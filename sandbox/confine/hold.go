@@ -17,6 +17,9 @@ type Hold struct {
 	Name string `json:"name"`
 	// Socket is a descriptor of the socket for requests.
 	Socket int `json:"socket"`
+	// Unmapped means that the user namespace has no ids yet. The holder then reads the byte [Mapped] from Socket before
+	// it does anything else.
+	Unmapped bool `json:"unmapped,omitempty"`
 }
 
 // HoldSource is the prefix of the source of a branch's mount in /proc/PID/mountinfo.

@@ -29,7 +29,13 @@ func hold(text string) int {
 		_, written := unix.Write(h.Socket, b)
 		return written == nil
 	}
-	err := h.mount()
+	var err error
+	if h.Unmapped {
+		err = awaitIDs(h.Socket)
+	}
+	if err == nil {
+		err = h.mount()
+	}
 	if !answer(err) || err != nil {
 		return 1
 	}

@@ -65,6 +65,11 @@ func enter(p *Policy, args []string) (step string, err error) {
 			unix.CloseOnExec(p.StatusFD) // CLOSE_RANGE_CLOEXEC requires Linux 5.11
 		}
 	}
+	if p.Unmapped {
+		if err := awaitIDs(p.StatusFD); err != nil {
+			return "ids", err
+		}
+	}
 	if err := readLists(p); err != nil {
 		return "lists", err
 	}
@@ -105,6 +110,23 @@ func enter(p *Policy, args []string) (step string, err error) {
 	// Ignore the error: without the setting, the plugin is only slower.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
 	return execute(p, args)
+}
+
+// awaitIDs waits until the host has mapped the ids of this user namespace.
+func awaitIDs(socket int) error {
+	b := make([]byte, 1)
+	for {
+		n, err := unix.Read(socket, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case n != 1 || b[0] != Mapped:
+			return errors.New("the host has not mapped the ids of the user namespace")
+		}
+		return nil
+	}
 }
 
 // execute applies the last restrictions and executes the plugin. It sets the limits, so it must not allocate much

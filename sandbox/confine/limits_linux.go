@@ -67,14 +67,19 @@ func (l *Limits) processes(namespace bool) uint64 {
 	return l.Processes + all
 }
 
-// kept is the set of capabilities that root keeps. These capabilities permit access to other users'
-// files. The other layers restrict this access.
-const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
-	1<<unix.CAP_FSETID
+// Kept lists the capabilities that root keeps. These capabilities permit access to other users' files. The other layers
+// restrict this access.
+var Kept = []uintptr{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
+}
 
-// dropCapabilities permanently drops all capabilities that are not in the constant "kept". Executing a program as root
-// does not restore them.
+// dropCapabilities permanently drops all capabilities that are not in the list [Kept]. Executing a program as root does
+// not restore them.
 func dropCapabilities() error {
+	var kept uint32
+	for _, c := range Kept {
+		kept |= 1 << c
+	}
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	for c := uintptr(0); c < 64; c++ {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)

@@ -70,6 +70,9 @@ type Policy struct {
 	// in which the plugin is the first process.
 	Namespaces       bool `json:"namespaces,omitempty"`
 	PrivateProcesses bool `json:"private_processes,omitempty"`
+	// Unmapped means that the user namespace has no ids yet. The launcher then reads the byte [Mapped] from StatusFD,
+	// which must be a Unix socket, before it does anything else.
+	Unmapped bool `json:"unmapped,omitempty"`
 	// TmpBytes limits the size of each Scratch directory. Zero means no limit.
 	TmpBytes uint64 `json:"tmp_bytes,omitempty"`
 	Limits   Limits `json:"limits"`
@@ -124,6 +127,9 @@ type Raise struct {
 	// Files is the maximum to which a process can raise the limit of open files. Zero means Limits.Files.
 	Files uint64 `json:"files,omitempty"`
 }
+
+// Mapped is the byte that the host sends to a launcher when the user namespace of the launcher has its ids.
+const Mapped = 'm'
 
 // Failure is the error report that the launcher writes to Policy.StatusFD, as JSON.
 type Failure struct {

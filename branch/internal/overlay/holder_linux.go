@@ -2,7 +2,6 @@ package overlay
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,14 +64,12 @@ func Start(launcher, name string, lower []string, upper, work string, lock *os.F
 	for _, path := range lower {
 		h.Lower = append(h.Lower, number(path))
 	}
-	text, marshalErr := json.Marshal(h)
-	if err = errors.Join(err, marshalErr); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	out := &Holder{cmd: exec.Command(launcher, confine.HoldArg, string(text)), conn: conn, done: make(chan struct{})} //nolint:gosec // the program of this installation
+	out := &Holder{cmd: exec.Command(launcher), conn: conn, done: make(chan struct{})} //nolint:gosec // the program of this installation
 	out.cmd.ExtraFiles, out.cmd.Env = files, []string{}
-	sandbox.Holder(out.cmd)
-	if err := out.start(); err != nil {
+	if err := out.start(h); err != nil {
 		return nil, errors.Join(fmt.Errorf("its holder cannot be started: %w", err), conn.Close())
 	}
 	_ = conn.SetDeadline(time.Now().Add(holdTimeout))
@@ -85,11 +82,11 @@ func Start(launcher, name string, lower []string, upper, work string, lock *os.F
 
 // start starts the process from a thread that lives as long as the process, because the kernel kills the process when
 // the thread that started it ends.
-func (h *Holder) start() error {
+func (h *Holder) start(description confine.Hold) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		err := h.cmd.Start()
+		err := sandbox.StartHolder(h.cmd, description, h.conn)
 		started <- err
 		if err == nil {
 			_ = h.cmd.Wait()
