@@ -95,11 +95,14 @@ func (t *task) modules(flags, env []string) error {
 	err = t.suites(
 		suite{name: "tools", dir: "tools", env: slices.Concat(standalone, env), packages: []string{"./..."}},
 		suite{name: "oracles", dir: ".", env: env, flags: slices.Concat(flags, []string{"-run", "^TestOracle"}), packages: oracles},
-		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle", "-parallel", strconv.Itoa(2 * runtime.GOMAXPROCS(0))}), packages: plain},
+		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle"}, parallel), packages: plain},
 		suite{name: "race", dir: ".", env: instrumented, flags: slices.Concat(flags, []string{"-race"}), packages: race},
 	)
 	return errors.Join(err, t.passed("test-docs", docsSources, func(*task) error { return t.suites(docsSuites(env)...) }))
 }
+
+// parallel makes more tests than processors run at once, because these tests wait for the programs that they start.
+var parallel = []string{"-parallel", strconv.Itoa(2 * runtime.GOMAXPROCS(0))}
 
 // docsSources lists the documents and kits, and the tests of what they promise.
 var docsSources = []string{"README.md", "docs", "examples", "sdk", "host/scaffold", "host/develop", "tools/dist", "tools/task/bundled_test.go", "host/cmd/test/docs", "host/cmd/test/hosttest"}
@@ -202,6 +205,7 @@ func (t *task) testDocs() error {
 func docsSuites(env []string) []suite {
 	tools := []string{"-tags=docs", "-run", "^(TestProxy|TestNewBundledPlugin)$"}
 	programs := []string{"-tags=oracle,docs", "-run", "^(TestDocumentScripts|TestGuide|TestNewPluginsShip)"}
+	programs = append(programs, parallel...)
 	return []suite{
 		{name: "shipping", dir: "tools", env: slices.Concat(standalone, env), flags: tools, packages: []string{"./dist", "./task"}},
 		{name: "docs", dir: ".", env: env, flags: programs, packages: []string{"./host/cmd/test/docs"}},

@@ -208,12 +208,12 @@ func TestMemory(t *testing.T) {
 func TestTimeLimit(t *testing.T) {
 	h := newHost(t)
 	for i := range 200 {
-		h.add(fmt.Sprintf("f%03d=needle\n%s", i, strings.Repeat("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 4000)))
+		h.add(fmt.Sprintf("f%03d=needle\n%s", i, strings.Repeat("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 800)))
 	}
 	for way, o := range h.inWays() {
-		o.finder.timeLimit = 30 * time.Millisecond
+		o.finder.timeLimit = 5 * time.Millisecond
 		text, notes, d := o.grep(args{"pattern": "needle|(a{0,40}){20}b", "head_limit": 0})
-		if !strings.Contains(notes, "stopped after 30ms at f") || !d.Truncated || d.Searched >= 200 || strings.Count(text, "needle") != d.Total {
+		if !strings.Contains(notes, "stopped after 5ms at f") || !d.Truncated || d.Searched >= 200 || strings.Count(text, "needle") != d.Total {
 			t.Errorf("%s: %d found in %d files: %s", way, d.Total, d.Searched, notes)
 		}
 	}
