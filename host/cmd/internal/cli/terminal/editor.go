@@ -146,7 +146,7 @@ func (e *editor) forget() {
 // them, which was not a signal yet because the editor still read the keys. As for a signal, the keys before it are lost.
 func (e *editor) interrupted(ctx context.Context) bool {
 	e.keys.ahead = append(e.rest(), e.keys.ahead...)
-	e.keys.store(ctx, 0)
+	_ = e.keys.store(ctx, 0) // ignore the error: the next read reports a closed terminal
 	i := bytes.LastIndexByte(e.keys.ahead, ctrlC)
 	e.keys.ahead = e.keys.ahead[i+1:]
 	return i >= 0
@@ -167,7 +167,7 @@ func (e *editor) rest() []byte {
 		typed, last := out[:len(out)-n], e.fed[len(e.fed)-n:]
 		same := true
 		for i, r := range last {
-			same = same && byte(r) == out[len(typed)+i] //nolint:gosec // as the library does
+			same = same && byte(r) == out[len(typed)+i]
 		}
 		if same {
 			return append(typed, string(last)...)
