@@ -47,7 +47,8 @@ func refuseBody(w http.ResponseWriter, err error, form string) {
 	case form == "":
 		refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf("the body cannot be read: %v", err))
 	default:
-		refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf("the body is invalid (%v); send %s", err, form))
+		refuse(w, http.StatusBadRequest, tool.InvalidArguments,
+			fmt.Sprintf("the body is invalid (%v); send %s", err, form))
 	}
 }
 

@@ -143,7 +143,7 @@ func (e *editor) forget() {
 }
 
 // interrupted stores all keys that followed the last command for the next one. It reports whether Ctrl-C was among
-// them, which was not a signal yet because the editor still read the keys. As for a signal, the keys before it are lost.
+// them, which was not a signal yet because the editor still read the keys. As for a signal, earlier keys are lost.
 func (e *editor) interrupted(ctx context.Context) bool {
 	e.keys.ahead = append(e.rest(), e.keys.ahead...)
 	_ = e.keys.store(ctx, 0) // ignore the error: the next read reports a closed terminal
