@@ -132,6 +132,7 @@ const CodeShutdown = 503
 const (
 	ReasonWorkspace = engine.ReasonWorkspace // the principal is not allowed to use the workspace
 	ReasonShutdown  = engine.ReasonShutdown  // the host shuts down
+	ReasonRequest   = engine.ReasonRequest   // the text is not a valid request, so no call was made of it
 )
 
 // Reason returns the reason for which a host refused a request before it looked for the tool, or "".

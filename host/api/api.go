@@ -86,11 +86,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 	calls := http.NewServeMux()
 	for _, route := range s.routes() {
 		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
-		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", route.method)
-			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments,
-				r.URL.Path+" does not support "+r.Method+"; use "+route.method)
-		})
+		calls.HandleFunc(route.path, only(route.method))
 	}
 	if opts.MCP != nil {
 		calls.Handle("/mcp", requires("call", http.MaxBytesHandler(opts.MCP, MaxBody).ServeHTTP))
@@ -106,8 +102,21 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		refuse(w, http.StatusNotFound, tool.NotFound,
 			"unknown path "+r.URL.Path+"; use one of "+strings.Join(known, ", "))
 	})
-	all := s.outer(calls)
-	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, tool.Security,
+			"the request comes from a web page of another origin; send it from a program, or from a page of this server")
+	}))
+	return hurried(s.named(origin.Handler(s.outer(calls))), cmp.Or(opts.BodyTimeout, bodyTimeout))
+}
+
+// only returns a handler that refuses all methods but the given one, which has a handler of its own.
+func only(method string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments,
+			r.URL.Path+" does not support "+r.Method+"; use "+method)
+	}
 }
 
 // outer returns the handler for all paths: the paths that need no token, the web console, and the paths for
@@ -116,6 +125,8 @@ func (s *server) outer(calls http.Handler) *http.ServeMux {
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", s.healthz)
 	all.HandleFunc("GET /readyz", s.readyz)
+	all.HandleFunc("/healthz", only(http.MethodGet))
+	all.HandleFunc("/readyz", only(http.MethodGet))
 	all.HandleFunc("/.well-known/oauth-protected-resource", s.resource)
 	all.HandleFunc("/.well-known/oauth-protected-resource/", s.resource)
 	all.Handle("/", s.authenticated(calls))
@@ -225,30 +236,39 @@ func requires(rights string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// run runs one request. The HTTP status is 200 even if the call failed, but 403 if the principal may not use the
-// workspace, and 503 if the host shuts down.
+// run runs one request. The HTTP status is 200 even if the call failed. It is another one if the host made no call of
+// the request: see [statusOf].
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, tool.InvalidArguments, fmt.Sprintf("the request cannot be read (%v); the limit is %d bytes, and long content can be passed in a file", err, MaxBody))
+		refuseBody(w, err, "")
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	line, code := s.requests(r).One(r.Context(), body), http.StatusOK
-	var res struct{ Error *tool.Error }
-	if !json.Valid(body) {
-		code = http.StatusBadRequest
-	} else if json.Unmarshal(line, &res) == nil {
-		switch host.Reason(res.Error) {
-		case host.ReasonWorkspace:
-			code = http.StatusForbidden
-		case host.ReasonShutdown:
-			w.Header().Set("Retry-After", "1")
-			code = http.StatusServiceUnavailable
-		}
+	line := s.requests(r).One(r.Context(), body)
+	code := statusOf(line)
+	if code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
 	}
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_, _ = w.Write(line) // the error is ignored: the call was canceled when its client disconnected
+}
+
+// statusOf returns the HTTP status of a result line.
+func statusOf(line []byte) int {
+	var res struct{ Error *tool.Error }
+	if json.Unmarshal(line, &res) != nil {
+		return http.StatusOK
+	}
+	switch host.Reason(res.Error) {
+	case host.ReasonRequest:
+		return http.StatusBadRequest
+	case host.ReasonWorkspace:
+		return http.StatusForbidden
+	case host.ReasonShutdown:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
 }
 
 func (s *server) requests(r *http.Request) batch.Batch {

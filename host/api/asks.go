@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -158,11 +157,13 @@ type answerBody struct {
 }
 
 func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
+	const form = `{"outcome": "accepted" or "declined", "values": ["the chosen or typed text"]}`
 	var given answerBody
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&given); err != nil || given.Outcome != tool.Accepted && given.Outcome != tool.Declined {
-		refuse(w, http.StatusBadRequest, tool.InvalidArguments, `the answer is invalid; send {"outcome": "accepted" or "declined", "values": ["the chosen or typed text"]}`)
+	if !decode(w, r, &given, form) {
+		return
+	}
+	if given.Outcome != tool.Accepted && given.Outcome != tool.Declined {
+		refuse(w, http.StatusBadRequest, tool.InvalidArguments, "the answer is invalid; send "+form)
 		return
 	}
 	id, p := r.PathValue("id"), Principal(r.Context())

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"toolhost.dev/host"
@@ -43,23 +41,12 @@ type branchBody struct {
 	StopJobs bool `json:"stop_jobs"`
 }
 
-// readBranchBody reads the body of an apply. A missing body is valid. If the body is invalid, readBranchBody answers
-// the request with an error.
-func readBranchBody(w http.ResponseWriter, r *http.Request) (body branchBody, ok bool) {
-	if r.ContentLength != 0 {
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&body); err != nil {
-			refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf(`the body is invalid (%v); send {"paths": […], "ours": […], "theirs": […], "stop_jobs": true}, or nothing for all changes`, err))
-			return body, false
-		}
-	}
-	return body, true
-}
+// branchForm is the form of a [branchBody].
+const branchForm = `{"paths": […], "ours": […], "theirs": […], "stop_jobs": true}, or nothing for all changes`
 
 func (s *server) applyBranch(w http.ResponseWriter, r *http.Request) {
-	body, ok := readBranchBody(w, r)
-	if !ok {
+	var body branchBody
+	if !decode(w, r, &body, branchForm) {
 		return
 	}
 	req := s.branchRequest(r)

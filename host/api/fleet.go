@@ -53,7 +53,7 @@ func (s *server) steerFleet(w http.ResponseWriter, r *http.Request) {
 		AbandonLocal bool   `json:"abandon_local,omitempty"`
 		Force        bool   `json:"force,omitempty"`
 	}
-	if !decode(w, r, &body) {
+	if !decode(w, r, &body, `{"node", "session", "to", "abandon_local", "force"}, of which the action needs some`) {
 		return
 	}
 	arguments, err := json.Marshal(body)

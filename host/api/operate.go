@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -57,17 +56,6 @@ func (s *server) cancelCall(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"id": id, "canceled": true})
 }
 
-// decode reads the JSON object in the body of a request. An empty body is an empty object.
-func decode(w http.ResponseWriter, r *http.Request, v any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil && err != io.EOF {
-		refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf("the body is not valid: %v", err))
-		return false
-	}
-	return true
-}
-
 // reload applies changes of the configuration and of plugins.
 func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 	var body struct {
@@ -75,7 +63,7 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 		AcceptChanges     bool     `json:"accept_changes"`
 		ApprovePrivileges bool     `json:"approve_privileges"`
 	}
-	if !decode(w, r, &body) {
+	if !decode(w, r, &body, `{"plugins": […], "accept_changes": true, "approve_privileges": true}, or nothing`) {
 		return
 	}
 	out, err := s.host.Reload(r.Context(), host.ReloadOptions{
@@ -99,7 +87,7 @@ func (s *server) rollback(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		ID int64 `json:"id"`
 	}
-	if !decode(w, r, &body) {
+	if !decode(w, r, &body, `{"id": the number of an applied configuration}`) {
 		return
 	}
 	out, err := s.host.Rollback(r.Context(), body.ID, who(r))

@@ -19,7 +19,7 @@ type route struct {
 // routes returns the paths of the interface that need a token, in the order of the reference.
 func (s *server) routes() []route {
 	return []route{
-		{"POST", "/v1/run", "call", s.run, "Run one request and return its result. The status is 200 even if the call failed, 403 if the principal may not use the workspace, and 503 if the host stops."},
+		{"POST", "/v1/run", "call", s.run, "Run one request and return its result. The status is 200 even if the call failed, 400 if the body is not a valid request, 403 if the principal may not use the workspace, and 503 if the host stops."},
 		{"POST", "/v1/batch", "call", s.batch, "Run a request for each line, and return each result as its call ends, or in order with `?ordered=1`. With `?atomic=1`, the requests run in a branch. If all succeed, its changes are made in the workspace; the last line reports that."},
 		{"GET", "/v1/branches", "call log", s.branches, "List the branches of the principal, and those of the principals that it supervises."},
 		{"GET", "/v1/branches/{name}", "call log", supervised(s.branch, s.branchWithID), "Return what a branch or a preview changes, also as a diff."},
@@ -119,7 +119,21 @@ A body is at most 16 MiB, in a batch each line.
 | ` + "`data`" + ` | The structured data of the tool. |
 | ` + "`metadata`" + ` | How the call ran, such as its id, tool and times. |
 
-A request that is refused has a status of at least 400 and a body with ` + "`success`, `output` and `error`" + `.
+A request that is refused has a body with ` + "`success`, `output` and `error`" + `, and one of these statuses:
+
+| status | kind | when |
+|---|---|---|
+| 400 | ` + "`invalid_arguments`" + ` | The body is no valid JSON object, or has an unknown key or a value of a wrong type. A parameter of the query is invalid. |
+| 401 | ` + "`permission_denied`" + ` | The token is missing, wrong or expired. |
+| 403 | ` + "`permission_denied`, `security`" + ` | The principal lacks a right. The request comes from another origin, or has another name in ` + "`Host`" + `. |
+| 404 | ` + "`not_found`" + ` | The path, or what it names, does not exist. |
+| 405 | ` + "`invalid_arguments`" + ` | The path has another method, which the header ` + "`Allow`" + ` contains. |
+| 408 | ` + "`timeout`" + ` | The body did not arrive in time. |
+| 409 | ` + "`conflict`" + ` or another | The host cannot do it in its present state. |
+| 413 | ` + "`invalid_arguments`" + ` | The body is too large. |
+| 503 | ` + "`unavailable`" + ` | The host stops. The header ` + "`Retry-After`" + ` has the seconds to wait. |
+
+In a batch, the status is 200, and each invalid line has a result with an error.
 
 ## Paths
 

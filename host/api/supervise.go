@@ -30,7 +30,7 @@ func (s *server) pin(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		AcceptChanges bool `json:"accept_changes"`
 	}
-	if !decode(w, r, &body) {
+	if !decode(w, r, &body, `{"accept_changes": true}, or nothing`) {
 		return
 	}
 	name, action := r.PathValue("plugin"), r.PathValue("action")
@@ -92,8 +92,8 @@ func (s *server) branchWithID(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) applyBranchWithID(w http.ResponseWriter, r *http.Request) {
-	body, ok := readBranchBody(w, r)
-	if !ok {
+	var body branchBody
+	if !decode(w, r, &body, branchForm) {
 		return
 	}
 	if len(body.Paths)+len(body.Ours)+len(body.Theirs) > 0 {

@@ -105,7 +105,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 // One runs a single request, which is a JSON object. It returns the result line.
 func (p Batch) One(ctx context.Context, request []byte) []byte {
 	b := &batch{Batch: p, open: make(map[int]open)}
-	return b.begin(ctx, 1, request, false)()
+	return b.begin(ctx, 0, request, false)()
 }
 
 func (b *batch) run(ctx context.Context, in io.Reader) error {
@@ -198,13 +198,17 @@ func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []by
 }
 
 // begin resolves and queues request number n without blocking. The returned function runs the request and returns the
-// result line.
+// result line. The number 0 means a request that is not a line of a stream.
 func (b *batch) begin(ctx context.Context, n int, line []byte, tooLong bool) func() []byte {
 	var r request
 	fail := func(format string, a ...any) func() []byte {
-		res := tool.Failed(tool.Errorf(tool.InvalidArguments, "Line %d: "+format, append([]any{n}, a...)...).
-			From(tool.SourceHost))
-		return func() []byte { return resultLine(r.ID, res) }
+		message := fmt.Sprintf(format, a...)
+		if n > 0 {
+			message = fmt.Sprintf("line %d: %s", n, message)
+		}
+		e := tool.Errorf(tool.InvalidArguments, "%s%s", strings.ToUpper(message[:1]), message[1:]).From(tool.SourceHost)
+		e.Data = fmt.Appendf(nil, `{"reason":%q}`, host.ReasonRequest)
+		return func() []byte { return resultLine(r.ID, tool.Failed(e)) }
 	}
 	if tooLong {
 		return fail("the request is longer than %d bytes. Write long content to a file and pass the path of the file.", b.MaxLine)
@@ -213,7 +217,7 @@ func (b *batch) begin(ctx context.Context, n int, line []byte, tooLong bool) fun
 		return fail("the request is not UTF-8. Send text, or write the bytes with printf.")
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
-		return fail("the request is invalid: %v. Send one JSON object per line: {\"id\":1,\"command\":\"…\"}.", err)
+		return fail("the request is invalid: %v. Send one JSON object: {\"id\":1,\"command\":\"…\"}.", err)
 	}
 	if key := unknownKey(line); key != "" {
 		if r.Command != nil || !router.IsCall(string(line)) {

@@ -46,11 +46,11 @@ func TestOracleBashReads(t *testing.T) {
 		"a subshell that begins like arithmetic":  {"((cd / && pwd) || true)", "((echo a) | cat)", "if ((ls) && (pwd)); then :; fi", "echo $((ls); (pwd))", `((a "b") 2>/dev/null || (c "d"))`},
 		"arithmetic that is checked when it runs": {"((1 + ))", "echo $((3 x))", "(( 1.5 + 2 ))", "echo $[1+]", "echo $((a b))", "((++))", "let", "let ++ x", "echo $((1[2]))", "((x = = 1))", "((0 = 1))"},
 		"subscripts":                  {"a[b]", "a[b]+", "a[x y]=1", "echo ${a[x y]}", "unset a[1", "declare -A a=([x]=1 [y])", "a=([x])", "a=([b]=(1))", "a[1]=(2)", "x=(1) env", "a=(b=(1))"},
-		"expansions":                  {"echo ${x.y}", "echo ${1a}", "echo ${#x:1}", "echo ${!x#y}", "echo ${x~y}", "echo ${x@}", "echo ${$(ls)}", "echo ${(f)x}", "echo ${x:}", "echo ${x:1:}", "echo ${%x}", "echo ${x|y}"},
+		"expansions":                  {"echo ${x.y}", "echo ${1a}", "echo ${#x:1}", "echo ${!x#y}", "echo ${x~y}", "echo ${x@}", "echo ${$(ls)}", "echo ${(f)x}", "echo ${x:}", "echo ${x:1:}", "echo ${%x}", "echo ${x|y}", "x=${ ls; }", "x=${ ls }\necho [$x]", "x=${ ~/a }", "echo ${|ls; }", "x=${\tls\n}"},
 		"expansions that both accept": {"echo ${x@Q} ${!x*} ${!x@} ${x^^} ${x,,} ${x/a/b} ${x:1:2} ${#x[@]} ${x:-$'a'}"},
 		"tests":                       {"[[ $x =~ (a|b) ]]", "[[ a == !(b) ]]", "[[ $x -eq y+1 ]]", "[[ x -nt y && ! -e z ]]", "[[ $x == @(a|b)* ]]", "[[ -v a[1] ]]"},
 		"names":                       {"function f-g { ls; }", "f-g() { ls; }", "f.g() { ls; }", "function a/b { ls; }", "f$x() { ls; }", "function 'f g' { ls; }", "export a-b=c", "declare x-y", "for a-b in c; do ls; done", "select a.b in c; do ls; done", "function [ { ls; }"},
-		"heredocs":                    {"cat <<$x\na\n$x\n", "cat <<\"E F\"\na\nE F\n", "cat <<'E'\"F\"\na\nEF\n", "cat <<-E\n\ta\n\tE\n", "cat <<\\E\n$x\nE\n", "cat <<E; cat <<F\na\nE\nb\nF\n", "cat <<$(x)\na\n$(x)\n"},
+		"heredocs":                    {"cat <<$x\na\n$x\n", "cat <<\"E F\"\na\nE F\n", "cat <<'E'\"F\"\na\nEF\n", "cat <<-E\n\ta\n\tE\n", "cat <<\\E\n$x\nE\n", "cat <<E; cat <<F\na\nE\nb\nF\n", "cat <<$(x)\na\n$(x)\n", "cat <<E\n$(seq 10\nE\n", "cat <<E\n${x\nE\necho x", "cat <<E\n`ls\nE\n", "cat <<E\n$((1 +\nE\n", "cat <<E\n${x:-'}\nE\n"},
 		"redirects":                   {"ls >&$fd", "exec {fd}>file", "exec {a[1]}>file", "ls |& cat", "ls &>x", "ls &>>x", "ls <>x", "ls 2>&1-", "cat <(ls) >(cat)", "ls >|x"},
 		"case":                        {"case x in (a) ls;; esac", "case x in a) ls;& b) pwd;;& *) ;; esac", "case in in in) ls;; esac", "case x in esac"},
 		"loops":                       {"for ((;;)); do break; done", "for ((i=0;i<3;i++)) { ls; }", "for i do ls; done", "for i in a b; { ls; }", "select x in a; do ls; done", "until false; do break; done"},
@@ -81,7 +81,7 @@ func TestOracleBashReads(t *testing.T) {
 func TestOracleCutOff(t *testing.T) {
 	for _, text := range []string{
 		"touch x\necho 'open", "touch x\necho \"${a}", "touch x\nif [ -f y ]; then", "touch x\ncat <<E\na", "touch x; ((cd / && pwd)", "touch x\n)", "touch x\n[[ a b c", "touch x\necho ${a", "touch x; let i=(",
-		"touch x\nfor i in a b; ls; done", "touch x\n((a)) b", "touch x\n}", "touch x\na=(1", "touch x\nf() ", "touch x\n! && ls", "touch x\nexport a=(", "touch x \\", "touch x\ncase x in a[b) ", "touch x\n${x.y} )",
+		"touch x\nfor i in a b; ls; done", "touch x\n((a)) b", "touch x\n}", "touch x\na=(1", "touch x\nf() ", "touch x\n! && ls", "touch x\nexport a=(", "touch x \\", "touch x\ncase x in a[b) ", "touch x\n${x.y} )", "touch x\ncat <<E\n$(ls\n", "touch x\ncat <<E\na\nE\necho 'open", "touch x\ncat <<E\na\nE\necho $(ls", "touch x\ny=${ ls", "touch x\ncat <<E\n${y\nE\n\"open",
 	} {
 		dir := t.TempDir()
 		c := router.Parse(text, tools, options)

@@ -242,9 +242,19 @@ func certain(command string, err error) bool {
 	var pe syntax.ParseError
 	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) &&
 		cut.MatchString(pe.Text) && !whole.MatchString(pe.Text) {
-		return !strings.Contains(command, "((")
+		return !strings.Contains(command, "((") && !deferred(command, &pe)
 	}
 	return !divergent.MatchString(command)
+}
+
+// deferred reports whether the parser found an open expansion that bash reads only when it runs the command: in the
+// text of a heredoc, or a command substitution of newer versions, such as ${ ls; }.
+func deferred(command string, err *syntax.ParseError) bool {
+	at := min(int(err.Pos.Offset()), len(command))
+	if len(command) > at+2 && command[at:at+2] == "${" && strings.ContainsRune(" \t\n|", rune(command[at+2])) {
+		return true
+	}
+	return strings.Contains(command[:at], "<<") && strings.HasPrefix(err.Text, "reached EOF without")
 }
 
 // unread routes a text to the shell that only bash can read. In braces, bash reads the whole text before it runs a part

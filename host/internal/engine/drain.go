@@ -16,6 +16,7 @@ import (
 const (
 	ReasonWorkspace = "workspace" // the principal is not allowed to use the workspace
 	ReasonShutdown  = "shutdown"  // the host shuts down
+	ReasonRequest   = "request"   // the text is not a valid request, so no call was made of it
 )
 
 // because adds a reason to the data of an error.

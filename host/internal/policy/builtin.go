@@ -399,7 +399,7 @@ func changesModes(f *facts) bool {
 // ownFiles reports whether all operands of a command are build results or temporary files.
 func (f *facts) ownFiles(operands []string) bool {
 	return !slices.ContainsFunc(operands, func(o string) bool {
-		path := f.resolve(o)
+		path := f.follow(f.resolve(o))
 		rel, temporary := f.ephemeral(path)
 		return path == "" || !temporary && (rel == "" || !regenerable(rel))
 	})
@@ -410,7 +410,7 @@ func (f *facts) ownFiles(operands []string) bool {
 func (f *facts) unrestorable(operands []string) bool {
 	files := f.req.files()
 	return slices.ContainsFunc(operands, func(o string) bool {
-		path := f.resolve(o)
+		path := f.follow(f.resolve(o))
 		if path == "" || f.ownFiles([]string{o}) || !files.exists(path) || !f.req.older(path) {
 			return false
 		}

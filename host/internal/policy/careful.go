@@ -71,7 +71,8 @@ func (f *facts) deleted() []target {
 }
 
 // ephemeral returns the path of a file relative to its root. For a file outside of the roots, it reports
-// whether the file is in a directory for temporary files, or is such a directory.
+// whether the file is in a directory for temporary files, or is such a directory. A directory that contains a root is
+// not temporary.
 func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	root := tool.Root{Path: f.req.Workspace}
 	inside := root.Path != "" && within(path, root.Path)
@@ -83,12 +84,28 @@ func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 		rel, _ = root.Rel(path)
 		return rel, false
 	}
+	if f.containsRoot(path) {
+		return "", false
+	}
 	if h := homeDir(); h != "" && within(path, h) {
 		return "", within(path, filepath.Join(h, ".cache"))
 	}
 	return "", isStream(path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool {
 		return within(path, dir)
 	})
+}
+
+// containsRoot reports whether a directory contains a root, so that what happens to its files happens to those of the
+// root.
+func (f *facts) containsRoot(dir string) bool {
+	if f.req.Workspace != "" && within(f.req.files().follow(f.req.Workspace), dir) {
+		return true
+	}
+	if f.req.Call == nil {
+		return false
+	}
+	rest, _ := scratch.Split(f.req.Call.Roots)
+	return slices.ContainsFunc(rest, func(root tool.Root) bool { return within(f.req.files().follow(root.Path), dir) })
 }
 
 // destination returns the file or directory to which mv moves files.

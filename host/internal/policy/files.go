@@ -257,6 +257,7 @@ func (t *tree) repositoryOf(dir string) string {
 	if !filepath.IsAbs(dir) {
 		return ""
 	}
+	dir = t.follow(dir)
 	if top, known := t.tops[dir]; known {
 		return top
 	}
@@ -266,7 +267,7 @@ func (t *tree) repositoryOf(dir string) string {
 			top = at
 			break
 		}
-		if at == "/" || at == homeDir() {
+		if at == "/" || at == homeDir() || at == t.follow(homeDir()) {
 			break
 		}
 	}

@@ -263,10 +263,10 @@ func (g *gitCommand) canExist(ref string) bool {
 // wholeDir reports whether the working directory is the top of the repository, or contains a directory whose loss is
 // judged.
 func (g *gitCommand) wholeDir() bool {
-	if g.c.Dir == "" || g.c.Dir == g.top {
+	dir := g.req.files().follow(g.c.Dir)
+	if g.c.Dir == "" || dir == g.top {
 		return true
 	}
-	dir := g.req.files().follow(g.c.Dir)
 	return slices.ContainsFunc(g.places(), func(p guarded) bool { return within(p.path, dir) })
 }
 

@@ -74,19 +74,21 @@ func (f *facts) removed() (targets []target, recursive bool) {
 		return f.targets(operands), isRecursive(short, long, "rR")
 	case "rimraf", "trash", "trash-put":
 		return f.targets(operands), true
-	case "unlink", "shred", "truncate":
+	case "unlink":
 		return f.targets(operands), false
+	case "shred", "truncate":
+		return f.followed(operands), false
 	case "tee":
 		if strings.Contains(short, "a") || slices.Contains(long, "append") {
 			return nil, false
 		}
-		return f.targets(operands), false
+		return f.followed(operands), false
 	case "mv":
 		to, option := f.destination(), strings.Contains(short, "t") || canHave(long, "target-directory")
 		return slices.DeleteFunc(f.moved(operands, option), func(t target) bool { return option && t.path == to }), true
 	case "chmod":
 		if len(operands) > 1 && locks(operands[0]) || len(operands) > 0 && locks("-"+short) {
-			return f.targets(operands), true
+			return f.followed(operands), true
 		}
 	case "rsync":
 		return f.synchronized(long, operands), true
@@ -109,6 +111,23 @@ func (f *facts) removed() (targets []target, recursive bool) {
 		}
 	}
 	return nil, false
+}
+
+// followed returns the targets of a program that follows links in its operands.
+func (f *facts) followed(operands []string) []target {
+	out := f.targets(operands)
+	for i := range out {
+		out[i].path = f.follow(out[i].path)
+	}
+	return out
+}
+
+// follow resolves all links in a path of [facts.resolve]. It leaves standard streams, which would be those of the host.
+func (f *facts) follow(path string) string {
+	if path == "" || isStream(path) {
+		return path
+	}
+	return f.req.files().follow(path)
 }
 
 // listed returns all files of the working directory if the command reads the names of the removed files

@@ -283,7 +283,7 @@ func TestCareful(t *testing.T) {
 		"install -m 4755 main.go /tmp/x": "modes", "install -Dm u+s main.go x": "modes", "install --mode=777 main.go x": "modes", "mkdir -m 777 x": "modes", "mkdir -pm777 x": "modes",
 		"chmod 755 main.go": "", "chmod -R 755 .": "", "chmod -R u+rwX src": "", "chmod u+w main.go": "", "chmod +w main.go": "", "chmod g+w main.go": "", "chmod o-w main.go": "", "chmod g-s src": "", "chmod a+x main.go": "", "chmod 1755 src": "", "chmod 0755 main.go": "", "chmod o=r main.go": "", "chmod a=rx,u+w main.go": "",
 		"chmod 777 /tmp/x": "", "chmod -R 777 build": "", "chmod -R 777 node_modules": "", "chmod -R 755 /tmp/x": "", "chmod -R 755 ~/none": "", "chmod 600 ~/notes": "", "chmod --help": "", "chown me main.go": "", "chgrp x main.go": "", "getfacl main.go": "", "lsattr": "", "install -m 755 main.go x": "", "install -d x": "", "mkdir -p x": "", "mkdir -m 700 x": "", "mkdir -p mmm": "", "mkdir --mode=755 x": "", "mkdir -m 777 build/x": "",
-		"find .. -name '*.log' -delete": "delete", "find ~ -name '*.pyc' -exec rm {} +": "delete", "find ~/other -empty -delete": "delete", "find src ~/other -name '*.o' -delete": "delete", "find ~/other -name x -delete": "delete", "find /tmp -name '*.log' -delete": "", "find . -name '*.log' -delete": "", "find . -empty -delete": "", "find .. -name '*.log'": "", "find ~/.cache -name '*.log' -delete": "", "find ~/none -name '*.log' -delete": "",
+		"find .. -name '*.log' -delete": "delete", "find ~ -name '*.pyc' -exec rm {} +": "delete", "find ~/other -empty -delete": "delete", "find src ~/other -name '*.o' -delete": "delete", "find ~/other -name x -delete": "delete", "find /tmp -name '*.log' -delete": "delete", "find /var/tmp -name '*.log' -delete": "", "find . -name '*.log' -delete": "", "find . -empty -delete": "", "find .. -name '*.log'": "", "find ~/.cache -name '*.log' -delete": "", "find ~/none -name '*.log' -delete": "",
 		"aws s3 ls": "", "npm publish --dry-run": "", "chmod +x x.sh": "", "mv main.go src": "", "touch .env": "",
 	} {
 		d := p.Judge(command(t, ws, text))
@@ -325,6 +325,50 @@ func TestCareful(t *testing.T) {
 	}
 	if d := p.Judge(other(t, ws, "read", `{"file_path":"main.go"}`)); d.Effect != policy.Allow {
 		t.Errorf("read main.go: %s", d.Effect)
+	}
+}
+
+// TestTemporaryWorkspace checks that a root in a directory for temporary files is not temporary itself, whichever way a
+// command names it: by a directory above it, or by a link beside it.
+func TestTemporaryWorkspace(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", t.TempDir())
+	ws := filepath.Join(top, "a", "ws")
+	for _, d := range []string{"a/ws/sub", "a/.git/objects", "a/.git/refs", "a/beside"} {
+		if err := os.MkdirAll(filepath.Join(top, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"a/ws/notes", "a/ws/x.log", "a/ws/sub/f", "a/.git/HEAD", "a/other", "a/beside/notes"} {
+		if err := os.WriteFile(filepath.Join(top, f), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"dir": ws, "file": ws + "/notes"} {
+		if err := os.Symlink(to, filepath.Join(top, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := policy.New(policy.Rules{Careful: true})
+	for text, want := range map[string]string{
+		"rm notes": "delete", "rm ../ws/notes": "delete", "rm TOP/a/ws/notes": "delete", "cd ..; rm ws/notes": "delete", "cd TOP && rm a/ws/notes": "delete", "rm TOP/dir/notes": "delete", "cd TOP/dir; rm notes": "delete",
+		"find .. -name '*.log' -delete": "delete", "find .. -name notes -delete": "delete", "find ../.. -name notes -exec rm {} +": "delete", "cd ..; find . -name notes -delete": "delete", "find TOP -name '*.log' -exec rm {} +": "delete", "cd ..; find ws -name notes -delete": "delete",
+		"find TOP/dir/ -name notes -delete": "delete", "find -L TOP/dir -name notes -delete": "delete", "cd TOP/dir; find . -name notes -delete": "delete", "cd sub; find ../.. -name notes -delete": "delete",
+		"truncate -s 0 TOP/file": "delete", "shred TOP/file": "delete", "shred -u TOP/file": "delete", "truncate -s 0 ../../file": "delete",
+		"rm -r ../ws": "remove-workspace", "cd ..; rm -r ws": "remove-workspace", "cd ..; rm -r -- ./ws/": "remove-workspace", "rm -r TOP/a": "remove-workspace", "cd ../..; rm -r *": "remove-workspace", "mv ../ws ../x": "remove-workspace", "cd ..; mv ws x": "remove-workspace", "mv TOP/a /var/tmp": "remove-workspace",
+		"rsync -a --delete sub/ ..": "remove-workspace", "rsync -a --delete sub/ TOP/dir/": "remove-workspace", "chmod -R 000 ..": "remove-workspace", "chmod -R 000 TOP/dir": "remove-workspace",
+		"git -C .. clean -fd": "discard-changes", "git -C TOP/a clean -fdx": "discard-changes", "cd ..; git clean -f": "discard-changes", "git -C TOP/dir clean -f": "discard-changes",
+		"chmod -R 777 ..": "modes", "chmod 777 TOP": "modes", "chmod 666 TOP/file": "modes", "chmod -R a+w TOP/dir": "modes",
+
+		"rm ../other": "", "rm -r ../beside": "", "find ../beside -name notes -delete": "", "chmod 777 ../other": "", "rm TOP/file": "", "mv TOP/file TOP/x": "", "rm TOP/dir": "", "find TOP/dir -name notes -delete": "", "find .. -name notes": "",
+	} {
+		d := p.Judge(command(t, ws, strings.ReplaceAll(text, "TOP", top)))
+		if (want == "") != (d.Effect == policy.Allow) || want != "" && !strings.Contains(d.Rule, fmt.Sprintf("%q (built-in)", want)) {
+			t.Errorf("%s: %s %s, wanted %q", text, d.Effect, d.Rule, want)
+		}
 	}
 }
 

@@ -46,6 +46,8 @@ var single = []string{
 	`exec 205>&- 203<&- 204<&-; echo ok`,
 	`trap 'echo bye $?' EXIT; exit 5`,
 	`trap 'echo bye $?' EXIT; false`,
+	`trap 'echo "$PWD $HOSTNAME $OSTYPE $BASH_VERSION $BASH_SUBSHELL $OPTIND ${DIRSTACK[0]} ${SECONDS:+s} ${BASHPID:+p} ${RANDOM:+r} ${EPOCHSECONDS:+e} ${GROUPS[0]:+g} ${LINENO:+l} ${BASH:+b}"' EXIT; cd /tmp`,
+	`cleanup() { echo "clean $PWD $?"; }; trap cleanup EXIT; cd /tmp; (exit 3)`,
 	`trap 'echo err $?' ERR; false; echo go on`,
 	`set -E; trap 'echo err $?' ERR; f() { false; }; f; echo go on`,
 	`trap 'echo debug' DEBUG; :; echo x`,

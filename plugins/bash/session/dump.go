@@ -45,7 +45,8 @@ var dump = strings.Join([]string{
 	// If a function calls exit, its local variables are still visible. Remove them.
 	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, Read(ScriptFD, 2, "__toolhost_dump"), `\builtin eval "${__toolhost_dump[1]}"; };`,
 	`\builtin printf "\0";`,
-	`\builtin unset -v`, strings.Join(notKept, " "), `;`,
+	// The other variables that are not kept stay: an EXIT trap of the command can run after the dump, and use them.
+	`\builtin unset -v __toolhost_dump __toolhost_v __toolhost_n;`,
 	// Reading the list of aliases makes bash update the list.
 	`[[ ${BASH_ALIASES[@]} ]]; \builtin declare -p; \builtin printf "\0";`,
 	`\builtin declare -f; \builtin printf "\0";`,
@@ -81,11 +82,11 @@ func allNames() string {
 // ofACall lists variables that are set anew in the shell of each command.
 var ofACall = []string{"BASH_EXECUTION_STRING", "TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS"}
 
-// notKept lists variables that describe one shell and must not be set in the next shell.
+// notKept lists variables that describe one shell and must not be set in the next shell. [Parse] drops them.
 var notKept = slices.Concat(ofACall, []string{
 	"BASH", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND",
 	"BASH_LINENO", "BASH_REMATCH", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSION", "BASH_XTRACEFD",
 	"COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD",
 	"HOSTNAME", "HOSTTYPE", "LINENO", "MACHTYPE", "OPTIND", "OSTYPE", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SRANDOM",
-	"__toolhost_dump", "__toolhost_v", "__toolhost_n", "_",
+	"_",
 })

@@ -43,13 +43,19 @@ func private(name string) bool {
 // only if the session made the variable read-only. If the declaration stayed, the next shells could not set the
 // variable.
 func dropPrivate(declarations string) string {
+	return dropDeclarations(declarations, func(_, name string) bool { return private(name) })
+}
+
+// dropDeclarations removes declarations from the output of declare -p. The function "drop" gets the flags and the name
+// of a variable.
+func dropDeclarations(declarations string, drop func(flags, name string) bool) string {
 	var kept strings.Builder
 	for rest := declarations; rest != ""; {
 		var one string
 		one, rest = cutDeclaration(rest)
-		_, name, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(one, "\n"), "declare -"), " ")
+		flags, name, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(one, "\n"), "declare -"), " ")
 		name, _, _ = strings.Cut(name, "=")
-		if !private(name) {
+		if !drop(flags, name) {
 			kept.WriteString(one)
 		}
 	}

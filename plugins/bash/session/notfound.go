@@ -18,7 +18,7 @@ const notFound = `command_not_found_handle ()
 func CommandNotFound(dir, program string) string {
 	handler := notFound + ` \builtin local -; \builtin set +x; } 2>/dev/null
 [[ $1 != tool:?* && $1 != field:?* ]] || \builtin exec -a "$1" PROGRAM "${@:2}"
-for __toolhost_v in "$1" "tool:$1"; do [[ $1 == */* || ! -x DIR/$__toolhost_v ]] || \builtin exec DIR/"$__toolhost_v" "${@:2}"; done
+for __toolhost_v in "$1" "tool:$1"; do [[ $1 == */* || ! -f DIR/$__toolhost_v || ! -x DIR/$__toolhost_v ]] || \builtin exec DIR/"$__toolhost_v" "${@:2}"; done
 \builtin printf "%s: line %d: %s: command not found\n" "${BASH_SOURCE[1]:-$0}" "${BASH_LINENO[0]}" "$1" 1>&2
 \builtin return 127; }`
 	handler = strings.NewReplacer("DIR", Quote(dir), "PROGRAM", Quote(program)).Replace(handler)

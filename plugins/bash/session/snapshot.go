@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -64,6 +65,9 @@ func Parse(b []byte) (*Snapshot, error) {
 	if f.next() != dumpEnd || s.Cwd == "" || !octal.MatchString(s.Umask) {
 		return &Snapshot{Cwd: s.Cwd}, ErrDump
 	}
+	s.Variables = dropDeclarations(s.Variables, func(flags, name string) bool {
+		return slices.Contains(notKept, name) && !strings.Contains(flags, "r") // the session made it read-only
+	})
 	for _, name := range stuck {
 		s.Variables = dropReadonly(s.Variables, name)
 	}

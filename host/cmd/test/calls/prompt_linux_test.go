@@ -404,6 +404,27 @@ permissions {
 		p.typed("\x04")
 		p.wait()
 	})
+	atPrompt(t, "Ctrl-C before the question", rules, func(_ *testing.T, p *prompt) {
+		for _, keys := range [][]string{{"touch made\r\x03"}, {"touch made\r", "\x03"}, {"touch made\r", "echo ahead-ä-$((40+1))\r\x03"}, {"echo first; touch made\rtouch made\ry\r\x03echo ü-$((40+3))\r"}} {
+			for _, k := range keys {
+				p.typed(k)
+			}
+			if shown := p.expectOne("canceled", "Nothing was run."); strings.Contains(shown, "ahead-ä-41") || strings.Contains(shown, "first\r\n") {
+				p.t.Errorf("after %q, the terminal shows %q", keys, shown)
+			}
+			if strings.HasSuffix(keys[0], "echo ü-$((40+3))\r") { // keys after Ctrl-C are for the next command
+				p.expect("ü-43\r\n")
+			}
+			p.expect("work> ")
+		}
+		p.typed("echo alive-$((40+2))\r")
+		p.expect("alive-42\r\n")
+		p.typed("\x04")
+		p.wait()
+		if _, err := os.Stat(filepath.Join(p.work, "made")); err == nil {
+			p.t.Error("the command ran")
+		}
+	})
 	atPrompt(t, "Ctrl-C and Ctrl-D", rules, func(_ *testing.T, p *prompt) {
 		p.typed("touch made\r")
 		p.expect("Allow?")

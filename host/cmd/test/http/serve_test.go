@@ -25,7 +25,7 @@ func TestServe(t *testing.T) {
 	c.Want(200, `{"id":"b","success":true,"output":"hihi"`, "POST", "/v1/run", `{"id":"b","name":"test_echo","arguments":{"text":"hi","times":2}}`)
 	c.Want(200, `"success":false`, "POST", "/v1/run", `{"command":"read nothing"}`)
 	c.Want(400, `"kind":"invalid_arguments"`, "POST", "/v1/run", `{"command":`)
-	c.Want(200, `the key \"workspce\" is unknown. Did you mean \"workspace\"?`, "POST", "/v1/run", `{"command":"ls","workspce":"/"}`)
+	c.Want(400, `The key \"workspce\" is unknown. Did you mean \"workspace\"?`, "POST", "/v1/run", `{"command":"ls","workspce":"/"}`)
 	c.Want(200, `{"id":"t","success":true,"output":"one\ntwo\n"`, "POST", "/v1/run", `{"type":"tool_use","id":"t","name":"read","input":{"file_path":"notes.txt"}}`)
 	c.Want(200, `"output":"one\ntwo\n"`, "POST", "/v1/run", `{"tool_calls":[{"id":"c","type":"function","function":{"name":"read","arguments":"{\"file_path\":\"notes.txt\"}"}}]}`)
 	c.Want(200, `"function_name":"test_echo"`, "GET", "/v1/tools", "")
@@ -33,7 +33,7 @@ func TestServe(t *testing.T) {
 	c.Want(200, `"parametersJsonSchema"`, "GET", "/v1/tools?format=gemini&single=1", "")
 	c.Want(400, "use anthropic", "GET", "/v1/tools?format=yaml", "")
 	c.Want(200, `"workspace":"`+dir, "GET", "/v1/status", "")
-	c.Want(404, "use one of /v1/run, /v1/batch", "GET", "/v2", "")
+	c.Want(404, "use one of /v1/run", "GET", "/v2", "")
 	c.Want(405, "use POST", "GET", "/v1/run", "")
 	// A named session must be separate from the default session.
 	c.Want(200, dir+"/sub", "POST", "/v1/run", `{"session":"s","command":"mkdir sub && cd sub && pwd"}`)

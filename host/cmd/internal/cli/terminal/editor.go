@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -8,6 +9,9 @@ import (
 	"github.com/reeflective/readline"
 	"github.com/reeflective/readline/inputrc"
 )
+
+// ctrlC is the key of [errInterrupted].
+const ctrlC = 3
 
 // errInterrupted is the error of read if the user canceled the line with Ctrl-C.
 var errInterrupted = errors.New("interrupted")
@@ -29,12 +33,15 @@ type editor struct {
 	shell  *readline.Shell
 	keys   *keyboard
 	prompt string
+	fed    []rune // keys that the editor got from the keyboard's store
+	// accepted is called when a command is complete, before Ctrl-C becomes a signal.
+	accepted func()
 }
 
 // newEditor returns an editor with a history. The last entry of the history is the newest entry. The function
-// "complete" returns the candidates for the last word of a text.
-func newEditor(keys *keyboard, history []string, complete func(before string) []candidate) *editor {
-	e := &editor{shell: readline.NewShell(inputrc.WithApp("toolhost")), keys: keys}
+// "complete" returns the candidates for the last word of a text, and "accepted" is the field of the editor.
+func newEditor(keys *keyboard, history []string, complete func(before string) []candidate, accepted func()) *editor {
+	e := &editor{shell: readline.NewShell(inputrc.WithApp("toolhost")), keys: keys, accepted: accepted}
 	sh := e.shell
 	for name, value := range map[string]any{
 		"cursor-position-probe":        false,         // the prompt must not wait for a terminal that does not reply
@@ -63,7 +70,13 @@ func newEditor(keys *keyboard, history []string, complete func(before string) []
 	}
 	sh.Prompt.Primary(func() string { return e.keys.colored(colorPrompt, e.prompt) })
 	sh.Prompt.Secondary(func() string { return "… " })
-	sh.AcceptMultiline = func(line []rune) bool { return !incomplete(string(line)) }
+	sh.AcceptMultiline = func(line []rune) bool {
+		if incomplete(string(line)) {
+			return false
+		}
+		e.accepted()
+		return true
+	}
 	past := readline.NewInMemoryHistory()
 	for _, command := range history {
 		_, _ = past.Write(command) // ignore the error: writing to a list in memory cannot fail
@@ -103,7 +116,8 @@ func (e *editor) highlight(isTool func(word string) bool) {
 // is canceled, read returns at once, and the editor must not be used any more.
 func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	e.prompt = prompt
-	e.shell.Keys.Feed(false, []rune(string(e.keys.takeAhead()))...)
+	e.fed = []rune(string(e.keys.takeAhead()))
+	e.shell.Keys.Feed(false, e.fed...)
 	type line struct {
 		text string
 		err  error
@@ -124,10 +138,40 @@ func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 
 // forget discards the keys that were typed ahead.
 func (e *editor) forget() {
+	e.rest()
 	e.keys.takeAhead()
+}
+
+// interrupted stores all keys that followed the last command for the next one. It reports whether Ctrl-C was among
+// them, which was not a signal yet because the editor still read the keys. As for a signal, earlier keys are lost.
+func (e *editor) interrupted(ctx context.Context) bool {
+	e.keys.ahead = append(e.rest(), e.keys.ahead...)
+	_ = e.keys.store(ctx, 0) // ignore the error: the next read reports a closed terminal
+	i := bytes.LastIndexByte(e.keys.ahead, ctrlC)
+	e.keys.ahead = e.keys.ahead[i+1:]
+	return i >= 0
+}
+
+// rest takes back the keys that the editor has not used. The library returns only one byte of each character that it
+// was fed. Fed characters are the last ones.
+func (e *editor) rest() []byte {
+	var out []byte
 	for {
-		if _, empty := e.shell.Keys.Pop(); empty {
-			return
+		key, empty := e.shell.Keys.Pop()
+		if empty {
+			break
+		}
+		out = append(out, key)
+	}
+	for n := min(len(e.fed), len(out)); n > 0; n-- {
+		typed, last := out[:len(out)-n], e.fed[len(e.fed)-n:]
+		same := true
+		for i, r := range last {
+			same = same && byte(r) == out[len(typed)+i]
+		}
+		if same {
+			return append(typed, string(last)...)
 		}
 	}
+	return out
 }

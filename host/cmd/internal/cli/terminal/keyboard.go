@@ -94,15 +94,8 @@ func (k *keyboard) takeAhead() []byte {
 // answer. They are stored for the next command.
 func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
 	defer k.running() //nolint:errcheck // the next read reports a closed terminal
-	for wait := time.Duration(0); ; wait = quiet {
-		part, err := k.read(ctx, wait)
-		if err != nil {
-			return "", err
-		}
-		if part == nil {
-			break
-		}
-		k.ahead = append(k.ahead, part...)
+	if err := k.store(ctx, quiet); err != nil {
+		return "", err
 	}
 	k.asking()
 	show()
@@ -120,6 +113,17 @@ func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
 		if len(part) == 0 { // empty input means Ctrl-D
 			return "", io.EOF
 		}
+	}
+}
+
+// store stores the pending input for the next command. If there is some, it goes on until the user pauses.
+func (k *keyboard) store(ctx context.Context, pause time.Duration) error {
+	for wait := time.Duration(0); ; wait = pause {
+		part, err := k.read(ctx, wait)
+		if len(part) == 0 || err != nil {
+			return err
+		}
+		k.ahead = append(k.ahead, part...)
 	}
 }
 

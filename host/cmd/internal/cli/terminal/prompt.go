@@ -45,6 +45,7 @@ type Prompt struct {
 	keys    *keyboard // nil without a terminal
 	editor  *editor
 	running atomic.Pointer[context.CancelFunc] // cancels the running command
+	missed  atomic.Bool                        // whether a signal came when no command ran
 }
 
 // Run reads and runs commands from standard input until the input ends. At a terminal, the user can edit lines. There,
@@ -113,7 +114,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 	}
 	defer keys.restore()
 	r.keys = keys
-	r.editor = newEditor(keys, history, r.complete)
+	r.editor = newEditor(keys, history, r.complete, func() { r.missed.Store(false) })
 	r.editor.highlight(r.isTool)
 	fmt.Fprintln(r.Stdio.Out, "toolhost", host.Version, "— help lists the tools, Ctrl-C ends a command, Ctrl-D the prompt.")
 	return r.loop(ctx, func(prompt string) (string, error) { return r.editor.read(ctx, prompt) })
@@ -196,15 +197,22 @@ func incomplete(command string) bool {
 func (r *Prompt) interrupt() {
 	if cancel := r.running.Load(); cancel != nil {
 		(*cancel)()
+	} else {
+		r.missed.Store(true)
 	}
 }
 
-// run runs one command. Ctrl-C cancels the command and discards the keys that were typed ahead.
+// run runs one command. Ctrl-C cancels the command and discards the keys that were typed ahead. That includes a Ctrl-C
+// between Enter and the start of the command.
 func (r *Prompt) run(ctx context.Context, command string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.running.Store(&cancel)
 	defer r.running.Store(nil)
+	typed := r.editor != nil && r.editor.interrupted(ctx)
+	if typed || r.editor != nil && r.missed.Load() {
+		cancel()
+	}
 	client := New(r.Stdio, r.JSON)
 	client.keys = r.keys
 	req := r.Request
@@ -213,7 +221,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 		ShellRequest(client, r.Host, &req, command)
 	}
 	res := client.Run(ctx, r.Host, req)
-	if ctx.Err() != nil && r.editor != nil {
+	if ctx.Err() != nil && r.editor != nil && !typed {
 		r.editor.forget()
 	}
 	if r.JSON {
