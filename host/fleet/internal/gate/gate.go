@@ -35,7 +35,8 @@ const (
 
 // New returns the gate of a node.
 func New(id *identity.Identity, log *slog.Logger) *Gate {
-	return &Gate{id: id, open: make(map[*conn]struct{}), Tunnels: newLimit("tunnels", maxTunnels, log), accepts: newLimit("connections", maxAccepted, log)}
+	return &Gate{id: id, open: make(map[*conn]struct{}), Tunnels: newLimit("tunnels", maxTunnels, log),
+		accepts: newLimit("connections", maxAccepted, log)}
 }
 
 // Server returns the credentials for the connections that other nodes open. A client without a certificate of the fleet

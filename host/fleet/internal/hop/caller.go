@@ -41,8 +41,8 @@ type ask struct {
 	answer chan *fleetpb.Answer
 }
 
-// ErrCallerGone means that the caller has no connection. It is the cause of the cancellation of a call whose caller does
-// not come back.
+// ErrCallerGone means that the caller has no connection. It is the cause of the cancellation of a call whose caller
+// does not come back.
 var ErrCallerGone = errors.New("the gateway of the call is gone")
 
 // NewCaller returns the caller of a call. The function cancel cancels the call.
