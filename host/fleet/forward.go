@@ -177,7 +177,7 @@ type trip struct {
 }
 
 // run sends the call with the function exchange. If the connection is lost and the call is held, run comes back to it.
-// It gives up if the other node sends nothing for the time hop.Patience.
+// It fails if the other node sends nothing for the time hop.Patience.
 func (t *trip) run(ctx context.Context, exchange func(ctx context.Context, again bool) (attempt, bool)) attempt {
 	out, cut := exchange(ctx, false)
 	for lostAt := time.Now(); cut && t.held && t.call.Heard() > 0 && ctx.Err() == nil &&

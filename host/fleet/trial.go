@@ -154,8 +154,8 @@ func (f *Fleet) push(ctx context.Context, a Arguments) (*Trial, error) {
 	return f.showTrial(ctx, t), nil
 }
 
-// errOwnConfig means that other nodes must not change the configuration of an outward node, which contains the rules for
-// what they can do there.
+// errOwnConfig means that other nodes must not change the configuration of an outward node. It contains the rules for
+// their calls there.
 func errOwnConfig(node string) error {
 	return fmt.Errorf("the node %s is outward, so it has a configuration of its own, which only its own operator changes. To use that of the fleet, run there: toolhost fleet config pull", node)
 }
