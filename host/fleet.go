@@ -125,6 +125,9 @@ func ReachesPerson(c Client) bool { return engine.ReachesPerson(c) }
 // Decided reports whether a client answers permission asks without a person.
 func Decided(c Client) bool { return engine.Decided(c) }
 
+// Parks reports whether a client's question goes to a person who may never come back with the answer.
+func Parks(c Client) bool { return engine.Parks(c) }
+
 // AnswersRequests reports whether a client answers requests of MCP servers.
 func AnswersRequests(c Client) bool { return engine.AnswersRequests(c) }
 

@@ -115,7 +115,7 @@ func (f *Fleet) checkConfig(ctx context.Context) error {
 			return err
 		}
 	}
-	same := now.Digest == digest
+	same := now.Digest == digest || f.settings.Outward
 	if !same {
 		next, _, err := f.readTrial(ctx)
 		if err != nil {

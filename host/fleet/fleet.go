@@ -436,7 +436,7 @@ const configEvery = 5 * time.Second
 const pruneEvery = 20 * time.Second
 
 // closeGrace is how long forwarded calls may still run when the node leaves the fleet. After that, they are canceled
-// and have the same time again to return their results.
+// and have the same time again to return their results. So have those whose gateway lost its connection.
 const closeGrace = 2 * time.Second
 
 // Close leaves the fleet. Other nodes can then take the shared sessions of this node at once.
@@ -461,7 +461,8 @@ func (f *Fleet) Close() error {
 			timer.Stop()
 		}
 	}
-	f.holds.Close()
+	f.endCalls(host.ErrStopped)
+	f.holds.Close(closeGrace) // they can have no connection, so that the server did not wait for them
 	if f.end != nil {
 		f.end()
 		f.tasks.Wait()

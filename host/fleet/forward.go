@@ -163,7 +163,7 @@ func (r *request) forward(ctx context.Context, node string) (out attempt) {
 	if e := f.sessions.Find(r.key); !t.held || e != nil && e.Shared { // a suspended node does not close its connections
 		defer context.AfterFunc(f.lease.Living(node), func() { cancel(errNodeEnded) })()
 	}
-	return t.run(ctx)
+	return t.run(ctx, t.exchange)
 }
 
 // trip is a call on its way to another node.
@@ -176,10 +176,11 @@ type trip struct {
 	call  *hop.Call
 }
 
-// run sends the call. If the connection is lost and the call is held, run comes back to it.
-func (t *trip) run(ctx context.Context) attempt {
-	out, cut := t.exchange(ctx, false)
-	for lostAt := time.Now(); cut && t.held && t.call.Heard() && ctx.Err() == nil &&
+// run sends the call with the function exchange. If the connection is lost and the call is held, run comes back to it.
+// It fails if the other node sends nothing for the time hop.Patience.
+func (t *trip) run(ctx context.Context, exchange func(ctx context.Context, again bool) (attempt, bool)) attempt {
+	out, cut := exchange(ctx, false)
+	for lostAt := time.Now(); cut && t.held && t.call.Heard() > 0 && ctx.Err() == nil &&
 		time.Since(lostAt) < hop.Patience; {
 		t.r.client.Progress("waits for node "+t.node, map[string]any{
 			"activity": "waits for node " + t.node + ", whose connection is lost",
@@ -188,9 +189,8 @@ func (t *trip) run(ctx context.Context) attempt {
 		case <-ctx.Done():
 		case <-time.After(min(time.Since(lostAt)/4+50*time.Millisecond, 2*time.Second)):
 		}
-		connectAgain(ctx, t.conn)
-		began := time.Now()
-		if out, cut = t.exchange(ctx, true); time.Since(began) > time.Minute { // it was connected meanwhile
+		before := t.call.Heard()
+		if out, cut = exchange(ctx, true); t.call.Heard() > before {
 			lostAt = time.Now()
 		}
 	}
@@ -201,16 +201,20 @@ func (t *trip) run(ctx context.Context) attempt {
 // was lost before the call ended.
 func (t *trip) exchange(ctx context.Context, again bool) (out attempt, cut bool) {
 	r := t.r
+	if again {
+		if p := r.f.lease.Peer(t.node); p != nil && r.f.id.HasRevoked(p.Certificate) {
+			return t.unanswered(errRevoked), false
+		}
+		connectAgain(ctx, t.conn)
+	}
 	first, err := r.start(ctx, t.node, t.trace)
 	if err != nil {
 		return attempt{result: r.refused(ctx, err)}, false
 	}
-	life := ctx
 	if t.held {
 		first.Hold, first.Resumed = r.hold, again
-		life = context.WithoutCancel(ctx)
 	}
-	life, end := context.WithCancel(life)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stream, err := fleetpb.NewNodeServiceClient(t.conn).Forward(life)
 	if err != nil {
@@ -219,12 +223,14 @@ func (t *trip) exchange(ctx context.Context, again bool) (out attempt, cut bool)
 	if err := t.call.Use(stream, first); err != nil && !errors.Is(err, io.EOF) {
 		return t.unanswered(err), true
 	}
-	if t.held {
-		defer context.AfterFunc(ctx, func() {
-			t.call.Cancel()
-			time.AfterFunc(hop.CancelPatience, end)
-		})()
-	}
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errNodeEnded) {
+			end()
+			return
+		}
+		t.call.Cancel() // without it, the other node would think that the connection is lost
+		time.AfterFunc(hop.CancelPatience, end)
+	})()
 	last, err := t.call.Receive(ctx, stream)
 	if err != nil {
 		return t.failed(ctx, err)
@@ -257,7 +263,7 @@ func (t *trip) failed(ctx context.Context, err error) (out attempt, cut bool) {
 	case ctx.Err() != nil:
 		return attempt{result: t.r.refused(ctx, canceledCall(ctx, began))}, false
 	case began:
-		return attempt{verdict: lost, tool: name}, true
+		return attempt{verdict: lost, tool: name}, status.Code(err) != codes.ResourceExhausted // a message is too large, also next time
 	case status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.InvalidArgument:
 		return attempt{
 			result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s refused the call: %s.", t.node,
@@ -286,6 +292,9 @@ func (t *trip) ended(ctx context.Context, m *fleetpb.ForwardResponse) attempt {
 	return attempt{result: t.r.refused(ctx, tool.Errorf(tool.Internal, "The node %s sent a message that this version of toolhost does not know. Ask the operator to run the same version on all nodes.", t.node))}
 }
 
+// errRevoked means that the key of a node was revoked while the node ran a call.
+var errRevoked = errors.New("its key was revoked")
+
 // errNodeEnded is the cancellation cause of a forwarded call whose node has ended.
 var errNodeEnded = errors.New("the node has ended")
 
@@ -309,7 +318,7 @@ func (r *request) start(ctx context.Context, node, trace string) (*fleetpb.Start
 		CallId: r.id, Key: r.key, Statement: text, Signature: signature, Traceparent: trace, Request: r.text,
 		Once: r.once, Gateway: r.f.node(),
 		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client),
-		AnswersRequests: host.AnswersRequests(r.client),
+		AnswersRequests: host.AnswersRequests(r.client), Parks: host.Parks(r.client),
 	}
 	if e := r.f.sessions.Find(r.key); e != nil {
 		out.Epoch = e.Epoch

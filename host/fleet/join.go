@@ -51,7 +51,7 @@ func (f *Fleet) identify(ctx context.Context) error {
 		if id.Revoked() != nil {
 			return f.errRevoked()
 		}
-		f.id, f.gate = id, gate.New(id)
+		f.id, f.gate = id, gate.New(id, f.log)
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the identity of the node cannot be read: %w", err)
@@ -70,7 +70,7 @@ func (f *Fleet) identify(ctx context.Context) error {
 		f.isNew = true
 	}
 	if f.id, err = identity.Open(f.dir); err == nil {
-		f.gate = gate.New(f.id)
+		f.gate = gate.New(f.id, f.log)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/fleet/internal/failpoint"
+	"toolhost.dev/host/fleet/internal/hop"
 	"toolhost.dev/host/fleet/internal/journal"
 	"toolhost.dev/host/fleet/internal/surplus"
 )
@@ -106,6 +107,10 @@ func (l *ledger) end(ctx context.Context, res *tool.Result) *tool.Result {
 func (l *ledger) done(ctx context.Context, res *tool.Result, change *host.SessionChange) *tool.Result {
 	o := l.o
 	failpoint.At("call ran")
+	left := res.Error != nil && res.Error.Kind == tool.Canceled && errors.Is(context.Cause(ctx), hop.ErrCallerGone)
+	if left {
+		res = &tool.Result{Error: callerLost(l.in.gateway, l.name), Run: res.Run}
+	}
 	kept := *res
 	kept.Effects, kept.SessionState, kept.Cwd = nil, nil, ""
 	encoded, err := encodeResult(&kept)
@@ -137,7 +142,7 @@ func (l *ledger) done(ctx context.Context, res *tool.Result, change *host.Sessio
 		if !tooLong {
 			k.result = &kept
 		}
-		if res.Error != nil && res.Error.Code == CodeUnknown {
+		if res.Error != nil && res.Error.Code == CodeUnknown && !left {
 			k.result = nil
 		} else {
 			k.ended = true
@@ -145,6 +150,11 @@ func (l *ledger) done(ctx context.Context, res *tool.Result, change *host.Sessio
 		k.at = now
 	}
 	return res
+}
+
+// callerLost is the error of a call that was canceled because its gateway was lost. A repetition gets it.
+func callerLost(gateway, name string) *tool.Error {
+	return tool.Errorf(tool.Unavailable, "The connection with the node %s, through which the call came, was lost while `%s` ran, so the call was canceled. It may have happened in part. Read the files before you repeat it.", gateway, name).WithCode(CodeUnknown).From(tool.SourceHost)
 }
 
 // maxState is the maximum size of the state in a record, in bytes of JSON.

@@ -232,6 +232,9 @@ func (f *Fleet) operateHere(ctx context.Context, by, operation string, arguments
 	if operation != OpLog && operation != opFigures {
 		f.log.Info("an operation of another node", "operation", operation, "by", by)
 	}
+	if f.settings.Outward && (operation == opApply || operation == OpPull) {
+		return nil, errOwnConfig(f.node())
+	}
 	switch operation {
 	case opApply:
 		return f.apply(ctx, a.Object, by, a.Approve)

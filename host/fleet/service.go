@@ -119,23 +119,23 @@ func (s *service) Forward(stream fleetpb.NodeService_ForwardServer) error {
 		}()
 		return f.serveCall(ctx, cancel, in, c)
 	}
-	if known := f.holds.Add(node, hold, c); known != nil { // the gateway does not know that the call arrived
-		cancel(nil)
-		return f.follow(stream, node, hold, known)
-	}
-	go func() {
+	added := f.holds.Add(node, hold, c, func() {
 		defer cancel(nil)
 		_ = f.serveCall(ctx, cancel, in, c) // the error is ignored: the gateway is not connected, and can come back
-	}()
-	return f.follow(stream, node, hold, c)
+	})
+	if added != c { // the gateway does not know that the call arrived, or this node ends
+		cancel(nil)
+	}
+	if added == nil {
+		return status.Error(codes.Unavailable, "the node ends")
+	}
+	return f.follow(stream, node, hold, added)
 }
 
-// contextOf returns the context of a forwarded call. If the call has a hold, it does not end with the connection.
+// contextOf returns the context of a forwarded call. It does not end with the connection: [hop.Caller.Leave] ends the
+// call.
 func contextOf(ctx context.Context, start *fleetpb.Start) (context.Context, context.CancelCauseFunc) {
-	if start.GetHold() != "" {
-		ctx = context.WithoutCancel(ctx)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	if start.GetDeadlineMs() == 0 {
 		return ctx, cancel
 	}
@@ -210,6 +210,11 @@ func (s *service) Tunnel(stream fleetpb.NodeService_TunnelServer) error {
 	if err != nil {
 		return err
 	}
+	leave, err := s.fleet.gate.Tunnels.Enter(node)
+	if err != nil {
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	defer leave()
 	first, err := stream.Recv()
 	if err != nil {
 		return err

@@ -116,6 +116,8 @@ func (f *Fleet) push(ctx context.Context, a Arguments) (*Trial, error) {
 	for _, name := range a.Canaries {
 		if p := f.lease.Peer(name); p == nil {
 			return nil, fmt.Errorf("the fleet has no node %q. See toolhost fleet status", name)
+		} else if p.Outward {
+			return nil, errOwnConfig(name)
 		} else if !f.serves(p) {
 			return nil, fmt.Errorf("the node %s is %s, so it cannot try a configuration", name, f.stateOf(p))
 		}
@@ -150,6 +152,12 @@ func (f *Fleet) push(ctx context.Context, a Arguments) (*Trial, error) {
 		return nil, err
 	}
 	return f.showTrial(ctx, t), nil
+}
+
+// errOwnConfig means that other nodes must not change the configuration of an outward node. It contains the rules for
+// their calls there.
+func errOwnConfig(node string) error {
+	return fmt.Errorf("the node %s is outward, so it has a configuration of its own, which only its own operator changes. To use that of the fleet, run there: toolhost fleet config pull", node)
 }
 
 // goBack ends a trial: its nodes apply the present configuration of the fleet.
@@ -231,7 +239,7 @@ func (f *Fleet) promote(ctx context.Context, force bool) (missed []string, err e
 		return nil, fmt.Errorf("the configuration on trial is not promoted, because %s. Go back with toolhost fleet config abort, or repeat this command with --force", why)
 	}
 	for name, p := range f.lease.Peers() {
-		if slices.Contains(t.Nodes, name) {
+		if slices.Contains(t.Nodes, name) || p.Outward {
 			continue
 		}
 		if p.State == lease.StateLeft || p.Fenced || p.Seen+p.Lease < f.clock() {
@@ -324,7 +332,7 @@ func (f *Fleet) figures(ctx context.Context) (out []figuresOf) {
 	defer cancel()
 	answers := make(chan figuresOf)
 	for name, p := range f.lease.Peers() {
-		if p.State == lease.StateLeft {
+		if p.State == lease.StateLeft || p.Outward {
 			continue
 		}
 		out = append(out, figuresOf{})

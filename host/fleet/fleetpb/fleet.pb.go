@@ -508,8 +508,10 @@ type Start struct {
 	Gateway string `protobuf:"bytes,13,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// A name for this request. If it is set, the gateway comes back when the connection is lost: the call goes on, and its asks
 	// and its result wait for a while. resumed means that the gateway comes back, so the call must not begin again.
-	Hold          string `protobuf:"bytes,14,opt,name=hold,proto3" json:"hold,omitempty"`
-	Resumed       bool   `protobuf:"varint,15,opt,name=resumed,proto3" json:"resumed,omitempty"`
+	Hold    string `protobuf:"bytes,14,opt,name=hold,proto3" json:"hold,omitempty"`
+	Resumed bool   `protobuf:"varint,15,opt,name=resumed,proto3" json:"resumed,omitempty"`
+	// Whether a question ends the request of the client, who may never come back with the answer.
+	Parks         bool `protobuf:"varint,16,opt,name=parks,proto3" json:"parks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +651,13 @@ func (x *Start) GetResumed() bool {
 	return false
 }
 
+func (x *Start) GetParks() bool {
+	if x != nil {
+		return x.Parks
+	}
+	return false
+}
+
 // Answer answers an ask.
 type Answer struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -756,7 +765,7 @@ func (*Proceed) Descriptor() ([]byte, []int) {
 	return file_toolhost_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
-// Cancel cancels a call with a hold, because its client does not wait for it any more.
+// Cancel cancels a call, because its client does not wait for it any more.
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1528,7 +1537,7 @@ const file_toolhost_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x06result\x18\x06 \x01(\v2\x19.toolhost.fleet.v1.ResultH\x00R\x06result\x126\n" +
 	"\arefusal\x18\a \x01(\v2\x1a.toolhost.fleet.v1.RefusalH\x00R\arefusal\x12*\n" +
 	"\x03log\x18\b \x01(\v2\x16.toolhost.fleet.v1.LogH\x00R\x03logB\a\n" +
-	"\x05frame\"\xa9\x03\n" +
+	"\x05frame\"\xbf\x03\n" +
 	"\x05Start\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -1546,7 +1555,8 @@ const file_toolhost_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04once\x18\f \x01(\bR\x04once\x12\x18\n" +
 	"\agateway\x18\r \x01(\tR\agateway\x12\x12\n" +
 	"\x04hold\x18\x0e \x01(\tR\x04hold\x12\x18\n" +
-	"\aresumed\x18\x0f \x01(\bR\aresumed\"V\n" +
+	"\aresumed\x18\x0f \x01(\bR\aresumed\x12\x14\n" +
+	"\x05parks\x18\x10 \x01(\bR\x05parks\"V\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12\x0e\n" +

@@ -112,7 +112,7 @@ func (r *request) Run(ctx context.Context) *tool.Result {
 	start := &fleetpb.Start{
 		CallId: cmp.Or(r.req.Once, rand.Text()), Once: r.req.Once != "", Traceparent: r.req.Trace, Request: text,
 		ReachesPerson: host.ReachesPerson(r.client), Decided: host.Decided(r.client),
-		AnswersRequests: host.AnswersRequests(r.client),
+		AnswersRequests: host.AnswersRequests(r.client), Parks: host.Parks(r.client),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the client is not asked any more
@@ -131,7 +131,7 @@ func (r *request) Run(ctx context.Context) *tool.Result {
 		time.AfterFunc(hop.CancelPatience, end)
 	})()
 	last, err := call.Receive(ctx, stream)
-	if err != nil && call.Heard() {
+	if err != nil && call.Heard() > 0 {
 		return r.failed(tool.Unavailable, "The node on this machine ended while the call ran: %w. The call may have changed something.", err)
 	}
 	if err != nil {

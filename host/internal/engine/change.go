@@ -232,6 +232,9 @@ func ReachesPerson(c Client) bool { return call.Complete(c).ReachesPerson() }
 // Decided reports whether a client answers permission requests without asking a person.
 func Decided(c Client) bool { return call.Complete(c).Decided() }
 
+// Parks reports whether a client's question goes to a person who may never come back with the answer.
+func Parks(c Client) bool { return call.Complete(c).Parks() }
+
 // AnswersRequests reports whether a client answers requests of MCP servers.
 func AnswersRequests(c Client) bool { return call.Complete(c).AnswersRequests() }
 

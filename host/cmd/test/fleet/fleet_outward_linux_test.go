@@ -193,20 +193,6 @@ func (o *outwardFleet) heal() {
 	}
 }
 
-// begin starts a call, and returns a channel for its result.
-func (o *outwardFleet) begin(n *fleetNode, c fleetCall) <-chan *fleetResult {
-	done := make(chan *fleetResult, 1)
-	go func() {
-		res, err := n.call(o.t.Context(), c)
-		if err != nil {
-			o.t.Error(err)
-			res = new(fleetResult)
-		}
-		done <- res
-	}()
-	return done
-}
-
 func exists(path string) func() bool {
 	return func() bool {
 		_, err := os.Stat(path)
@@ -339,7 +325,7 @@ func TestFleetLostConnection(t *testing.T) {
 
 	t.Run("ask", func(t *testing.T) {
 		hosttest.Must(t, os.WriteFile(filepath.Join(o.home, "old"), []byte("content\n"), 0o600))
-		done := o.begin(o.east, fleetCall{Command: "rm old", Workspace: "@laptop", Session: "asks"})
+		done := o.east.begin(fleetCall{Command: "rm old", Workspace: "@laptop", Session: "asks"})
 		boss := hosttest.NewClient(t, o.east.address(), hosttest.ApproverToken)
 		var ids []string
 		hosttest.Wait(t, "the ask is at the person's front", func() bool { ids = open(boss); return len(ids) == 1 })
@@ -350,7 +336,7 @@ func TestFleetLostConnection(t *testing.T) {
 			t.Error("the call ran without the answer")
 		}
 		o.heal()
-		if res := <-done; !res.Success {
+		if res := resultOf(t, done); !res.Success {
 			t.Error(res)
 		}
 		if left := open(boss); len(left) > 0 || exists(filepath.Join(o.home, "old"))() {
@@ -358,7 +344,7 @@ func TestFleetLostConnection(t *testing.T) {
 		}
 	})
 	t.Run("ask again", func(t *testing.T) {
-		done := o.begin(o.east, fleetCall{Command: "date +%Y", Workspace: "@laptop", Session: "asks-again"})
+		done := o.east.begin(fleetCall{Command: "date +%Y", Workspace: "@laptop", Session: "asks-again"})
 		boss := hosttest.NewClient(t, o.east.address(), hosttest.ApproverToken)
 		var first, ids []string
 		hosttest.Wait(t, "the ask is at the person's front", func() bool { first = open(boss); return len(first) == 1 })
@@ -366,7 +352,7 @@ func TestFleetLostConnection(t *testing.T) {
 		o.laptop.run()
 		hosttest.Wait(t, "the call asks again, and the first ask is gone", func() bool { ids = open(boss); return len(ids) == 1 && ids[0] != first[0] })
 		boss.Want(200, "", "POST", "/v1/asks/"+ids[0], `{"outcome":"accepted"}`)
-		if res := <-done; !res.Success {
+		if res := resultOf(t, done); !res.Success {
 			t.Error(res)
 		}
 	})
@@ -401,11 +387,11 @@ func TestFleetLostConnection(t *testing.T) {
 		})
 	})
 	t.Run("restart", func(t *testing.T) {
-		done := o.begin(o.east, fleetCall{Command: "touch began; while [ ! -e never ]; do sleep 0.02; done", Workspace: "@laptop", Session: "restarts"})
+		done := o.east.begin(fleetCall{Command: "touch began; while [ ! -e never ]; do sleep 0.02; done", Workspace: "@laptop", Session: "restarts"})
 		hosttest.Wait(t, "the call runs", exists(filepath.Join(o.home, "began")))
 		o.laptop.kill()
 		o.laptop.run()
-		if res := <-done; res.Success || res.Error.Code != 520 || !strings.Contains(res.String(), "laptop") {
+		if res := resultOf(t, done); res.Success || res.Error.Code != 520 || !strings.Contains(res.String(), "laptop") {
 			t.Errorf("the node was killed: %s", res)
 		}
 	})
@@ -435,14 +421,14 @@ func (o *outwardFleet) ends(t *testing.T) {
 func (o *outwardFleet) lose(t *testing.T, file string) *fleetResult {
 	t.Helper()
 	at := func(name string) string { return filepath.Join(o.home, name) }
-	done := o.begin(o.east, fleetCall{Command: "touch started; while [ ! -e go ]; do sleep 0.02; done; echo ran >> ran; touch ended; echo the answer", Workspace: "home@laptop", Session: "loses"})
+	done := o.east.begin(fleetCall{Command: "touch started; while [ ! -e go ]; do sleep 0.02; done; echo ran >> ran; touch ended; echo the answer", Workspace: "home@laptop", Session: "loses"})
 	hosttest.Wait(t, "the call runs", exists(at("started")))
 	o.cut()
 	hosttest.Must(t, os.WriteFile(at("go"), nil, 0o600))
 	hosttest.Wait(t, "the call has "+file, exists(at(file)))
 	o.away(t)
 	o.heal()
-	return <-done
+	return resultOf(t, done)
 }
 
 // away waits until the other nodes think that the laptop has lost its lease.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 
@@ -16,14 +17,27 @@ import (
 
 // Gate makes the credentials for connections with other nodes. It is safe for concurrent use.
 type Gate struct {
-	id *identity.Identity
+	// Tunnels limits the tunnels that a node opens.
+	Tunnels *Limit
+	id      *identity.Identity
+	accepts *Limit
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
 }
 
+const (
+	// maxTunnels is for hundreds of outward nodes. Each has a tunnel to each other one with which it exchanges calls.
+	maxTunnels = 512
+	// maxAccepted is far more than the one connection that a node needs.
+	maxAccepted = 64
+)
+
 // New returns the gate of a node.
-func New(id *identity.Identity) *Gate { return &Gate{id: id, open: make(map[*conn]struct{})} }
+func New(id *identity.Identity, log *slog.Logger) *Gate {
+	return &Gate{id: id, open: make(map[*conn]struct{}), Tunnels: newLimit("tunnels", maxTunnels, log),
+		accepts: newLimit("connections", maxAccepted, log)}
+}
 
 // Server returns the credentials for the connections that other nodes open. A client without a certificate of the fleet
 // can connect, too, and send up to maxStranger bytes.
@@ -65,7 +79,8 @@ func (w *watched) Clone() credentials.TransportCredentials {
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := w.gate.watch(w.TransportCredentials.ServerHandshake(raw))
+	c, info, err := w.TransportCredentials.ServerHandshake(raw)
+	c, info, err = w.gate.watch(w.gate.accepts, c, info, err)
 	if tls, ok := info.(credentials.TLSInfo); ok && err == nil && len(tls.State.PeerCertificates) == 0 {
 		c = &stranger{Conn: c}
 	}
@@ -75,16 +90,27 @@ func (w *watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 // ClientHandshake implements credentials.TransportCredentials.
 func (w *watched) ClientHandshake(ctx context.Context, authority string,
 	raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return w.gate.watch(w.TransportCredentials.ClientHandshake(ctx, authority, raw))
+	c, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	return w.gate.watch(nil, c, info, err)
 }
 
-// watch adds a connection to the gate until the connection is closed.
-func (g *Gate) watch(c net.Conn, info credentials.AuthInfo, err error) (net.Conn, credentials.AuthInfo, error) {
+// watch adds a connection to the gate until the connection is closed. It refuses the connection if the limit of its
+// node is reached. A nil limit means no limit.
+func (g *Gate) watch(limit *Limit, c net.Conn, info credentials.AuthInfo,
+	err error) (net.Conn, credentials.AuthInfo, error) {
 	tls, ok := info.(credentials.TLSInfo)
 	if err != nil || !ok || len(tls.State.PeerCertificates) == 0 {
 		return c, info, err
 	}
-	out := &conn{Conn: c, gate: g, peer: tls.State.PeerCertificates[0]}
+	out := &conn{Conn: c, gate: g, peer: tls.State.PeerCertificates[0], leave: func() {}}
+	if limit != nil {
+		leave, err := limit.Enter(out.peer.Subject.CommonName)
+		if err != nil {
+			_ = c.Close() // the error is ignored: the connection is refused
+			return nil, nil, err
+		}
+		out.leave = sync.OnceFunc(leave)
+	}
 	g.mu.Lock()
 	g.open[out] = struct{}{}
 	g.mu.Unlock()
@@ -117,8 +143,9 @@ func (c *stranger) Read(b []byte) (int, error) {
 // conn is a connection with another node.
 type conn struct {
 	net.Conn
-	gate *Gate
-	peer *x509.Certificate
+	gate  *Gate
+	peer  *x509.Certificate
+	leave func() // uncounts the connection
 }
 
 // Close implements net.Conn.
@@ -126,5 +153,6 @@ func (c *conn) Close() error {
 	c.gate.mu.Lock()
 	delete(c.gate.open, c)
 	c.gate.mu.Unlock()
+	c.leave()
 	return c.Conn.Close()
 }

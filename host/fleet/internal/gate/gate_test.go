@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -34,11 +35,11 @@ func TestStrangers(t *testing.T) {
 	one := node(t, a, "one")
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	ok(t, err)
-	server, nodes := grpc.NewServer(grpc.Creds(gate.New(one).Server()), grpc.MaxRecvMsgSize(8<<20)), new(admits)
+	server, nodes := grpc.NewServer(grpc.Creds(gate.New(one, slog.New(slog.DiscardHandler)).Server()), grpc.MaxRecvMsgSize(8<<20)), new(admits)
 	fleetpb.RegisterNodeServiceServer(server, nodes)
 	go func() { _ = server.Serve(l) }()
 	defer server.Stop()
-	two := gate.New(node(t, a, "two")).Client(identity.ServerName("one"))
+	two := gate.New(node(t, a, "two"), slog.New(slog.DiscardHandler)).Client(identity.ServerName("one"))
 	stranger := credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
 	for _, c := range []struct {
 		name   string

@@ -26,7 +26,7 @@ type Call struct {
 
 	mu      sync.Mutex
 	stream  Sender
-	heard   bool
+	heard   int // number of messages of the other node
 	began   bool
 	tool    string
 	answers map[uint32]*fleetpb.Answer // by the id of the ask; nil while the client is asked
@@ -37,15 +37,15 @@ func NewCall(client host.Client, queued func()) *Call {
 	return &Call{client: client, queued: queued, answers: make(map[uint32]*fleetpb.Answer)}
 }
 
-// hear records that the other node has the call.
+// hear counts a message of the other node.
 func (c *Call) hear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = true
+	c.heard++
 }
 
-// Heard reports whether the other node has sent a message about the call.
-func (c *Call) Heard() bool {
+// Heard returns the number of messages that the other node has sent about the call, on all connections.
+func (c *Call) Heard() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heard
@@ -65,7 +65,7 @@ func (c *Call) Send(m *fleetpb.ForwardRequest) error {
 	return c.stream.Send(m)
 }
 
-// Cancel cancels a call with a hold, or a call of a program on the machine of the node.
+// Cancel cancels the call.
 func (c *Call) Cancel() {
 	_ = c.Send(&fleetpb.ForwardRequest{Frame: &fleetpb.ForwardRequest_Cancel{Cancel: &fleetpb.Cancel{}}}) // the error is ignored: the connection is lost then
 }

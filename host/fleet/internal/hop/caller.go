@@ -41,8 +41,9 @@ type ask struct {
 	answer chan *fleetpb.Answer
 }
 
-// errCallerGone means that the caller has no connection.
-var errCallerGone = errors.New("the gateway of the call is gone")
+// ErrCallerGone means that the caller has no connection. It is the cause of the cancellation of a call whose caller
+// does not come back.
+var ErrCallerGone = errors.New("the gateway of the call is gone")
 
 // NewCaller returns the caller of a call. The function cancel cancels the call.
 func NewCaller(start *fleetpb.Start, cancel context.CancelCauseFunc) *Caller {
@@ -69,6 +70,9 @@ func (c *Caller) ReachesPerson() bool { return c.start.GetReachesPerson() }
 // Decided reports whether permission requests are answered without a person.
 func (c *Caller) Decided() bool { return c.start.GetDecided() }
 
+// Parks reports whether a question goes to a person who may never come back with the answer.
+func (c *Caller) Parks() bool { return c.start.GetParks() }
+
 // send sends a message. Without a connection, it returns an error. The function note runs before, while no other
 // message is sent. It can be nil.
 func (c *Caller) send(m *fleetpb.ForwardResponse, note func()) error {
@@ -81,7 +85,7 @@ func (c *Caller) send(m *fleetpb.ForwardResponse, note func()) error {
 	stream := c.stream
 	c.mu.Unlock()
 	if stream == nil {
-		return errCallerGone
+		return ErrCallerGone
 	}
 	return stream.Send(m)
 }
@@ -165,7 +169,7 @@ func (c *Caller) Leave() {
 	for _, a := range open {
 		close(a.answer)
 	}
-	c.cancel(nil)
+	c.cancel(ErrCallerGone)
 }
 
 func (c *Caller) answered(m *fleetpb.Answer) {

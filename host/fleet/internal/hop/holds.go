@@ -7,8 +7,10 @@ import (
 
 // Holds are the calls whose callers can lose their connection and come back. It is safe for concurrent use.
 type Holds struct {
-	mu    sync.Mutex
-	calls map[string]*held
+	mu      sync.Mutex
+	calls   map[string]*held
+	closed  bool
+	running sync.WaitGroup
 }
 
 // held is a call of a caller that can come back.
@@ -53,15 +55,21 @@ func (h *held) stop() {
 	}
 }
 
-// Add adds a call, and is otherwise like [Holds.Find]. If the gateway sent the call before, Add returns the known call.
-func (h *Holds) Add(gateway, hold string, c *Caller) (known *Caller) {
+// Add adds a call and runs it in a new goroutine. Otherwise it is like [Holds.Find]: if the gateway sent the call
+// before, Add returns the known call and does not run the new one. After [Holds.Close], Add returns nil.
+func (h *Holds) Add(gateway, hold string, c *Caller, run func()) *Caller {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := gateway + " " + hold
-	if known = h.find(key); known == nil {
-		h.calls[key] = &held{caller: c, connections: 1}
+	if h.closed {
+		return nil
 	}
-	return known
+	key := gateway + " " + hold
+	if known := h.find(key); known != nil {
+		return known
+	}
+	h.calls[key] = &held{caller: c, connections: 1}
+	h.running.Go(run)
+	return c
 }
 
 // Lost ends the use of a call by a connection. After the last one, the caller must come back in time.
@@ -89,14 +97,23 @@ func (h *Holds) Drop(gateway, hold string) {
 	}
 }
 
-// Close cancels all calls.
-func (h *Holds) Close() {
+// Close cancels all calls, and waits until they have ended, but at most for the time in patience.
+func (h *Holds) Close(patience time.Duration) {
 	h.mu.Lock()
 	all := h.calls
-	h.calls = make(map[string]*held)
+	h.calls, h.closed = make(map[string]*held), true
 	h.mu.Unlock()
 	for _, found := range all {
 		found.stop()
 		found.caller.Leave()
+	}
+	ended := make(chan struct{})
+	go func() {
+		h.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
 	}
 }

@@ -148,7 +148,7 @@ func TestHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hop.NewHolds()
 		c, ctx := caller()
-		if known := h.Add("east", "h", c); known != nil {
+		if added := h.Add("east", "h", c, func() { <-ctx.Done() }); added != c {
 			t.Error("a new call is known")
 		}
 		if h.Find("west", "h") != nil {
@@ -157,7 +157,7 @@ func TestHolds(t *testing.T) {
 		// The gateway comes back before the node notices that the first connection is lost. It sends the call again,
 		// because it does not know that the call arrived.
 		again, _ := caller()
-		if known := h.Add("east", "h", again); known != c {
+		if known := h.Add("east", "h", again, func() { t.Error("the call runs twice") }); known != c {
 			t.Error("the call is held twice")
 		}
 		h.Lost("east", "h")
@@ -176,4 +176,29 @@ func TestHolds(t *testing.T) {
 			t.Error("the call is held although its gateway does not come back")
 		}
 	})
+}
+
+// TestHoldsClose checks that the end of a node waits for the calls that it cancels, but not for ever.
+func TestHoldsClose(t *testing.T) {
+	for _, tc := range []struct{ needs, waits time.Duration }{{time.Second, time.Second}, {time.Hour, time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := hop.NewHolds()
+			ctx, cancel := context.WithCancelCause(context.Background())
+			c := hop.NewCaller(&fleetpb.Start{Hold: "h"}, cancel)
+			h.Add("east", "h", c, func() {
+				<-ctx.Done()
+				time.Sleep(tc.needs)
+			})
+			h.Lost("east", "h")
+			began := time.Now()
+			h.Close(time.Minute)
+			if waited := time.Since(began); waited != tc.waits {
+				t.Errorf("a call that needs %s: waited for %s", tc.needs, waited)
+			}
+			if h.Add("east", "h", c, func() { t.Error("a call begins") }) != nil {
+				t.Error("a call is added after the end")
+			}
+			time.Sleep(2 * time.Hour) // the call has ended
+		})
+	}
 }

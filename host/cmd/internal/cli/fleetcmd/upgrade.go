@@ -30,7 +30,8 @@ func newUpgrade(s *globals.Settings) *cobra.Command {
 		Use: "upgrade --command COMMAND", Short: "Restart the nodes one after another", Args: cobra.NoArgs,
 		Long: `Restart the nodes one after another, for example with a new version of toolhost. For each node, this command
 moves its sessions to others, runs COMMAND with the shell, and waits until the node is back and ready. It stops
-at the first node that fails. The node of this machine is the last one.
+at the first node that fails. The node of this machine is the last one. Outward nodes are upgraded only if --node names
+them.
 
 COMMAND finds the name of the node in $TOOLHOST_NODE. It must restart the node, and can return before the node is back.`,
 		Example: `  toolhost fleet upgrade --command 'ssh "$TOOLHOST_NODE" sudo systemctl restart toolhost'`,
@@ -54,6 +55,8 @@ func (u *upgrade) run(ctx context.Context) error {
 	for _, n := range st.Nodes {
 		switch {
 		case len(u.nodes) > 0 && !slices.Contains(u.nodes, n.Node), len(u.nodes) == 0 && n.Left == 0:
+		case len(u.nodes) == 0 && n.Address == "":
+			u.progress("node %s: left out, because it only opens connections. To upgrade it, too, name it: --node", n.Node)
 		case n.State != "ready":
 			return fmt.Errorf("the node %s is %s, and an upgrade needs nodes that are ready. Repair it first, or name the other nodes: --node", n.Node, n.State)
 		case n.Node == st.Node:
