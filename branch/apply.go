@@ -40,7 +40,7 @@ type Selection struct {
 
 // Outcome describes an apply or a revert.
 type Outcome struct {
-	// Number identifies the apply among those of the branch.
+	// Number identifies the apply in its branch.
 	Number  int             `json:"number"`
 	Changes []change.Change `json:"changes"`
 	// GivenUp lists the changes that an apply removed from the branch, because the workspace's content was kept. For a

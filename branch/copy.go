@@ -50,11 +50,23 @@ func (b *Branch) Tree() string {
 	return b.work.Tree()
 }
 
+// TooLargeError means that a workspace exceeds the limits of [Backend], so that it cannot be copied.
+type TooLargeError struct {
+	Base   string
+	Reason error
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the workspace %s is too large to copy: %v", e.Base, e.Reason)
+}
+
+func (e *TooLargeError) Unwrap() error { return e.Reason }
+
 // makeCopy copies the base for a new branch.
 func (b *Branch) makeCopy(how Backend) error {
 	work, done, err := workcopy.Make(b.dir, b.Name, b.Base, mirror.Limits{Bytes: how.MaxBytes, Files: how.MaxFiles})
 	if large := (*mirror.TooLargeError)(nil); errors.As(err, &large) {
-		return fmt.Errorf("the workspace %s is too large to copy: %w. The operator can raise the limit: workspace { limits { layer, files } }", b.Base, err)
+		return &TooLargeError{Base: b.Base, Reason: err}
 	}
 	if err != nil {
 		return err

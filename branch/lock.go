@@ -217,8 +217,8 @@ func (s *Store) lockBase(base string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lock can remain for a moment after its release, because a program that this process starts has a copy of the
-	// open file until the program is executed.
+	// The lock can remain for a moment after its release, because a child process has a copy of the open file until it
+	// executes its program.
 	for began := time.Now(); !flock.Try(f); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) < waitForLock {
 			continue

@@ -402,7 +402,8 @@ func TestUnsuitablePlaces(t *testing.T) {
 	refused := func(s *Store, want string) {
 		t.Helper()
 		for _, how := range []Backend{{}, {Copy: true}} {
-			if _, err := s.Make("", base, "b", how); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--state DIR") {
+			var place *PlaceError
+			if _, err := s.Make("", base, "b", how); !errors.As(err, &place) || !strings.Contains(err.Error(), want) {
 				t.Errorf("making a branch: %v, want %q", err, want)
 			}
 			if _, err := s.Probe("", base, how); err == nil || !strings.Contains(err.Error(), want) {
@@ -428,7 +429,7 @@ func TestUnsuitablePlaces(t *testing.T) {
 		c := childFor(s, base, "mounts")
 		c.Path, c.Args = "/usr/bin/env", []string{"env", "unshare", "-rm", c.Path}
 		c.Env = append(c.Env, "TOOLHOST_TEST_COPY="+kind)
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "two mounts of the same file system") || !strings.Contains(string(out), "--state DIR") {
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "two mounts of the same file system") || !strings.Contains(string(out), "use a directory in the mount of the workspace") {
 			t.Errorf("a branch of the kind %q beside another mount: %v\n%s", kind, err, out)
 		}
 	}

@@ -54,7 +54,7 @@ type Mount struct {
 	holder *overlay.Holder
 	lock   *os.File
 	base   *sharedWatch
-	// users is the number of calls that have acquired the mount. running is the number of those that have begun.
+	// users is the number of calls that have acquired the mount. running counts only the calls that have begun.
 	// Mounts.mu guards both and the following fields.
 	users, running int
 	by             map[string]bool // the sessions that used the mount

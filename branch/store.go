@@ -191,6 +191,17 @@ func (s *Store) dropUnfinished(dir string) error {
 	return s.drop(&Branch{dir: dir, Name: filepath.Base(dir)})
 }
 
+// PlaceError means that a store cannot have branches of a workspace because of the place of its directory.
+type PlaceError struct {
+	// Base is the workspace, and Dir is the directory of the store.
+	Base, Dir string
+	problem   string
+}
+
+func (e *PlaceError) Error() string {
+	return fmt.Sprintf("the directory %s cannot keep branches of the workspace %s: %s", e.Dir, e.Base, e.problem)
+}
+
 // suits returns an error if a workspace cannot be the base of a branch in this store with the given backend.
 func (s *Store) suits(base string, dir *unix.Stat_t, how Backend) error {
 	var own unix.Stat_t
@@ -198,15 +209,15 @@ func (s *Store) suits(base string, dir *unix.Stat_t, how Backend) error {
 		return err
 	}
 	if own.Dev != dir.Dev {
-		return fmt.Errorf("the workspace %s and the state directory %s are on different file systems, and a branch could then not be applied as one. Use a state directory on the file system of the workspace: --state DIR", base, s.Dir)
+		return &PlaceError{Base: base, Dir: s.Dir, problem: "they are on different file systems, so an apply could stop halfway; use a directory on the file system of the workspace"}
 	}
 	if own, known := filetree.MountID(s.Dir); known {
 		if other, known := filetree.MountID(base); known && own != other {
-			return fmt.Errorf("the workspace %s and the state directory %s are in two mounts of the same file system, and the kernel renames no file from one to the other, so a branch could not be applied. Use a state directory in the mount of the workspace: --state DIR. In a container, mount one directory that has both", base, s.Dir)
+			return &PlaceError{Base: base, Dir: s.Dir, problem: "they are in two mounts of the same file system, and the kernel renames no file from one mount to the other. In a container, mount one directory that contains both; otherwise use a directory in the mount of the workspace"}
 		}
 	}
 	if tool.Within(base, s.Dir) {
-		return fmt.Errorf("the directory of branches %s is in the workspace %s. Use a state directory outside of it: --state DIR", s.Dir, base)
+		return &PlaceError{Base: base, Dir: s.Dir, problem: "the directory is in the workspace; use one outside of it"}
 	}
 	if how.Copy {
 		return exchanges(s.Dir)

@@ -108,8 +108,9 @@ func (h *Host) OnFleet(f func(ctx context.Context, operation string, arguments j
 // ErrNoFleet is returned by [Host.OperateFleet] if the host is not a node of a fleet.
 var ErrNoFleet = engine.ErrNoFleet
 
-// OperateFleet carries out an operation on the fleet of the host, such as "status" or "drain". The arguments are those
-// of fleet.Arguments, and the result depends on the operation. The argument "by" is the operator, for the audit log.
+// OperateFleet carries out an operation on the fleet of the host, such as "status" or "drain". The arguments have the
+// form of fleet.Arguments, and the result depends on the operation. The argument "by" is the operator, for the audit
+// log.
 func (h *Host) OperateFleet(ctx context.Context, by *Principal, operation string,
 	arguments json.RawMessage) (any, error) {
 	return h.engine.OperateFleet(ctx, by.Name, operation, arguments)

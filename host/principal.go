@@ -57,7 +57,8 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 // BranchInfo describes a branch.
 type BranchInfo = engine.BranchInfo
 
-// Branches returns the branches that a principal can see: its own, and those of the principals that it supervises.
+// Branches returns the branches that a principal can see: its own branches, and the branches of principals that it
+// supervises.
 func (h *Host) Branches(who *Principal) ([]BranchInfo, error) { return h.engine.Branches(who) }
 
 // BranchWithID returns a branch that a principal can see, with its changes and a diff of about limit bytes.

@@ -35,7 +35,7 @@ func (h *Host) Health(ctx context.Context, name string) tool.Health {
 type ActiveCall = engine.ActiveCall
 
 // ActiveCalls returns the calls that run or wait and that a principal can see, oldest first, and their number. It
-// returns at most limit calls. A principal can see its own calls and those of the principals that it supervises; see
+// returns at most limit calls. A principal can see its own calls and the calls of principals that it supervises; see
 // [Principal.Supervises].
 func (h *Host) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total int) {
 	return h.engine.ActiveCalls(who, limit)

@@ -90,7 +90,8 @@ func use(line int, path, word string) string { return strconv.Itoa(line) + " " +
 var withoutDefaults = []string{"function", "mcp", "replay", "snippet"}
 
 // TestManifestsNameTools checks that the manifest of each bundled plugin names its tools. By these names, the host
-// keeps their roles from other plugins while the plugin is not loaded.
+// keeps their roles from other plugins while the plugin is not loaded. A plugin with a role also needs the program with
+// which tests replace it.
 func TestManifestsNameTools(t *testing.T) {
 	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) < 8 {
@@ -113,7 +114,24 @@ func TestManifestsNameTools(t *testing.T) {
 		if slices.Sort(m.Tools); !slices.Equal(m.Tools, want) && !slices.Contains(withoutDefaults, m.Name) {
 			t.Errorf("%s names %q, and the plugin has %q", path, m.Tools, want)
 		}
+		renamed := filepath.Join(filepath.Dir(path), "internal", "renamed")
+		if _, err := os.Stat(renamed); err != nil && hasRole(t, filepath.Dir(path)) {
+			t.Errorf("%v: a plugin with a role needs this program, so that replaced.txtar can replace the plugin", err)
+		}
 	}
+}
+
+// hasRole reports whether a definition in the sources of a plugin has a role.
+func hasRole(t *testing.T, dir string) (found bool) {
+	each(t, dir, nil, func(_ string, _ *token.FileSet, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Role") {
+				found = true
+			}
+			return true
+		})
+	})
+	return found
 }
 
 // bundledNames returns the names in the definitions of the bundled plugins' tools.

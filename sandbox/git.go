@@ -60,7 +60,8 @@ func gitDirPaths(dir string, fix bool, onHost func(string) string) (fixed, prote
 	return g.fixed, g.protected
 }
 
-// isRepository reports whether a directory has the parts of a git directory, which can be that of a linked worktree.
+// isRepository reports whether a directory has the parts of a git directory. It can be the git directory of a linked
+// worktree.
 func isRepository(dir string) bool {
 	has := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))

@@ -53,7 +53,7 @@ func (w *walker) code(text string, sc *scope, where string) {
 // names matches each variable name in an arithmetic expression.
 var names = lazily(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// maxIndirect limits the length of a chain of variables that contain names of variables.
+// maxIndirect limits the length of a chain of variables in which each contains the name of the next.
 const maxIndirect = 8
 
 // value analyzes a text that the shell evaluates as an arithmetic expression. The shell also evaluates the values of

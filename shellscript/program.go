@@ -7,8 +7,8 @@ import (
 )
 
 // AnalyzeProcess returns the commands that a program carries out in its own process. The first command is the program
-// itself. The words and the working directory are those of the running program. Commands that the program starts as new
-// processes are not included, because they are judged separately.
+// itself. The arguments are the words and the working directory of the running program. Commands that the program
+// starts as new processes are not included, because they are judged separately.
 func AnalyzeProcess(words []string, o Options) (out []Command, doubts []string) {
 	w := walker{out: new(Analysis), home: o.Home, started: true, gitSettings: o.GitSettings}
 	all := make([]Word, len(words))

@@ -34,7 +34,7 @@ var runners = []string{
 	"ssh-agent", "sshpass", "su-exec", "tini", "tmate", "torify",
 }
 
-// The following options are those of several programs.
+// Several programs have the following options.
 var (
 	texOptions        = []string{"-shell-escape*", "--shell-escape*", "-enable-write18*", "--enable-write18*"}
 	rpmOptions        = []string{"--eval", "-E", "--pipe", "--define", "-D", "--macros", "--rcfile", "--load"}

@@ -85,8 +85,8 @@ func (g *Repository) saveAs(ref, oid string) string {
 	}
 }
 
-// taken reports whether a ref cannot be created under a name, because the name is a directory in the name of another
-// ref, or the other ref's name is a directory in this name.
+// taken reports whether another ref prevents the creation of a ref with a name. Git stores refs as files, so no ref can
+// have the name of a directory of another ref.
 func (g *Repository) taken(name string) bool {
 	for other := range g.cur {
 		if strings.HasPrefix(other, name+"/") {

@@ -25,7 +25,7 @@ import (
 	"toolhost.dev/branch/internal/workcopy"
 )
 
-// Dir is the name of the directory of checkpoints in the directory of a branch.
+// Dir is the name of the directory with the checkpoints of a branch. It is in the branch's directory.
 const Dir = "checkpoints"
 
 // These are names in the directory of a branch, and in the directories of its checkpoints.

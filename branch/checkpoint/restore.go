@@ -26,7 +26,7 @@ type Restore struct {
 	// Saved is the number of the checkpoint that was made before the restore.
 	Saved int  `json:"saved"`
 	Undo  bool `json:"undo"`
-	// Stay lists paths of the layer that stay unchanged. They are those of the [target].
+	// Stay lists paths of the layer that stay unchanged. The [target] has the same paths.
 	Stay [][]byte `json:"stay,omitempty"`
 	// SkipIgnored is set only by older versions of the program, which do not set Stay.
 	SkipIgnored bool `json:"skip_ignored,omitempty"`
@@ -55,9 +55,6 @@ func (r *Restored) Notes() (out []string) {
 	}
 	if len(r.Lost) > 0 {
 		out = append(out, ignored+"What the branch changed in them is lost: "+some(r.Lost)+".")
-	}
-	if len(out) > 0 {
-		out = append(out, "To store all that git ignores, the operator sets:\nworkspace {\n  checkpoints { ignored = true }\n}")
 	}
 	return out
 }

@@ -259,6 +259,9 @@ func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*Branc
 // BranchRestored describes a restore of a branch.
 type BranchRestored = branch.Restored
 
+// RestoreNotes returns sentences about the paths that a restore did not change.
+func RestoreNotes(done *BranchRestored) []string { return changeset.RestoreNotes(done) }
+
 // RestoreChanges returns the checkpoint to which Restore would reset a branch, and the changes that Restore would make
 // in the branch. Number 0 means the last checkpoint.
 func (b *Branches) RestoreChanges(name string, number int) (*BranchCheckpoint, []BranchChange, error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/branch"
+	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/engine"
@@ -60,7 +62,7 @@ type PermissionDiagnosis struct {
 	// Deny and Protect are the numbers of globs for denied and protected paths.
 	Deny    int `json:"deny"`
 	Protect int `json:"protect"`
-	// Settings is the number of names of protected settings of other programs.
+	// Settings is the number of protected names of files with settings of other programs.
 	Settings int `json:"settings"`
 	// Missing lists the restrictions that are not enforced.
 	Missing []confinement.Gap `json:"missing"`
@@ -138,7 +140,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	launcher.List(privilege.ListedPrograms(cfg))
 	branches, noBranches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
-	problems, unloaded := problemsOf(cfg, opts)
+	problems, unloaded, shadowed := problemsOf(cfg, opts)
 	out := &Diagnosis{
 		Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(),
 		Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, Problems: problems,
@@ -157,12 +159,15 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	})
 	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins,
 		func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
+	out.Permissions.Missing = append(out.Permissions.Missing, shadowed...)
 	return out, nil
 }
 
-// problemsOf returns the known failures of a host, and the reasons why plugins are not loaded by plugin name. It starts
-// no plugin, so it knows nothing about plugins that never ran. If the host cannot start, no plugin is loaded.
-func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded map[string]string) {
+// problemsOf returns the known failures of a host, the reasons why plugins are not loaded by plugin name, and the gaps
+// in rules for programs whose commands a tool gets. It starts no plugin, so it knows nothing about plugins that never
+// ran. If the host cannot start, no plugin is loaded.
+func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded map[string]string,
+	shadowed []confinement.Gap) {
 	opts.Live, opts.OnConfig, opts.Log = false, nil, nil
 	unloaded = make(map[string]string)
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{Unstarted: true})
@@ -170,8 +175,12 @@ func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded m
 		for i := range cfg.Plugins {
 			unloaded[cfg.Plugins[i].Name] = err.Error()
 		}
-		return []string{err.Error()}, unloaded
+		return []string{err.Error()}, unloaded, nil
 	}
+	shadowed = e.Current().ShadowedPrograms(func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err == nil
+	})
 	unstarted := func(why string) bool { return strings.Contains(why, generation.ErrUnstarted.Error()) }
 	maps.Copy(unloaded, e.Current().Unloaded)
 	maps.DeleteFunc(unloaded, func(_, why string) bool { return unstarted(why) })
@@ -179,7 +188,7 @@ func problemsOf(cfg *config.Config, opts Options) (problems []string, unloaded m
 	if err := e.Close(); err != nil {
 		problems = append(problems, err.Error())
 	}
-	return problems, unloaded
+	return problems, unloaded, shadowed
 }
 
 // probeBranches returns how branches are made, or the reason why sessions cannot work in branches. It mounts a branch
@@ -195,6 +204,7 @@ func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launc
 	}
 	store := &branch.Store{Dir: state.Home{Root: dir}.Branches()}
 	shared, noCopy := store.Probe("", workspace, branch.Backend{Copy: true})
+	noCopy = changeset.Advise(noCopy)
 	if cfg.Workspace.Backend == "copy" {
 		switch {
 		case noCopy != nil:
@@ -206,6 +216,7 @@ func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launc
 	}
 	if err = launcher.Branchable(); err == nil {
 		_, err = store.Probe(launcher.Kernel().Launcher, workspace, branch.Backend{})
+		err = changeset.Advise(err)
 	}
 	switch {
 	case err == nil:

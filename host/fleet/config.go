@@ -94,7 +94,7 @@ func (f *Fleet) ownConfig(ctx context.Context) ([]byte, error) {
 }
 
 // checkConfig compares the configuration of this node with the configuration of the fleet. If the fleet has none yet,
-// checkConfig sets it to that of this node. A node whose configuration differs takes no sessions.
+// checkConfig stores the configuration of this node. A node whose configuration differs takes no sessions.
 func (f *Fleet) checkConfig(ctx context.Context) error {
 	_, digest := f.host.Fleet()
 	now, err := f.readConfig(ctx)

@@ -187,7 +187,7 @@ func (f *Fleet) coordinatorAddress() string {
 }
 
 // shareCouncil follows the fleet's record of the coordinators. If the record of this node is newer, it replaces the
-// fleet's record. This happens if a change was given up while the coordinators did not answer.
+// fleet's record. The record of this node is newer if a change was given up while the coordinators did not answer.
 func (f *Fleet) shareCouncil(ctx context.Context) error {
 	r, revision, err := council.Read(ctx, f.bus.Config)
 	if err != nil || len(f.settings.NATS) > 0 {

@@ -149,8 +149,8 @@ func (f *Fleet) start(ctx context.Context) error {
 	return nil
 }
 
-// settingsOf returns the settings of the node. If the configuration has no fleet block, the only workspace is that of
-// the host, and other nodes do not have it.
+// settingsOf returns the settings of the node. If the configuration has no fleet block, the only workspace is the
+// host's own, and other nodes do not have it.
 func settingsOf(h *host.Host, opts Options) *host.FleetSettings {
 	configured, _ := h.Fleet()
 	if configured == nil {
@@ -429,7 +429,7 @@ func (f *Fleet) trimJournals(ctx context.Context) {
 	}
 }
 
-// configEvery is the interval at which a node compares its configuration with that of the fleet.
+// configEvery is the interval at which a node compares its configuration with the fleet's.
 const configEvery = 5 * time.Second
 
 // pruneEvery is the interval at which a node looks for servers that are no coordinators any more.

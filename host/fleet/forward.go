@@ -197,8 +197,8 @@ func (t *trip) run(ctx context.Context, exchange func(ctx context.Context, again
 	return out
 }
 
-// exchange sends the call on a new connection, or comes back to it if again is true. cut reports whether the connection
-// was lost before the call ended.
+// exchange sends the call on a new connection. If "again" is true, it asks for the result of the call that it sent
+// before. The result "cut" reports whether the connection was lost before the call ended.
 func (t *trip) exchange(ctx context.Context, again bool) (out attempt, cut bool) {
 	r := t.r
 	if again {

@@ -73,8 +73,8 @@ func (f *Fleet) runHere(ctx context.Context, in *incoming, client host.Client) (
 
 var errLeaseEnded = errors.New("the lease of the node ended")
 
-// noLease returns the reason why a node without a lease does not run calls of shared workspaces. errNoLease returns the
-// same reason as the error of a call.
+// noLease returns the reason why a node without a lease refuses calls of shared workspaces. errNoLease returns this
+// reason as an error.
 func noLease(node string) *tool.Error {
 	return tool.Errorf(tool.Unavailable, "the node %s cannot reach the coordinators of the fleet, so it may not run calls of shared workspaces", node).WithCode(CodeNoQuorum)
 }

@@ -30,8 +30,8 @@ type slice struct {
 	turn  chan struct{} // contains a value while a call uses the fields below
 	left  int
 	until time.Time
-	// failed is the error of the last request to the coordinators. Calls that waited for this request do not make one
-	// of their own, so that they do not wait one after another.
+	// failed is the error of the last request to the coordinators. Calls that waited for this request use its error. A
+	// request of each call would make them wait one after another.
 	failed error
 	tried  time.Time
 }

@@ -221,8 +221,8 @@ func (s *Server) lists(name string) bool {
 		slices.ContainsFunc(s.offered, func(f function) bool { return f.Tool == name })
 }
 
-// nudge makes the SDK send notifications about a changed list. The middleware "onlyNeeded" drops those of sessions
-// whose list did not change.
+// nudge makes the SDK send notifications about a changed list. The middleware "onlyNeeded" drops the notifications for
+// sessions whose list did not change.
 func (s *Server) nudge() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

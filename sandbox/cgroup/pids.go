@@ -17,7 +17,7 @@ import (
 type Pids struct{ dir string }
 
 // FindPids returns the cgroup of this process in the hierarchy of version 1 for the number of processes, or an error if
-// groups cannot be created in it. It changes nothing. The arguments are those of [Find].
+// groups cannot be created in it. It changes nothing. It has the same arguments as [Find].
 func FindPids(mounts, proc string) (*Pids, error) {
 	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
 	if err != nil {

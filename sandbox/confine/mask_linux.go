@@ -123,7 +123,7 @@ func Warden(joined int64) {
 
 func warden(joined int64) error {
 	if joined > 0 {
-		return errors.New("the program toolhost-sandbox was linked without its entry point; build it with: make build")
+		return errors.New("the program toolhost-sandbox was linked without its entry point; link it with -ldflags=-E=main.entry")
 	}
 	if joined < 0 {
 		return fmt.Errorf("the namespaces of the plugin cannot be joined: %w", unix.Errno(-joined))

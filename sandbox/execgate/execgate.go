@@ -67,7 +67,7 @@ type Execution struct {
 	thread int // id of the thread that executes the program
 }
 
-// Files is the file system as a process sees it. All paths are absolute. The methods are those of policy.Files.
+// Files is the file system as a process sees it. All paths are absolute. It has the methods of policy.Files.
 type Files interface {
 	Follow(path string) (string, error)
 	Lstat(path string) (device, inode uint64, dir bool, err error)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parametersOf lists the parameters that a tool with a role needs. "write:" and "read:" before a name mean that the
-// parameter must be marked as such a path.
+// parametersOf lists the parameters that a tool with a role needs. "write:" or "read:" before a name means that the
+// parameter must be marked as a path to write or to read.
 var parametersOf = map[Role][]string{
 	RoleShell: {"command"}, RoleJobs: {"action", "id"},
 	RoleRead: {"read:file_path"}, RoleWrite: {"write:file_path", "content"},

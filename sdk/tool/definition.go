@@ -53,8 +53,8 @@ type Definition struct {
 	// OriginalName is the name that [NameOf] converted to Name, such as "getWeather". A search for tools also matches
 	// its words. It is empty if Name is the original name.
 	OriginalName string `json:"original_name,omitempty"`
-	// Keywords lists words by which a search for tools finds this one, in addition to those of its name and
-	// description: what a person would call it, such as "change" and "modify" for an edit. They only serve the search.
+	// Keywords lists further words that find the tool in a search, besides its name and description. They are what a
+	// person would call the tool, such as "change" and "modify" for an edit. They only serve the search.
 	Keywords []string `json:"keywords,omitempty"`
 	// Role is the purpose of a tool that the host or a frontend uses itself, such as [RoleShell]. Most tools have none.
 	Role Role `json:"role,omitempty"`

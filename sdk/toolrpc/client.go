@@ -334,8 +334,8 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
 }
 
-// transportTexts are the beginnings of the messages of gRPC and of the connection. They do not help a user. A message
-// from a plugin itself does not begin with these texts.
+// transportTexts lists how error messages of gRPC and of the connection begin. They do not help a user. A message from
+// a plugin itself does not begin with these texts.
 var transportTexts = []string{
 	"rpc error", "stream terminated by", "error reading from server", "transport: ", "transport is closing", "connection error", "context deadline exceeded", "context canceled",
 	"the client connection is closing", "closing transport", "keepalive", "unexpected EOF", "EOF", "server closed the stream", "grpc: ", "http2: ", "write unix", "read unix",

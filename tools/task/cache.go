@@ -120,9 +120,9 @@ func (t *task) link(path, target string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.RemoveAll(at), os.Symlink(target, at)) //nolint:gosec // the build's output
 }
 
-// passed runs a check unless it has passed with the same files and the same Go version. The paths are those of the
-// files and directories that count; without any, all files count. The user's cache has an empty file for each check
-// that passed. Outside of a git repository, the check always runs.
+// passed runs a check unless it has passed with the same files and the same Go version. Only the files at the paths and
+// below them count. Without paths, all files count. The user's cache has an empty file for each check that passed.
+// Outside of a git repository, the check always runs.
 func (t *task) passed(name string, paths []string, check func(*task) error) error {
 	start := time.Now()
 	sources, err := t.sources(paths...)

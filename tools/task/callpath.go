@@ -62,7 +62,7 @@ func (t *task) callpath() error {
 // callpathPackage is the program in the overlay.
 const callpathPackage = "./host/internal/callpath/main"
 
-// overlay describes files that the go command reads in place of those of the module host.
+// overlay describes files that the go command reads in place of files of the module host.
 type overlay struct {
 	*task
 	dir     string // of the files

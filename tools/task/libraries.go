@@ -115,8 +115,8 @@ func missingLibraries(dir string) ([]string, error) {
 	return missing, nil
 }
 
-// baseLibraries returns the names of the libraries that every Debian system has: those of the essential packages, of
-// apt, and of everything that these need.
+// baseLibraries returns the names of the libraries that every Debian system has: the libraries in the essential
+// packages, in apt, and in the packages on which these depend.
 func baseLibraries() (map[string]bool, error) {
 	query := func(name string, args ...string) ([]string, error) {
 		out, err := exec.Command(name, args...).Output() //nolint:gosec // programs of Debian

@@ -69,11 +69,8 @@ func (t *task) fillGoCache(dir string) error {
 	return c.Run()
 }
 
-// withoutOwnTools lists the bundled plugins whose tools come from elsewhere. The others are also built with other names
-// of their tools, as the plugins of somebody else.
-var withoutOwnTools = []string{"function", "mcp", "replay", "snippet"}
-
-// programs lists the programs that tests start.
+// programs lists the programs that tests start. A bundled plugin with roles is also built with other names of its tools,
+// as the plugin of somebody else.
 func (t *task) programs() []program {
 	list := []program{
 		{pkg: "./host/cmd/toolhost", out: "toolhost", entry: project.Entry},
@@ -94,8 +91,9 @@ func (t *task) programs() []program {
 	}
 	for _, name := range t.Plugins {
 		list = append(list, program{pkg: "./plugins/" + name, out: "plugins/" + name})
-		if !slices.Contains(withoutOwnTools, name) {
-			list = append(list, program{pkg: "./plugins/" + name + "/internal/renamed", out: "renamed/" + name})
+		renamed := "./plugins/" + name + "/internal/renamed"
+		if _, err := os.Stat(t.Path(renamed)); err == nil {
+			list = append(list, program{pkg: renamed, out: "renamed/" + name})
 		}
 	}
 	return list

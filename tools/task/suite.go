@@ -194,8 +194,8 @@ func (e event) failedIn(o event) bool {
 	return o.Action == "fail" && o.Package == e.Package && o.Test != e.Test && (e.Test == "" || strings.HasPrefix(o.Test, e.Test+"/"))
 }
 
-// slowest prints the tests and packages that took longest. It omits subtests, because their time is part of that of
-// their parents. Scripts run after their parents, so their time is their own.
+// slowest prints the tests and packages that took longest. It omits subtests, because the time of their parents
+// includes theirs. Scripts run after their parents, so their time is their own.
 func (all events) slowest(w io.Writer) {
 	for _, kind := range []string{"packages", "tests"} {
 		var of []event

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// systems lists the systems other than that of the build machine for which the code is built.
+// systems lists the systems, besides that of the build machine, for which the code is built.
 var systems = [][]string{{"GOOS=linux", "GOARCH=arm64"}, {"GOOS=darwin", "GOARCH=arm64"}}
 
 // checkSystems type-checks all packages and their tests for each of the systems. It reads the types of dependencies

@@ -21,8 +21,8 @@ import (
 type Choice struct {
 	// Paths limits the apply. An empty list means all changes.
 	Paths []string
-	// Ours and Theirs list paths with conflicts. At the paths of Ours, the content of the branch is used. At those of
-	// Theirs, the content of the base is kept.
+	// Ours and Theirs list paths with conflicts. At the paths of Ours, the content of the branch is used. At the paths
+	// in Theirs, the content of the base is kept.
 	Ours, Theirs []string
 }
 

@@ -94,7 +94,7 @@ func (f *follower) path(rel string) error {
 	return f.transferTree(rel)
 }
 
-// transferTree transfers the changes of an existing path of the original and of everything below it.
+// transferTree transfers changes of the original at a path and below it. The path exists.
 func (f *follower) transferTree(top string) error {
 	return filetree.Walk(filepath.Join(f.m.Base, top), func(path, rel string, st *unix.Stat_t, err error) error {
 		if errors.Is(err, fs.ErrPermission) {

@@ -112,7 +112,7 @@ func sumOf(attributes map[string][]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// isDir reports whether the stamp is that of a directory.
+// isDir reports whether the stamp describes a directory.
 func (s Stamp) isDir() bool { return s.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // renamed reports whether the stamps can belong to the same entry before and after a rename. A rename changes only the

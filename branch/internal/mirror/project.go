@@ -381,8 +381,8 @@ func (p *projection) remove(path string) error {
 	return nil
 }
 
-// Inherit declares that the copy is derived from the same versions of the original as the copy of the mirror "from". It
-// does this only for paths in the layer of that mirror. The other versions are newer than all of that mirror.
+// Inherit declares that this copy and the copy of the mirror "from" are derived from the same versions of the original.
+// It does this only for paths in the layer of "from". For other paths, this copy has newer versions than "from".
 func (m *Mirror) Inherit(from *Mirror) error {
 	if err := errors.Join(m.open(), from.open()); err != nil {
 		return err

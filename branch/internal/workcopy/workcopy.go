@@ -36,8 +36,8 @@ const (
 	lockFile  = "copylock"
 )
 
-// Copy is the working copy of a branch. A nil Copy is that of an overlay: its methods do nothing, apart from those that
-// return paths or versions.
+// Copy is the working copy of a branch. A nil Copy stands for an overlay. Only its methods that return paths or
+// versions do something.
 type Copy struct {
 	// Name is the name of the branch, for messages.
 	Name string

@@ -66,7 +66,7 @@ func (s store) prepare(several, convert bool) (adopts bool, err error) {
 	return false, nil
 }
 
-// leaveGroup turns the store of one of several coordinators into that of a single coordinator. It removes the log of
+// leaveGroup changes the store of a coordinator so that it can run without other coordinators. It removes the log of
 // the group. All streams must have a single copy, which is in this store.
 func (s store) leaveGroup() error {
 	if exists(s.links()) { // a conversion to several coordinators was interrupted, and no node has used its result

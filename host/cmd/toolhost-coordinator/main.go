@@ -114,8 +114,8 @@ const (
 )
 
 // serve waits until ctx ends. It returns an error if the server cannot keep records any more, or if a coordinator is
-// revoked. The node then starts the program again. If the server admits nodes only later, the channel opened receives
-// the outcome of that.
+// revoked. The node then starts the program again. If the server admits nodes only later, the channel "opened" then
+// receives nil, or the error that prevented it.
 func serve(ctx context.Context, srv *server.Server, log *spaceLog, trust *trust, opened <-chan error) error {
 	health, revoked := time.NewTicker(healthEvery), time.NewTicker(trustEvery)
 	defer health.Stop()

@@ -173,7 +173,7 @@ func (s *Store) Remove(content string) (bool, error) {
 		return false, err
 	}
 	defer release()
-	// The rename comes first. A plugin of which only a part was removed would otherwise look installed.
+	// The rename comes first. Otherwise a plugin would look installed after a removal that stopped halfway.
 	if err := os.Rename(dir, filepath.Join(gone, "content")); err != nil {
 		return false, err
 	}

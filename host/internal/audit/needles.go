@@ -37,7 +37,7 @@ func (n *needles) occurIn(s string) bool {
 
 func pair(s string, i int) uint16 { return uint16(s[i])<<8 | uint16(s[i+1]) }
 
-// secretHints finds the lower-case texts without which a text contains no secret of any form.
+// secretHints finds lower-case texts. A text that contains none of them contains no secret of any form.
 var secretHints = sync.OnceValue(func() *needles {
 	texts := slices.Clone(nameNeeds)
 	for _, f := range forms() {
@@ -46,7 +46,7 @@ var secretHints = sync.OnceValue(func() *needles {
 	return newNeedles(texts)
 })
 
-// commandHints finds the lower-case texts without which the syntax of a command reveals no secret.
+// commandHints finds lower-case texts. The syntax of a command that contains none of them reveals no secret.
 var commandHints = sync.OnceValue(func() *needles { return newNeedles(slices.Concat(nameNeeds, programNames())) })
 
 // scriptKeys finds JSON names of parameters that contain commands.

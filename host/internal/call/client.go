@@ -21,8 +21,8 @@ type Client interface {
 	Caller
 	// Log receives a log message of the tool.
 	Log(m tool.LogMessage)
-	// ReachesPerson reports whether a person can answer at once. If so, the policy also asks about paths outside the
-	// roots. Otherwise it refuses such paths.
+	// ReachesPerson reports whether a person can answer at once. If one can, the policy also asks about paths outside
+	// the roots. Otherwise it refuses such paths.
 	ReachesPerson() bool
 	// Decided reports whether permission requests are answered without a person.
 	Decided() bool

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/policy"
@@ -77,4 +79,32 @@ func (p *peer) FileStates(_ context.Context, paths ...string) (map[string]tool.F
 		}
 	}
 	return out, nil
+}
+
+// maxLarge limits the large results that are in memory at the same time, in bytes. Two of the largest results fit, so
+// that a single result that is slow to send or to shorten does not stop all others. A result needs about twice its size
+// while it is decoded.
+const maxLarge = 64 << 20
+
+// large is the room for large results in this process. All hosts in it share its memory.
+var large = semaphore.NewWeighted(maxLarge)
+
+// Receive implements [tool.Receiver]. A call that is repeated gives back the room of its earlier result first, so that
+// no call has room while it waits for more.
+func (p *peer) Receive(ctx context.Context, bytes int64) error {
+	p.call.leaveRoom()
+	bytes = min(bytes, maxLarge)
+	if !large.TryAcquire(bytes) && large.Acquire(ctx, bytes) != nil { // a canceled call can still send what it has
+		return context.Cause(ctx)
+	}
+	p.call.room = bytes
+	return nil
+}
+
+// leaveRoom releases the room of the call's result.
+func (c *Call) leaveRoom() {
+	if c.room > 0 {
+		large.Release(c.room)
+		c.room = 0
+	}
 }

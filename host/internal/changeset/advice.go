@@ -27,6 +27,15 @@ func Advise(err error) error {
 	return &advisedError{err, text}
 }
 
+// RestoreNotes returns sentences about the paths that a restore did not change, and the setting that stores them.
+func RestoreNotes(r *branch.Restored) []string {
+	notes := r.Notes()
+	if len(notes) > 0 {
+		notes = append(notes, "To store all that git ignores, the operator sets:\nworkspace {\n  checkpoints { ignored = true }\n}")
+	}
+	return notes
+}
+
 // Info describes a branch, with advice about its problem.
 func Info(b *branch.Branch) branch.Info {
 	info := b.Info()
@@ -88,6 +97,10 @@ func advice(err error) string {
 		return ": toolhost branch discard " + e.Name
 	case *branch.UnaskedError:
 		return ". Apply the branch with the tool for branches, which asks, or ask the operator: toolhost branch apply " + e.Name
+	case *branch.PlaceError:
+		return ": --state DIR"
+	case *branch.TooLargeError:
+		return ". The operator can raise the limit: workspace { limits { layer, files } }"
 	case *checkpoint.NotFoundError:
 		return ". See toolhost branch checkpoints " + e.Branch
 	}

@@ -156,7 +156,7 @@ func (c *Checkpoints) goBack(ctx context.Context, b *branch.Branch, to *branch.C
 		fmt.Fprintf(&text, "These jobs still run, and what they have open or in memory is not undone: %s.\n", strings.Join(jobs, "; "))
 	}
 	out.Stay, out.Lost = done.Stay, done.Lost
-	for _, note := range done.Notes() {
+	for _, note := range RestoreNotes(done) {
 		text.WriteString(note + "\n")
 	}
 	text.WriteString(out.Diff)

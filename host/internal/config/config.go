@@ -28,7 +28,7 @@ type Config struct {
 	// Untrusted is the reason why only the restrictions of a project file apply. It is empty if no project file exists
 	// or if the whole file applies.
 	Untrusted string
-	// Invalid is the error because of which a project file was not applied. Nil means that no error was found.
+	// Invalid is the error that prevented the use of a project file. Nil means that no error was found.
 	Invalid error
 	// Trusted maps the files and programs that a person trusted to their SHA-256. It is nil if the configuration needs
 	// no trust.
@@ -84,7 +84,7 @@ type Config struct {
 	files diagnose.Files
 	// warnings describes settings that are valid but should be changed.
 	warnings hcl.Diagnostics
-	// unavailable describes the missing variables and files because of which blocks are refused.
+	// unavailable describes the missing variables and files that made the decoder refuse blocks.
 	unavailable hcl.Diagnostics
 	main        []string
 	lists       map[string]position // positions of lists of names of tools and fields, by the type and the name of the block

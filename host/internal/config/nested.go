@@ -32,7 +32,7 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// group describes the content of a pair of brackets or of a template.
+// group describes what a pair of brackets, or a template, contains.
 type group struct {
 	closer hclsyntax.TokenType
 	lines  bool // whether the end of a line ends an item

@@ -253,7 +253,7 @@ func (p *Permissions) pathRules(at map[string]hcl.Range) (rules []PermissionRule
 	return rules
 }
 
-// someFiles evaluates a list of globs for paths, none of which matches every path.
+// someFiles evaluates a list of globs for paths. A glob that matches every path is an error.
 func (d *decoder) someFiles(e hcl.Expression) []string {
 	list := d.texts(e)
 	for _, g := range list {

@@ -117,7 +117,7 @@ func (a *attribute[T]) in(prefix string) (name string, ok bool) {
 	return name, ok && !strings.Contains(name, ".")
 }
 
-// describe adds the rows to the schema of a block. The argument "prefix" is that of a nested block, or empty.
+// describe adds the rows to the schema of a block. The argument "prefix" is the prefix of a nested block, or empty.
 func (t *table[T]) describe(b *Block, prefix string) {
 	for i := range t.rows {
 		a := &t.rows[i]

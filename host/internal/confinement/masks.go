@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// fresh is the maximum age of a search for denied and protected paths that a call can reuse.
-	// Whatever its age is, a search cannot be reused if a call that can write has ended since the search, or if an
-	// entry of a root was created or removed.
+	// fresh is the maximum age of a search for denied and protected paths that a call can reuse. A search cannot be
+	// reused, even if it is recent, after a call that can write has ended, or after an entry of a root was created or
+	// removed.
 	fresh = 100 * time.Millisecond
 	// freshSettings replaces fresh if the rules protect only settings of other programs. An older search suffices then:
 	// the host removes settings that calls create, so the search can only miss settings that programs outside of the

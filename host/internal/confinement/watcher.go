@@ -145,7 +145,8 @@ func (m *masks) uncover(p *masked) {
 	}
 }
 
-// misses reports whether the process is in the given branch, and lacked a path at the last check that needs a mask.
+// misses reports whether the process is in the given branch and, at the last check, a path that needs a mask did not
+// exist for it.
 func (p *masked) misses(branch string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

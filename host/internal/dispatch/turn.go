@@ -112,9 +112,9 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	return fresh, nil
 }
 
-// park releases the turn and the lock of the call while it waits for a person who may never answer. The caller
-// must call back, which takes them again. If the session has changed meanwhile, the call must not run, because the
-// person was asked about the session as it was.
+// park releases the turn and the lock of the call while it waits for a person who may never answer. The caller must
+// call back, which takes them again. If the session has changed since the question, the call must not run, because the
+// answer is about the session before the change.
 func (p *Pending) park() (back func(context.Context) error) {
 	c, locked := &p.call, p.unlock != nil
 	before, unread := p.condition()

@@ -67,8 +67,8 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	return e.begin(e.reloader.Current(), req, client)
 }
 
-// begin is like Begin. All that is decided before the request is queued is decided by one generation, even if a reload
-// replaces it meanwhile. Only a request whose plugin was retired moves on to the newest generation.
+// begin is like Begin. One generation decides everything until the request is queued, even if a reload replaces the
+// generation meanwhile. Only a request whose plugin was retired moves on to the newest generation.
 func (e *Engine) begin(g *generation.Generation, req Request, client Client) *Pending {
 	if req.ID == "" {
 		req.ID = e.ids.next()

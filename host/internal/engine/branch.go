@@ -167,7 +167,7 @@ func (e *Engine) inCopy(s call.Session) call.Session {
 	return s
 }
 
-// layer returns the limits of a branch. The limits of a preview are a tenth of those of other branches.
+// layer returns the limits of a branch. A preview has a tenth of the limits of other branches.
 func (e *Engine) layer(g *generation.Generation, b *branch.Branch, m *branch.Mount) *call.Layer {
 	limits := g.Config.Workspace.Limits
 	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage,

@@ -131,6 +131,12 @@ func (e *Engine) Reload(ctx context.Context, opts ReloadOptions) (*ReloadReport,
 	return e.reloader.Reload(ctx, opts)
 }
 
+// Renew applies changed pins and approvals.
+func (e *Engine) Renew(ctx context.Context, by string) (*reload.Report, error) {
+	e.reloader.Renew()
+	return e.reloader.Reload(ctx, reload.Options{By: by})
+}
+
 // Plan returns the changes that Reload would make. See [reload.Reloader.Plan].
 func (e *Engine) Plan(ctx context.Context) (*Plan, error) { return e.reloader.Plan(ctx) }
 

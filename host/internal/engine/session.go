@@ -127,7 +127,7 @@ func (e *Engine) branchOf(g *generation.Generation, req Request, at seat) (strin
 
 // withoutBranch returns the key of a session without a branch. A session whose id ends like the key of a session in a
 // branch gets a key of its own, which ends with a plus sign. Earlier versions did not do that. Their sessions keep the
-// old key if it cannot be that of a session in a branch.
+// old key if no session in a branch can have this key.
 func (e *Engine) withoutBranch(owner, workspace, key, id string) string {
 	ending := strings.TrimRight(id, "+")
 	i := strings.LastIndex(ending, "+")

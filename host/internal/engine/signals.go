@@ -205,8 +205,8 @@ func (s *signals) seen(now []Alarm) []Alarm {
 	return out
 }
 
-// waitReason returns the class of the reason why a call waits. "session_limit" means that the session already runs the
-// maximum number of calls. "order" means that an earlier call must end first.
+// waitReason classifies why a call waits. "session_limit" means that the session already runs the maximum number of
+// calls. "order" means that an earlier call must end first.
 func waitReason(reason string) string {
 	if reason == scheduler.ReasonLimit {
 		return "session_limit"

@@ -47,7 +47,7 @@ type Generation struct {
 	Roots    *roots.Sets
 	// Unloaded maps plugins that could not be loaded to the reason.
 	Unloaded map[string]string
-	// Access and Endpoints are those of the configuration, with resolved names of tools and fields.
+	// Access and Endpoints are taken from the configuration, with resolved names of tools and fields.
 	Access    principal.Blocks
 	Endpoints []config.Endpoint
 	// Reviews contains the comparisons of tool definitions with the approved definitions, for all monitored plugins.

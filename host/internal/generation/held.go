@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Held explains why a plugin does not run the binary on the disk. The reason is a rollout of that binary that was
-// aborted or has not ended.
+// Held explains why a plugin does not run the binary on the disk. The reason is a rollout of the binary on the disk,
+// which was aborted or has not ended.
 type Held struct {
 	// Tried is the SHA-256 that the binary on the disk had when its rollout began.
 	Tried string

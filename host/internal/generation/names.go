@@ -48,7 +48,7 @@ func (g *Generation) resolve(written string) (string, error) {
 	return "", fmt.Errorf("unknown tool %q.%s", written, near)
 }
 
-// Knows reports whether a name in a configuration is that of a tool or a field, in any form that an operator can write.
+// Knows reports whether a name in a configuration names a tool or a field, in any form that an operator can write.
 func (g *Generation) Knows(name string) bool {
 	_, err := g.resolve(name)
 	return err == nil || slices.Contains(g.Registry.Namespaces(), name)
@@ -104,8 +104,8 @@ func (g *Generation) unknownAlias(name string) bool {
 	return err != nil && !strings.Contains(name, ":")
 }
 
-// bindLists resolves the names of tools and fields in the blocks of principals, endpoints and plugins. It reports names
-// that nothing has. Such a name stays in its list, which allows less because of it.
+// bindLists resolves the names of tools and fields in the blocks of principals, endpoints and plugins. It reports
+// unknown names. An unknown name stays in its list, so that the list does not allow more without it.
 func (g *Generation) bindLists() {
 	c := g.Config
 	g.Access, g.Endpoints, g.calls = c.Access, slices.Clone(c.Endpoints), make(map[string][]string)

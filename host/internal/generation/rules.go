@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/registry"
@@ -114,6 +115,42 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		}
 	}
 	return bad
+}
+
+// ShadowedPrograms returns a gap for each agent tool and each alias of the operator that has the name of a program and
+// gets its commands. Rules for commands do not judge them. A name is a program if a rule for commands begins with it,
+// or if the function installed reports so. A tool that is bundled or describes the program is omitted.
+func (g *Generation) ShadowedPrograms(installed func(name string) bool) (out []confinement.Gap) {
+	var judged []string
+	for i := range g.Config.Permissions.Rules {
+		for _, pattern := range g.Config.Permissions.Rules[i].Commands {
+			program, _, _ := strings.Cut(strings.TrimSpace(pattern), " ")
+			judged = append(judged, program)
+		}
+	}
+	shadows := func(name string) bool {
+		return !tool.ShellWord(name) && (slices.Contains(judged, name) || installed(name))
+	}
+	const what = "%s gets the commands of the program %s, and rules for commands do not judge them"
+	for _, e := range g.Registry.All() {
+		name := e.FullName()
+		if e.Namespace != "" || !e.Enabled || e.Bundled || e.Definition.Shares() != nil || !shadows(name) {
+			continue
+		}
+		out = append(out, confinement.Gap{
+			What: fmt.Sprintf(what, fmt.Sprintf("the tool %s of plugin %s", name, e.Plugin), name),
+			How: fmt.Sprintf("name the tool in the rules (tool = [%q]), or turn it off: tool %[1]q { enabled = false }. "+
+				"Its author can describe the program in the definition of the tool", name),
+		})
+	}
+	aliases := g.Registry.Aliases()
+	for _, name := range slices.Sorted(maps.Keys(aliases)) {
+		if a := aliases[name]; !a.Optional && shadows(name) { // the presets have no names of programs that rules are about
+			out = append(out, confinement.Gap{What: fmt.Sprintf(what, "the alias "+name, name),
+				How: fmt.Sprintf("name its tool in the rules (tool = [%q]), or rename the alias", a.Target())})
+		}
+	}
+	return out
 }
 
 // isShell reports whether the arguments of a tool are commands.

@@ -29,8 +29,8 @@ const (
 const ShowDiff = "show_diff"
 
 // OnlyFiles is a key of [tool.Permission.Metadata]. It is set if every reason for the permission request is a built-in
-// rule about lost files, and if only files of the workspace can be lost. The reasons do not apply where no file of the
-// workspace can be lost.
+// rule about lost files, and if only files of the workspace can be lost. Where no file of the workspace can be lost,
+// such as in a branch, these reasons do not apply.
 const OnlyFiles = "only_files"
 
 // Scopes lists the scopes in the order in which a client offers them.

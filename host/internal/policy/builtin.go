@@ -361,8 +361,8 @@ func changesSystem(c *shellscript.Command) bool {
 		slices.ContainsFunc(operands[1:], func(o string) bool { return o == "/" || o == "/*" })
 }
 
-// changesModes reports whether a command gives rights to others, lets a program run as its owner, or changes the modes
-// or owners of a directory with its files where git cannot restore them.
+// changesModes reports whether a command gives rights to others, lets a program run as its owner, or changes modes or
+// owners of a whole directory that git cannot restore.
 func changesModes(f *facts) bool {
 	short, long, operands := arguments(f.c)
 	recursive := isRecursive(short, long, "R")

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/scratch"
 )
 
-// maxLinks limits the symbolic links in a path. The limit is the same as that of the Linux kernel.
+// maxLinks limits the symbolic links in a path. The Linux kernel has the same limit.
 const maxLinks = 40
 
 // resolve returns the target of a path and the root that contains the target. The result is only information for the

@@ -205,7 +205,7 @@ type Judgement struct {
 	builtin string // name of the built-in rule that decides
 	show    bool   // whether the permission request shows what the command changes; see [Rule.Show]
 	// held means that a built-in rule about lost files decides, and that the command can only lose files of the
-	// workspace. A branch and a preview hold back such a loss.
+	// workspace. In a branch or a preview, the workspace keeps such files.
 	held bool
 
 	runs *runs // files that the execution of a program runs, if a person must be asked

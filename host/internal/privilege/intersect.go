@@ -25,9 +25,9 @@ type intersection struct {
 }
 
 // Intersect returns the configuration "old" without the rights that the configuration "now" removes: roots, tools,
-// plugins, permissions, principals and limits. All other settings are those of the configuration "old", so that
-// programs that appear only in the configuration "now" cannot make the result fail. A right is removed unless it is
-// literally in both configurations.
+// plugins, permissions, principals and limits. All other settings come from the configuration "old". Programs that only
+// the configuration "now" names can therefore not make the result fail. A right is removed unless it is literally in
+// both configurations.
 //
 // The list "taken" describes each removed right. It is empty if nothing was removed. The field Restricted of the result
 // also contains the descriptions from earlier intersections. The result shares memory with both arguments, so the

@@ -69,8 +69,8 @@ type Breaker struct {
 // Rules contains the limits of subjects.
 type Rules map[Subject]Limits
 
-// limitsOf returns the limits of a subject. ok is false if the subject has no limits. The name of a principal
-// can consist of the name of its block, "/", and a name in the block. The limits of the block then apply to each of its
+// limitsOf returns the limits of a subject. ok is false if the subject has no limits. A principal can have the name
+// BLOCK/NAME, with the name of its block and a name in this block. The limits of the block then apply to each of its
 // principals separately.
 func (r Rules) limitsOf(s Subject) (l Limits, ok bool) {
 	l, ok = r[r.Block(s)]
@@ -88,7 +88,7 @@ func (r Rules) Block(s Subject) Subject {
 	return s
 }
 
-// Of returns the limits of a subject, also those of its block or of all subjects of its kind.
+// Of returns the limits of a subject, including the limits of its block and of its kind.
 func (r Rules) Of(s Subject) Limits {
 	l, _ := r.limitsOf(s)
 	return l

@@ -99,8 +99,8 @@ func (r *Registry) Alias(name string) (namespace, target string, params map[stri
 	return a.Namespace, a.Tool, a.Params, ok
 }
 
-// SetHabits registers forms in which agents call tools in function calls. The keys of the map are the names in these
-// calls, and can be names of tools. SetHabits replaces the forms of an earlier call.
+// SetHabits registers function calls as agents write them. The keys of the map are the names in these calls. A key can
+// be the name of a tool. SetHabits replaces the forms of an earlier call.
 func (r *Registry) SetHabits(habits map[string]Alias) {
 	r.change(func(next *snapshot) { next.habits = habits })
 }

@@ -36,7 +36,7 @@ func (s *snapshot) reservedRole(role tool.Role) bool {
 	return false
 }
 
-// bundledNames returns the names that only bundled tools get: the reserved ones, and those of the bundled tools in
+// bundledNames returns the names that only bundled tools get: the reserved names, and the names of the bundled tools in
 // additions. A plugin that the operator configured before the bundled ones would otherwise get their calls.
 func (s *snapshot) bundledNames(additions []Addition) map[string]string {
 	out := maps.Clone(s.reserved)

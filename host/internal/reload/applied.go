@@ -195,7 +195,7 @@ func masked(t *privilege.SettingTree) (*privilege.SettingTree, error) {
 	return out, json.Unmarshal(b, out)
 }
 
-// increases returns the privileges that the tree "now" grants in addition to those of the tree "old".
+// increases returns the privileges that the tree "now" grants and the tree "old" does not.
 func increases(old, now *privilege.SettingTree, bundled string) []string {
 	var cfgs [2]*config.Config
 	for i, t := range []*privilege.SettingTree{old, now} {

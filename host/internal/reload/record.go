@@ -66,7 +66,7 @@ func (r *Reloader) Audit(by, what string, arguments map[string]any, refused stri
 	e := Administration(by, what, arguments, refused)
 	e.Workspace = r.Builder.Options.Workspace
 	r.Builder.State.AddAudit(e)
-	// An operator who asks for the log next sees the entry. After an error, the entry stays pending, so ignore the
+	// The operator's next look at the log must show the entry. After an error, the entry stays pending, so ignore the
 	// error.
 	_ = r.Builder.State.Flush()
 }

@@ -31,8 +31,8 @@ type Outer struct {
 
 // FindOuter returns what git reads outside of dir, an absolute path without symbolic links. Tools can have written a
 // ".git" file, so its target is shown only if the target names the file, too: the git directory of a linked worktree
-// has the path of the worktree in the file gitdir, and that of a submodule in the setting core.worktree. Above dir,
-// FindOuter ends at the home directory, and at files of other users, as git does.
+// names the worktree in the file gitdir, and the git directory of a submodule names its directory in the setting
+// core.worktree. Above dir, FindOuter ends at the home directory, and at files of other users, as git does.
 //
 // Alternates of objects name no borrower. FindOuter shows those in a file with a text for which the function "adopted"
 // returns true, such as [Guard.Adopted]. A nil adopted means none.

@@ -165,7 +165,7 @@ type Event struct {
 	Text string    `json:"text"`
 }
 
-// Serves reports whether the new version serves a session. If so, it also serves this session in later steps.
+// Serves reports whether the new version serves a session. It then also serves this session in later steps.
 func (r *Rollout) Serves(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

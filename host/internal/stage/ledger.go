@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/claim"
 )
 
-// Ledger records a call before the call runs. It does so only if another host can continue the session and the call can
-// change something. A child call needs no record of its own, because the record of its parent covers it.
+// Ledger records a call before the call runs. It records a call only if another host can continue the session and the
+// call can change something. A child call needs no record of its own, because the record of its parent covers it.
 func Ledger() Stage {
 	return Stage{Name: "ledger", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *call.Call) *tool.Result {

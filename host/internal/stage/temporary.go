@@ -14,7 +14,7 @@ import (
 )
 
 // Temporary creates the temporary directory of the session for a call that can use it. All other calls run without this
-// directory, so that one process can serve the calls of several sessions. The stage stops a call that exceeds the limit
+// directory. One process can therefore serve calls of several sessions. The stage stops a call that exceeds the limit
 // of the directory.
 func Temporary(log *slog.Logger) Stage {
 	return Stage{Name: "temporary", Wrap: func(next Handler) Handler {

@@ -32,8 +32,8 @@ type Answer struct {
 	At      time.Time `json:"at"`
 }
 
-// sessionAnswers is how long an answer for a session holds. A session can go on for weeks: that of a workspace, for
-// example, never ends.
+// sessionAnswers is how long an answer for a session holds. A session can go on for weeks. The default session of a
+// workspace, for example, never ends.
 const sessionAnswers = 24 * time.Hour
 
 // Recall returns the remembered answer for a session and its workspace. An answer for the session holds for a day. If

@@ -170,8 +170,9 @@ func (s *siblings) endIdle(key string, o *sibling) {
 // keepsTimeout limits the health check of [Plugin.keeps].
 const keepsTimeout = 5 * time.Second
 
-// keeps reports whether a later call can need the process. This is so if its health says so, if it relays MCP, because
-// clients can have subscriptions there, or if it discovers tools, because a mounted server can have a state.
+// keeps reports whether a later call can need the process. A process is needed if its health report says so; if it
+// relays MCP, because clients can have subscriptions; or if it discovers tools, because a mounted server can have a
+// state.
 func (p *Plugin) keeps() bool {
 	in := p.current.Load()
 	if in == nil || in.dead() {

@@ -21,8 +21,8 @@ func (m *MismatchError) Error() string {
 	return fmt.Sprintf("%s has the SHA-256 %s, but %s is pinned", m.Path, m.Is, m.Pinned)
 }
 
-// Store holds copies of pinned binaries. The hash of a binary is part of the path of its copy. The host runs the copy,
-// so that a change to the original after the check has no effect.
+// Store holds copies of pinned binaries. The path of a copy contains the hash of the binary. The host runs the copy, so
+// that a change to the original after the check has no effect.
 type Store struct {
 	// Dir is the directory of the copies. No other program is allowed to write in Dir.
 	Dir string

@@ -29,7 +29,7 @@ var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "
 	"--script", "--version", "--help", "-h", "-v"}
 
 // mentionsScreen matches commands that can start a full-screen program. The tool checks the running programs of these
-// commands every screenTime; it does not check those of other commands.
+// commands every screenTime. It does not check programs of other commands.
 var mentionsScreen = func() *regexp.Regexp {
 	var names []string
 	for name := range screens {

@@ -40,7 +40,7 @@ func (in *indenter) learn(old, ours string) {
 	in.same = in.same && from == to
 }
 
-// settle computes the rules. It must be called once, after all calls of learn.
+// settle computes the rules from what learn recorded. It must be called once, after all calls of learn.
 func (in *indenter) settle(f *file) {
 	if in.same {
 		return

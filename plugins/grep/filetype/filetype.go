@@ -1,5 +1,5 @@
 // Package filetype contains a table of file types such as "go", "py", "ts" and "markdown", with the file names of each
-// type. The type names and file names are those of ripgrep.
+// type. The type names and file names come from ripgrep.
 package filetype
 
 import (

@@ -13,8 +13,8 @@ const (
 	minWindow, maxWindow = 256, 64 << 10
 )
 
-// eitherOf returns one of the sets of literals of a pattern: the set that excludes the most text. If no set is useful,
-// it returns nil.
+// eitherOf returns the set of literals that excludes the most text. A pattern can have several sets. If no set is
+// useful, it returns nil.
 func eitherOf(l Literals) (e either) {
 	if l.Special {
 		return nil

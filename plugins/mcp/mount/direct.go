@@ -108,8 +108,7 @@ func (w *wire) forget(id jsonrpc.ID) {
 	delete(w.pending, id)
 }
 
-// answer passes an answer to the direct request with its ID. It returns false if the ID is not that of a direct
-// request.
+// answer passes an answer to the direct request with its ID. It returns false if no direct request has the ID.
 func (w *wire) answer(id jsonrpc.ID, r reply) bool {
 	w.mu.Lock()
 	answer, ok := w.direct[id]

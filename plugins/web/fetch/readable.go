@@ -11,7 +11,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// baseOf returns the address to which the links of a page are relative: that of its first base element, or its own.
+// baseOf returns the base address of the links in a page: the address in its first base element, or the page's own
+// address.
 func baseOf(root *html.Node, address string) string {
 	n := find(root, func(n *html.Node) bool { return n.DataAtom == atom.Base && attribute(n, "href") != "" })
 	if n == nil {

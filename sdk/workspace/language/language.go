@@ -25,8 +25,8 @@ func find(table []entry, key string) string {
 	return table[i].language
 }
 
-// Of returns the language of a file. The argument "head" is the beginning of the content, of which a few hundred bytes
-// are enough. If the language is unknown, Of returns an empty string.
+// Of returns the language of a file. The argument "head" is the beginning of the content. A few hundred bytes are
+// enough. If the language is unknown, Of returns an empty string.
 func Of(path string, head []byte) string {
 	name := filepath.Base(path)
 	if l := find(filenames[:], name); l != "" {

@@ -13,7 +13,7 @@ import (
 
 // Document is a parsed settings file. A path names nested keys.
 type Document interface {
-	// Get returns the value at a path. The types of values are those of encoding/json.
+	// Get returns the value at a path. Values have the types of encoding/json.
 	Get(path ...string) (value any, ok bool)
 	// Line returns the line number of a key in the document as it was parsed. It returns 0 if the key does not exist.
 	Line(path ...string) int

@@ -47,8 +47,8 @@ func (f *serveFlags) termsOf(h *host.Host, clients *host.Directory) *terms {
 }
 
 // replacing compares the terms of a server with the terms of the server that it replaces. The result "refused" lists
-// differences because of which clients would be refused or misled. The result "warnings" lists differences that the
-// operator can have intended.
+// differences that would make the new server refuse or mislead clients. The result "warnings" lists differences that
+// the operator may have intended.
 func (t *terms) replacing(old *terms) (refused, warnings []string) {
 	if t.Workspace != old.Workspace {
 		refused = append(refused, fmt.Sprintf("the workspace is %s, and not %s", t.Workspace, old.Workspace))

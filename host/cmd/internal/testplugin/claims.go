@@ -11,8 +11,10 @@ import (
 )
 
 // claiming returns a plugin with the description in a text: {"tools": […], "keeps": […]}. Each tool returns its name
-// and its arguments. With the argument "write" and a path in "file_path", it writes the file itself. With the argument
-// "mark", it reports that it read the file, which it did not.
+// and its arguments, and the state that the plugin keeps for the session. With the argument "write" and a path in
+// "file_path", it writes the file itself. With the argument "mark", it reports that it read the file, which it did not.
+// It keeps the value of "keep" as the state. With "then", the call fails ("fail"), waits for its cancellation ("hang")
+// or never ends ("deaf").
 func claiming(text string) sdk.Plugin {
 	var d struct {
 		Tools []tool.Definition
@@ -30,13 +32,25 @@ func claiming(text string) sdk.Plugin {
 			def.Input = json.RawMessage(`{"type":"object"}`)
 		}
 		p.Tools = append(p.Tools,
-			sdk.NewTool(def, func(_ context.Context, c *sdk.Call, in map[string]any) (*sdk.Result, error) {
+			sdk.NewTool(def, func(ctx context.Context, c *sdk.Call, in map[string]any) (*sdk.Result, error) {
 				if path, ok := in["file_path"].(string); ok && in["write"] == true {
 					if err := os.WriteFile(path, []byte("written by "+def.Name), 0o600); err != nil {
 						return nil, err
 					}
 				}
-				res := sdk.Text(def.Name + " got " + string(c.Arguments))
+				switch in["then"] {
+				case "fail":
+					return nil, sdk.Errorf(tool.ExecutionFailed, "%s fails.", def.Name)
+				case "hang":
+					<-ctx.Done()
+					return nil, ctx.Err()
+				case "deaf":
+					select {}
+				}
+				res := sdk.Text(def.Name + " got " + string(c.Arguments) + ", keeps " + string(c.SessionState))
+				if text, ok := in["keep"].(string); ok {
+					res.SessionState = []byte(text)
+				}
 				if path, ok := in["file_path"].(string); ok && in["mark"] == true {
 					res.Effects = []tool.Effect{
 						{Operation: tool.OpRead, File: tool.FileState{Path: filepath.Join(c.Cwd, path), Size: 8}},

@@ -137,6 +137,9 @@ func list(m message) {
 	case "mirror":
 		reply(m.ID, mirrorTools())
 		return
+	case "claims": // has the tools in its second argument
+		reply(m.ID, os.Args[2])
+		return
 	case "odd", "newodd":
 		reply(m.ID, oddTools)
 		return
@@ -197,7 +200,7 @@ func call(m message) {
 	case "odd", "newodd":
 		reply(m.ID, oddResult(m))
 		return
-	case "many":
+	case "many", "claims":
 		text(m.ID, "called "+p.Name)
 		return
 	}

@@ -133,9 +133,9 @@ func repeat(ctx context.Context, limit time.Duration, step func(context.Context)
 	}
 }
 
-// Run carries out the rest of a change, starting at the phase of the record, and returns the last record. The revision
-// must be that of the record. Run does not read the record again, because a server can return an older one. After an
-// error, Run can be called again. If new coordinators cannot be started, Run abandons the change.
+// Run carries out the rest of a change, starting at the phase of the record, and returns the last record. The argument
+// "revision" must be the revision of the record. Run does not read the record again, because a server can return an
+// older one. After an error, Run can be called again. If new coordinators cannot be started, Run abandons the change.
 func (c *Changer) Run(ctx context.Context, r *Record, revision uint64) (*Record, error) {
 	for r.Changing() {
 		next, err := c.step(ctx, r)
@@ -157,7 +157,7 @@ func (c *Changer) Run(ctx context.Context, r *Record, revision uint64) (*Record,
 	return r, nil
 }
 
-// Abandon abandons a change, and returns the last record. The revision must be that of the record.
+// Abandon abandons a change, and returns the last record. The argument "revision" must be the revision of the record.
 func (c *Changer) Abandon(ctx context.Context, r *Record, revision uint64) (*Record, error) {
 	back, err := r.GiveUp()
 	if err != nil {

@@ -41,7 +41,7 @@ type Message struct {
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
-	// Result and Error are those of a response. One of them is set.
+	// Result and Error are fields of a response. One of them is set.
 	Result json.RawMessage
 	Error  json.RawMessage
 	// Elements are the messages of a batch.

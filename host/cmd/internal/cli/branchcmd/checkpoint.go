@@ -134,7 +134,7 @@ what changes in the branch. At a terminal, it asks before it changes anything.`,
 				if done.Ended != "" {
 					fmt.Fprintf(s.Out, "The programs that still ran in the branch were ended, because the files could not be restored while they ran: %s\n", done.Ended)
 				}
-				for _, note := range done.Notes() {
+				for _, note := range admin.RestoreNotes(done) {
 					fmt.Fprintln(s.Out, screen.Printable(note))
 				}
 				for _, job := range done.Jobs {

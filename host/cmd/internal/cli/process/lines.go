@@ -12,8 +12,8 @@ import (
 // maxLine is the maximum length of an incomplete line that a [JSONLines] keeps, in bytes.
 const maxLine = 1 << 20
 
-// JSONLines is a writer whose output consists of JSON objects, one a line. It passes lines with an object on, and makes
-// an entry of a log of each other line. It is safe for concurrent use.
+// JSONLines is a writer whose output consists of JSON objects, one a line. It passes lines with an object on, and
+// converts each other line to a log entry. It is safe for concurrent use.
 type JSONLines struct {
 	mu   sync.Mutex
 	out  io.Writer

@@ -14,8 +14,7 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// endpointSize is the size of an endpoint's tool definitions. The name is empty if the size is that of the list of all
-// tools.
+// endpointSize is the size of an endpoint's tool definitions. The name is empty for the list of all tools.
 type endpointSize struct {
 	Endpoint string `json:"endpoint"`
 	mcp.Size

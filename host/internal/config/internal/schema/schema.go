@@ -11,8 +11,8 @@ import (
 // Block describes a kind of block, or the top level of a file.
 type Block struct {
 	Name string
-	// Path consists of the names of all enclosing blocks and of this block, joined with dots. The top level has an
-	// empty path.
+	// Path contains the names of the enclosing blocks and then the name of this block, joined with dots. The top level
+	// has an empty path.
 	Path   string
 	Labels []string
 	// Repeats reports whether the block can appear more than once.
