@@ -44,9 +44,10 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	p.Unmapped = true
 }
 
-// StartHolder starts the launcher as the holder of an overlay, in a new user namespace and a new mount namespace. It gets
-// the capabilities that the overlay needs to copy files to its upper layer. The socket is the other end of the socket
-// in the description. The process runs with the environment and the descriptors of cmd, and the caller must wait for it.
+// StartHolder starts the launcher as the holder of an overlay, in a new user namespace and a new mount namespace. The
+// launcher gets the capabilities that the overlay needs to copy files to its upper layer. The argument "socket" is the
+// other end of the socket in the description. The process has the environment and the descriptors of cmd. The caller
+// must wait for it.
 func StartHolder(cmd *exec.Cmd, h confine.Hold, socket io.Writer) error {
 	h.Unmapped = true
 	text, err := json.Marshal(h)
@@ -78,8 +79,8 @@ func StartHolder(cmd *exec.Cmd, h confine.Hold, socket io.Writer) error {
 // while the memory is shared, so [mapIDs] maps them when the program runs.
 const ownUsers = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_VM | unix.CLONE_VFORK
 
-// mapPlugin maps the ids of a plugin's launcher. For root, the namespace has all groups but the last one, which owns the
-// mask objects (see maskObject).
+// mapPlugin maps the ids of a plugin's launcher. For root, the namespace has all groups but the last one. That group
+// owns the mask objects (see maskObject).
 func mapPlugin(pid int, socket io.Writer) error {
 	groups := mappings("/proc/self/gid_map", os.Getgid())
 	if os.Getuid() == 0 {

@@ -67,7 +67,7 @@ func Start(launcher, name string, lower []string, upper, work string, lock *os.F
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	out := &Holder{cmd: exec.Command(launcher), conn: conn, done: make(chan struct{})} //nolint:gosec // the program of this installation
+	out := &Holder{cmd: exec.Command(launcher), conn: conn, done: make(chan struct{})}
 	out.cmd.ExtraFiles, out.cmd.Env = files, []string{}
 	if err := out.start(h); err != nil {
 		return nil, errors.Join(fmt.Errorf("its holder cannot be started: %w", err), conn.Close())
