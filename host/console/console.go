@@ -160,7 +160,7 @@ func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 // raw sends a request of a principal to the interface.
 func (c *Console) raw(ctx context.Context, p *host.Principal, method, path string, body any) (*response, error) {
-	var in io.Reader
+	var in io.Reader = http.NoBody // a handler may read the body of each request
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {

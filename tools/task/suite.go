@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +73,7 @@ func (t *task) suite(s suite, flags ...string) (events, error) {
 	}
 	args := slices.Concat([]string{
 		"--format", "pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons", "text", "--hide-summary", "skipped", "--jsonfile", log, "--",
-		"-vet=off", "-timeout", "40m", "-p", strconv.Itoa(runtime.GOMAXPROCS(0) + 1), // tests often wait for other processes
+		"-vet=off", "-timeout", "40m",
 	}, s.flags, flags, s.packages)
 	c := t.command(s.dir, s.env, t.tool("gotestsum"), args...)
 	c.Stderr = t.out

@@ -92,11 +92,12 @@ func (t *task) modules(flags, env []string) error {
 	}
 	// By default, each program with the race detector waits a second before it exits.
 	instrumented := append(slices.Clone(env), "GORACE=atexit_sleep_ms=10", "CGO_ENABLED=1")
+	// Tests with the detector often wait, so one more package than processors runs at once.
 	err = t.suites(
 		suite{name: "tools", dir: "tools", env: slices.Concat(standalone, env), packages: []string{"./..."}},
 		suite{name: "oracles", dir: ".", env: env, flags: slices.Concat(flags, []string{"-run", "^TestOracle"}), packages: oracles},
 		suite{name: "programs", dir: ".", env: env, flags: slices.Concat(flags, []string{"-skip", "^TestOracle"}, parallel), packages: plain},
-		suite{name: "race", dir: ".", env: instrumented, flags: slices.Concat(flags, []string{"-race"}), packages: race},
+		suite{name: "race", dir: ".", env: instrumented, flags: slices.Concat(flags, []string{"-race", "-p", strconv.Itoa(runtime.GOMAXPROCS(0) + 1)}), packages: race},
 	)
 	return errors.Join(err, t.passed("test-docs", docsSources, func(*task) error { return t.suites(docsSuites(env)...) }))
 }

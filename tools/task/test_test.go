@@ -84,11 +84,11 @@ func TestUnitLeavesOut(t *testing.T) {
 	const leftDebian, leftNPM = "LEFT OUT: plugins in Python", "LEFT OUT: the comparison with ripgrep"
 	packages := " -p " + strconv.Itoa(runtime.GOMAXPROCS(0)+1)
 	run := []string{
-		"test tools\n", " -- -vet=off -timeout 40m" + packages + " ./...\n", "test oracles\n", " -- -vet=off -timeout 40m" + packages + " -run ^TestOracle ./sdk\n",
-		"test programs\n", " -- -vet=off -timeout 40m" + packages + " -skip ^TestOracle -parallel ", " toolhost.dev/host/router toolhost.dev/host/cmd/test/cli\n",
+		"test tools\n", " -- -vet=off -timeout 40m ./...\n", "test oracles\n", " -- -vet=off -timeout 40m -run ^TestOracle ./sdk\n",
+		"test programs\n", " -- -vet=off -timeout 40m -skip ^TestOracle -parallel ", " toolhost.dev/host/router toolhost.dev/host/cmd/test/cli\n",
 		// These begin with the packages whose tests take longest.
-		"test race\n", " -- -vet=off -timeout 40m" + packages + " -race toolhost.dev/plugins/bash/bash toolhost.dev/host toolhost.dev/host/api\n",
-		"test docs\n", " -- -vet=off -timeout 40m" + packages + " -tags=oracle,docs -run ",
+		"test race\n", " -- -vet=off -timeout 40m -race" + packages + " toolhost.dev/plugins/bash/bash toolhost.dev/host toolhost.dev/host/api\n",
+		"test docs\n", " -- -vet=off -timeout 40m -tags=oracle,docs -run ",
 	}
 	for _, c := range []struct {
 		ci      string
